@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use roost_identity::{Identity, Policy};
+use roost_proto::record::{Capacity, Record, Version};
 use roost_proto::wire::Message;
-use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme};
+use roost_proto::{Address, Cell, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, ServiceSet};
 use roost_transport::{Config, Event, Limits, Transport};
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,16 +46,24 @@ impl Liar {
                 some.drain(..).for_each(|event| drop(tell.send(event)));
             }
         });
-        runtime
-            .block_on(async { transport.dial(DialId(1), vec![Address::single(Scheme::Udp, hub)], RoleSet::ALL, None) });
-        let link = loop {
-            match heard.recv_timeout(PATIENCE).expect("the hub answers") {
-                Event::Up { link, .. } => break link,
-                Event::DialFailed { reason, .. } => panic!("the hub is not reached: {reason}"),
+        let mut liar = Self { node, hub: LinkId(0), transport, heard, runtime };
+        liar.hub = liar.reach(vec![Address::single(Scheme::Udp, hub)]);
+        liar
+    }
+
+    /// Reaches somebody else; what others say meanwhile is not heard.
+    ///
+    /// # Panics
+    /// When it is not let in within [`PATIENCE`].
+    pub fn reach(&self, addresses: Vec<Address>) -> LinkId {
+        self.runtime.block_on(async { self.transport.dial(DialId(1), addresses, RoleSet::ALL, None) });
+        loop {
+            match self.heard.recv_timeout(PATIENCE).expect("an answer") {
+                Event::Up { link, .. } => return link,
+                Event::DialFailed { reason, .. } => panic!("it is not reached: {reason}"),
                 _ => {}
             }
-        };
-        Self { node, hub: link, transport, heard, runtime }
+        }
     }
 
     /// Says something to the hub; it may be lost, as datagrams may.
@@ -62,15 +71,39 @@ impl Liar {
     /// # Panics
     /// When there is no association any more.
     pub fn say(&self, message: &Message) {
+        self.say_to(self.hub, message);
+    }
+
+    /// Says something to whoever was reached.
+    ///
+    /// # Panics
+    /// When there is no association any more.
+    pub fn say_to(&self, link: LinkId, message: &Message) {
         let sent = self.runtime.block_on(async {
-            let sent = self.transport.send(self.hub, Channel::Datagram, message.encode());
+            let sent = self.transport.send(link, Channel::Datagram, message.encode());
             self.transport.flush();
             sent
         });
         sent.expect("the association is up");
     }
 
-    /// What the hub has said, up to now and for so long.
+    /// Its record, with what it says that it offers, and the host that it names as its own.
+    ///
+    /// # Panics
+    /// When the clock is far off.
+    pub fn record(&self, cell: Cell, services: ServiceSet, host: SocketAddr) -> Record {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+        Record {
+            node: self.node,
+            version: Version { epoch: u32::try_from(now).expect("before 2106"), sequence: 1 },
+            cell,
+            services,
+            capacity: Capacity { streams: 4, uplink_kbps: 10_000 },
+            addresses: vec![Address::single(Scheme::Udp, host)],
+        }
+    }
+
+    /// What was said to it, up to now and for so long.
     pub fn hear(&self, time: Duration) -> Vec<Message> {
         let (end, mut messages) = (Instant::now() + time, Vec::new());
         loop {

@@ -7,13 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use roost_proto::peer::MAX_REQUESTS;
-use roost_proto::record::{Capacity, Record, Version};
 use roost_proto::reflection::Tag;
 use roost_proto::wire::{Message, Mode, Params, Reason, Reflect, Request};
-use roost_proto::{Address, Area, Cell, NodeId, Nonce, RequestId, Scheme, Service, ServiceSet};
+use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
 use roost_reflector::words::Said;
 use roost_tests::hostile::{PAUSE, SALVO, Scene, captured};
 use roost_tests::network::{Client, Network, PATIENCE};
@@ -145,19 +144,6 @@ fn a_flood_of_joins_is_refused_with_a_reason_and_others_go_on() {
     scene.stands();
 }
 
-/// A node's record that names a host.
-fn record(node: NodeId, host: SocketAddr) -> Record {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    Record {
-        node,
-        version: Version { epoch: u32::try_from(now).unwrap(), sequence: 1 },
-        cell: Cell { x: 1, y: 1 },
-        services: ServiceSet::EMPTY,
-        capacity: Capacity { streams: 0, uplink_kbps: 0 },
-        addresses: vec![Address::single(Scheme::Udp, host)],
-    }
-}
-
 /// A request for a copy of the video, with a tag of its own.
 fn wants_copy(number: u32, to: SocketAddr, provider: Option<NodeId>) -> Message {
     let reflect = Reflect { to, tag: Tag(u64::from(number) << 32 | 5), hops: 0, provider, resumes: None };
@@ -190,7 +176,8 @@ fn who_names_somebody_elses_address_has_it_sent_a_few_offers_at_most() {
     let [named, other] = ["127.0.0.2:0", "127.0.0.3:0"].map(|at| UdpSocket::bind(at).unwrap());
     let [at_named, at_other] = [&named, &other].map(|victim| victim.local_addr().unwrap());
     // A node with several addresses may have a copy sent to any that its record names, and where it lives nobody knows.
-    liar.say(&Message::Publish(record(liar.node, SocketAddr::new(at_named.ip(), 9))));
+    let record = liar.record(Cell { x: 1, y: 1 }, ServiceSet::EMPTY, SocketAddr::new(at_named.ip(), 9));
+    liar.say(&Message::Publish(record));
     liar.say(&wants_copy(1, at_other, None));
     assert_eq!(refusals(&liar.hear(Duration::from_secs(1))), [Reason::NotAllowed]);
     for number in 2..100 {
@@ -216,7 +203,7 @@ fn who_names_thousands_of_providers_and_tags_takes_nothing_from_others() {
     let liar = scene.liar();
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = own.local_addr().unwrap();
-    liar.say(&Message::Publish(record(liar.node, to)));
+    liar.say(&Message::Publish(liar.record(Cell { x: 1, y: 1 }, ServiceSet::EMPTY, to)));
     for number in 1..4_000_u32 {
         let nobody = NodeId::from_bytes(std::array::from_fn(|at| number.to_be_bytes()[at % 4]));
         liar.say(&wants_copy(number, to, number.is_multiple_of(2).then_some(nobody)));

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use roost_proto::Time;
 
 use crate::gaps::{Beginning, beginning_of};
-use crate::packet::Flags;
+use crate::packet::{Epoch, Flags, Header};
 
 /// The most packets that wait; more, and what is missing is given up.
 const MAX_WAITING: usize = 1024;
@@ -19,6 +19,8 @@ const MAX_WAITING: usize = 1024;
 #[derive(Debug)]
 pub struct Sequence {
     patience: Duration,
+    /// The latest of which a packet has come.
+    epoch: Option<Epoch>,
     /// The counter of the next one; none before the first.
     next: Option<u64>,
     /// The greatest that has come.
@@ -42,14 +44,17 @@ impl Sequence {
     /// A stream of which nothing has come. What is missing is waited for at most so long.
     pub fn new(patience: Duration) -> Self {
         let (beginning, waiting) = (Beginning::default(), BTreeMap::new());
-        Self { patience, next: None, greatest: None, beginning, waiting, skipped: 0 }
+        Self { patience, epoch: None, next: None, greatest: None, beginning, waiting, skipped: 0 }
     }
 
-    /// Takes a packet, each only once. Where the stream begins for a joiner, there is nothing to wait
-    /// for between parameters and a key frame.
-    pub fn push(&mut self, now: Time, counter: u64, is_cached: bool, flags: Flags, payload: Bytes) {
-        if self.next.is_some_and(|next| counter < next) {
-            // Too late: it was given up.
+    /// Takes a packet that has been opened, each only once. Where the stream begins for a joiner, there is
+    /// nothing to wait for between parameters and a key frame.
+    pub fn push(&mut self, now: Time, header: &Header, is_cached: bool, payload: Bytes) {
+        let Header { epoch, counter, flags, .. } = *header;
+        self.turn_over(epoch, counter);
+        let is_past = self.epoch > Some(epoch) && self.greatest.is_some_and(|greatest| counter > greatest);
+        if is_past || self.next.is_some_and(|next| counter < next) {
+            // Too late: it was given up, or the epoch of whoever made it is over.
             return;
         }
         let greatest = self.greatest;
@@ -62,6 +67,17 @@ impl Sequence {
         self.waiting.insert(counter, Waiting { since: now, begins, flags, payload });
     }
 
+    /// Counters grow across epochs. Who knows an epoch's key can make packets of it that are far ahead: what
+    /// those shut out comes again when the epoch ends.
+    fn turn_over(&mut self, epoch: Epoch, counter: u64) {
+        if self.epoch < Some(epoch) {
+            if self.next.is_some_and(|next| counter < next) {
+                self.restart();
+            }
+            self.epoch = Some(epoch);
+        }
+    }
+
     /// The next packet, if it is there or what is before it was waited for long enough.
     pub fn poll(&mut self, now: Time) -> Option<(Flags, Bytes)> {
         let entry = self.waiting.first_entry()?;
@@ -72,7 +88,7 @@ impl Sequence {
             return None;
         }
         let (counter, Waiting { flags, payload, .. }) = self.waiting.pop_first()?;
-        self.skipped += if is_next { 0 } else { counter - next };
+        self.skipped = self.skipped.saturating_add(if is_next { 0 } else { counter - next });
         self.next = Some(counter.saturating_add(1));
         Some((flags, payload))
     }
@@ -80,7 +96,8 @@ impl Sequence {
     /// What comes from now on has nothing to do with what came before: that is not waited for, and
     /// what waits is dropped.
     pub fn restart(&mut self) {
-        (self.next, self.greatest, self.beginning) = (None, None, Beginning::default());
+        (self.epoch, self.next, self.greatest) = (None, None, None);
+        self.beginning = Beginning::default();
         self.waiting.clear();
     }
 
@@ -98,6 +115,7 @@ impl Sequence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::StreamId;
     use proptest::prelude::*;
 
     const PATIENCE: Duration = Duration::from_millis(200);
@@ -110,9 +128,13 @@ mod tests {
         std::iter::from_fn(|| sequence.poll(now)).map(|(_, payload)| payload[0]).collect()
     }
 
+    fn header(counter: u64, flags: Flags) -> Header {
+        Header { flags, frame: 0, stream: StreamId(9), epoch: Epoch(5), counter }
+    }
+
     /// Counts from none of a publisher's first packets.
     fn flagged(sequence: &mut Sequence, now: Time, counter: u8, is_cached: bool, flags: Flags) {
-        sequence.push(now, 1000 + u64::from(counter), is_cached, flags, Bytes::from(vec![counter]));
+        sequence.push(now, &header(1000 + u64::from(counter), flags), is_cached, Bytes::from(vec![counter]));
     }
 
     fn push(sequence: &mut Sequence, now: Time, counter: u8, is_cached: bool) {
@@ -182,16 +204,34 @@ mod tests {
     fn there_is_an_end_to_counters() {
         let mut sequence = Sequence::new(PATIENCE);
         for counter in [u64::MAX - 1, u64::MAX] {
-            sequence.push(at(0), counter, false, Flags::default(), Bytes::new());
+            sequence.push(at(0), &header(counter, Flags::default()), false, Bytes::new());
             assert!(sequence.poll(at(0)).is_some());
         }
+    }
+
+    /// By whoever knows its key, and not beyond it.
+    #[test]
+    fn what_jumps_ahead_shuts_out_what_comes_until_its_epoch_ends() {
+        let mut sequence = Sequence::new(PATIENCE);
+        let mut push = |millis, epoch, counter, number: u8| {
+            let header = Header { epoch: Epoch(epoch), ..header(counter, Flags::default()) };
+            sequence.push(at(millis), &header, false, Bytes::from(vec![number]));
+            drain(&mut sequence, at(millis))
+        };
+        assert_eq!(push(0, 5, 1000, 1), [1]);
+        assert_eq!((push(0, 5, u64::MAX, 99), push(10, 5, 1001, 2)), (vec![], vec![2]));
+        // Once that is not waited for any more.
+        assert_eq!((push(200, 5, 1002, 3), push(210, 5, 1003, 4)), (vec![3, 99], vec![]));
+        assert_eq!((push(300, 6, 1004, 5), push(310, 6, 1005, 6)), (vec![5], vec![6]));
+        assert_eq!((push(320, 5, u64::MAX - 1, 99), push(600, 6, 1006, 7)), (vec![], vec![7]));
     }
 
     #[test]
     fn a_streams_first_packets_are_waited_for() {
         let mut sequence = Sequence::new(PATIENCE);
         let mut push = |number: u8| {
-            sequence.push(at(0), (7 << 32) + u64::from(number), false, Flags::default(), Bytes::from(vec![number]));
+            let header = header((7 << 32) + u64::from(number), Flags::default());
+            sequence.push(at(0), &header, false, Bytes::from(vec![number]));
             drain(&mut sequence, at(0))
         };
         assert_eq!([push(1), push(2), push(0)], [vec![], vec![], vec![0, 1, 2]]);
@@ -202,7 +242,7 @@ mod tests {
         let mut sequence = Sequence::new(PATIENCE);
         let mut came = 0;
         for counter in (0..5000).filter(|counter| *counter != 1) {
-            sequence.push(at(0), counter, false, Flags::default(), Bytes::new());
+            sequence.push(at(0), &header(counter, Flags::default()), false, Bytes::new());
             came += std::iter::from_fn(|| sequence.poll(at(0))).count();
         }
         assert_eq!((came, sequence.skipped()), (4999, 1));

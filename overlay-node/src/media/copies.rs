@@ -101,9 +101,9 @@ mod tests {
         copies.of_word(STREAM, node(1)).key(now, (FIRST, &secret(1)), true, &mut scratch);
         let packet = packet();
         copies.of(STREAM).for_each(|copy| copy.open(now, &packet, &mut scratch));
-        let mut got = |provider| copies.get_mut((STREAM, provider)).unwrap().sequence.poll(now);
+        let mut got = |provider| copies.get_mut((STREAM, provider)).unwrap().poll(now);
         for _ in 0..2 {
-            assert_eq!(got(Some(node(1))).map(|(_, payload)| payload), Some(Bytes::from_static(b"live")));
+            assert_eq!(got(Some(node(1))), Some(Bytes::from_static(b"live")));
         }
         assert_eq!((got(Some(node(2))), got(None)), (None, None));
     }

@@ -16,6 +16,13 @@ use super::watching::Ending;
 /// How often it is noted how evenly streams come.
 const MEASURED: Duration = Duration::from_millis(500);
 
+/// How long a stream is asked for anew that comes and is of no use: as long as one that does not come.
+const HOPE: Duration = Duration::from_secs(30);
+
+/// What is said then.
+const HOPELESS: &str = "what comes of this stream has not opened for 30 seconds with the keys that its provider tells: \
+    ask for it from another provider";
+
 /// The tags of one request, of which the present one and the one before it matter; and what has begun under them.
 const MAX_TAGS: usize = 4;
 
@@ -41,6 +48,8 @@ struct Request {
     copy: Option<(StreamId, NodeId)>,
     /// Whether the provider has said so.
     is_confirmed: bool,
+    /// Since when it is asked for anew, and how much had been handed over then.
+    in_vain: Option<(Time, u64)>,
 }
 
 impl Request {
@@ -55,6 +64,13 @@ impl Request {
             None if self.stream() == Some(stream) => !self.is_confirmed,
             None => self.begun.contains(&stream),
         }
+    }
+
+    /// Its stream comes in vain. Answers whether it has for so long that it will not come to anything.
+    fn is_hopeless(&mut self, now: Time, handed: u64) -> bool {
+        let before = self.in_vain.filter(|(_, before)| *before == handed);
+        let (since, _) = *self.in_vain.insert(before.unwrap_or((now, handed)));
+        now.since(since) >= HOPE
     }
 
     /// Its provider has accepted: what is to come under this tag is offered from now on.
@@ -163,7 +179,7 @@ impl Watches {
         if watched.requests.contains_key(&ticket) {
             return;
         }
-        let counted = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
+        let counted = (watched.skipped(), watched.subscriber.counts().duplicate);
         let (mut missed, mut is_new) = (Missed::default(), true);
         self.ending.tallies.note(ticket, |tally| {
             is_new = tally.packets == 0;
@@ -256,7 +272,7 @@ impl Watches {
 
     /// When something waits no longer for what is missing, or it is looked how evenly streams come.
     pub(super) fn poll_deadline(&self) -> Option<Time> {
-        let sequences = self.copies.all().filter_map(|(_, watched)| watched.sequence.poll_deadline());
+        let sequences = self.copies.all().filter_map(|(_, watched)| watched.poll_deadline());
         sequences.chain((!self.copies.is_empty()).then_some(self.measures)).min()
     }
 
@@ -265,22 +281,26 @@ impl Watches {
         if now >= self.measures {
             self.measures = now + MEASURED;
             self.note_jitter(relay);
-            self.ask_for_keys(now);
+            self.ask_anew(now);
         }
-        let is_due = |watched: &&mut Watched| watched.sequence.poll_deadline().is_some_and(|due| due <= now);
+        let is_due = |watched: &&mut Watched| watched.poll_deadline().is_some_and(|due| due <= now);
         self.copies.all_mut().filter(is_due).for_each(|watched| hand_over(&self.ending, now, watched));
     }
 
-    /// Has the providers of streams that nothing opens any more say once more what does.
-    fn ask_for_keys(&mut self, now: Time) {
-        for watched in self.copies.all_mut() {
-            if !watched.has_lost_its_key(now) {
-                continue;
-            }
-            // The others await their provider's word.
-            let confirmed = |ticket: &Ticket| self.requests.get(ticket).is_some_and(|request| request.is_confirmed);
-            for ticket in watched.requests.keys().copied().filter(confirmed) {
-                self.ending.mailbox.post(Command::Resubscribe { ticket, lost: true });
+    /// Asks once more for streams that come in vain, and gives up what has been asked for so for long.
+    fn ask_anew(&mut self, now: Time) {
+        for watched in self.copies.all_mut().filter_map(|watched| watched.comes_in_vain(now).then_some(watched)) {
+            for ticket in watched.requests.keys().copied() {
+                // The others await their provider's word.
+                let Some(request) = self.requests.get_mut(&ticket).filter(|request| request.is_confirmed) else {
+                    continue;
+                };
+                let mut handed = 0;
+                self.ending.tallies.note(ticket, |tally| handed = tally.packets);
+                match request.is_hopeless(now, handed) {
+                    true => self.ending.end(ticket, HOPELESS.to_owned()),
+                    false => self.ending.mailbox.post(Command::Resubscribe { ticket, lost: true }),
+                }
             }
         }
     }
@@ -295,11 +315,10 @@ impl Watches {
 
 /// Hands what is in order to those who watch.
 fn hand_over(ending: &Ending, now: Time, watched: &mut Watched) {
-    while let Some((flags, payload)) = watched.sequence.poll(now) {
+    while let Some(payload) = watched.poll(now) {
         watched.requests.keys().for_each(|ticket| ending.hand_over(*ticket, &payload));
-        watched.beginning.note(flags, &payload);
     }
-    let (lost, duplicates) = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
+    let (lost, duplicates) = (watched.skipped(), watched.subscriber.counts().duplicate);
     for (ticket, missed) in &watched.requests {
         ending.tallies.note(*ticket, |tally| {
             tally.lost = lost.wrapping_add(missed.lost);
@@ -358,5 +377,14 @@ mod tests {
         request.tags.push_back(Tag(6));
         assert!(request.is_missed(Time::ZERO, &mut relay, TAG));
         assert!(!request.is_missed(Time::ZERO, &mut relay, Tag(6)), "it may be offered yet");
+    }
+
+    #[test]
+    fn what_comes_in_vain_is_given_up_once_nothing_of_it_was_of_use_for_long() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let mut request = Request::default();
+        let tried = [(0, 7), (20, 7), (29, 8), (50, 8), (58, 8), (59, 8)];
+        let hopeless = tried.map(|(seconds, handed)| request.is_hopeless(at(seconds), handed));
+        assert_eq!(hopeless, [false, false, false, false, false, true]);
     }
 }

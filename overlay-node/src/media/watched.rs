@@ -7,7 +7,7 @@ use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::peer::Ticket;
 use roost_proto::reflection::{Epoch, Secret, StreamId};
-use roost_reflector::{OpenError, Sequence, Subscriber};
+use roost_reflector::{Header, OpenError, Sequence, Subscriber};
 
 use super::beginning::Beginning;
 
@@ -18,19 +18,19 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// How much of a stream waits for its key, bytes: half a second of 16 Mbit/s.
 const MAX_SEALED_BYTES: usize = 1 << 20;
 
-/// How long a stream's packets wait for their key before its provider is asked again: a word of it over
-/// a path that loses some, three times.
-const KEY_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a stream's packets come in vain before its provider is asked again: a word of it over a
+/// path that loses some, three times.
+const VAIN_PATIENCE: Duration = Duration::from_secs(3);
 
 /// One stream, of which several requests may be served.
 pub(super) struct Watched {
     pub(super) subscriber: Subscriber,
-    pub(super) sequence: Sequence,
-    /// What came before the key that opens it.
-    sealed: VecDeque<Bytes>,
+    sequence: Sequence,
+    /// What came before the key of its epoch.
+    sealed: VecDeque<(Epoch, Bytes)>,
     sealed_bytes: usize,
-    /// Since when packets have waited, and none could be opened.
-    keyless: Option<Time>,
+    /// Since when packets have come, and none was of use.
+    in_vain: Option<Time>,
     /// What who comes later begins with.
     pub(super) beginning: Beginning,
     /// Who watches, and what had been lost and had come twice before.
@@ -51,7 +51,7 @@ impl Watched {
             sequence: Sequence::new(PATIENCE),
             sealed: VecDeque::new(),
             sealed_bytes: 0,
-            keyless: None,
+            in_vain: None,
             beginning: Beginning::default(),
             requests: BTreeMap::new(),
         }
@@ -59,21 +59,21 @@ impl Watched {
 
     /// The same stream, of which nothing is opened yet; what waits for a key waits there, too.
     pub(super) fn unopened(&self) -> Self {
-        let (sealed, sealed_bytes, keyless) = (self.sealed.clone(), self.sealed_bytes, self.keyless);
-        Self { sealed, sealed_bytes, keyless, ..Self::new(self.subscriber.stream()) }
+        let (sealed, sealed_bytes, in_vain) = (self.sealed.clone(), self.sealed_bytes, self.in_vain);
+        Self { sealed, sealed_bytes, in_vain, ..Self::new(self.subscriber.stream()) }
     }
 
-    fn keep_sealed(&mut self, now: Time, packet: &[u8]) {
-        self.keyless.get_or_insert(now);
+    fn keep_sealed(&mut self, packet: &[u8]) {
+        let Ok((_, Header { epoch, .. })) = Header::decode(packet) else { return };
         self.sealed_bytes += packet.len();
-        self.sealed.push_back(Bytes::copy_from_slice(packet));
+        self.sealed.push_back((epoch, Bytes::copy_from_slice(packet)));
         while self.sealed_bytes > MAX_SEALED_BYTES {
-            let Some(oldest) = self.sealed.pop_front() else { return };
+            let Some((_, oldest)) = self.sealed.pop_front() else { return };
             self.sealed_bytes -= oldest.len();
         }
     }
 
-    /// Takes what opens an epoch, and opens what waited for it.
+    /// Takes what opens an epoch, and opens what waited for it. What waits for others goes on waiting.
     pub(super) fn key(
         &mut self,
         now: Time,
@@ -90,8 +90,10 @@ impl Watched {
         } else {
             self.subscriber.foretell_epoch(epoch, secret);
         }
-        (self.sealed_bytes, self.keyless) = (0, None);
-        for packet in std::mem::take(&mut self.sealed) {
+        let (opens, waits): (VecDeque<_>, _) = self.sealed.drain(..).partition(|(sealed, _)| *sealed == epoch);
+        self.sealed = waits;
+        self.sealed_bytes -= opens.iter().map(|(_, packet)| packet.len()).sum::<usize>();
+        for (_, packet) in opens {
             self.open(now, &packet, scratch);
         }
     }
@@ -103,32 +105,52 @@ impl Watched {
         match self.subscriber.open(scratch) {
             Ok(opened) => {
                 let payload = Bytes::copy_from_slice(opened.payload);
-                let header = opened.header;
-                self.keyless = None;
-                self.sequence.push(now, header.counter, opened.catch_up, header.flags, payload);
+                self.sequence.push(now, &opened.header, opened.catch_up, payload);
             }
-            Err(OpenError::UnknownEpoch) => self.keep_sealed(now, packet),
-            // What was foretold may be wrong.
-            Err(OpenError::Forged) if !self.subscriber.is_confirmed() => self.keep_sealed(now, packet),
-            // Counted by the subscriber.
-            Err(_) => {}
+            Err(OpenError::UnknownEpoch) => self.keep_sealed(packet),
+            Err(OpenError::Forged) if !self.subscriber.is_confirmed() => {
+                // What was foretold may be wrong.
+                self.keep_sealed(packet);
+            }
+            Err(OpenError::Forged | OpenError::Behind) => {}
+            // Counted by the subscriber; no reason to expect anything.
+            Err(_) => return,
+        }
+        // What a cache has may be of long ago, and need not open.
+        if Header::decode(packet).is_ok_and(|(hop, _)| !hop.catch_up) {
+            self.in_vain.get_or_insert(now);
         }
     }
 
-    /// Whether what opens it must have been lost; once in a while.
-    pub(super) fn has_lost_its_key(&mut self, now: Time) -> bool {
-        let has = self.keyless.is_some_and(|since| now.since(since) >= KEY_PATIENCE);
-        if has {
-            self.keyless = Some(now);
-        }
-        has
+    /// What is next, if it is there or was waited for long enough.
+    pub(super) fn poll(&mut self, now: Time) -> Option<Bytes> {
+        let (flags, payload) = self.sequence.poll(now)?;
+        self.in_vain = None;
+        self.beginning.note(flags, &payload);
+        Some(payload)
+    }
+
+    /// When something waits no longer.
+    pub(super) fn poll_deadline(&self) -> Option<Time> {
+        self.sequence.poll_deadline()
+    }
+
+    /// How much was given up.
+    pub(super) fn skipped(&self) -> u64 {
+        self.sequence.skipped()
+    }
+
+    /// Whether packets have come for a while of which none is of use: what opens them was lost or is wrong, or
+    /// others came before them that were not their publisher's. Then it is asked for anew.
+    pub(super) fn comes_in_vain(&mut self, now: Time) -> bool {
+        self.in_vain.take_if(|since| now.since(*since) >= VAIN_PATIENCE).is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use roost_reflector::{Flags, Limits, Publisher};
+    use roost_reflector::{Flags, Hop, Limits, Publisher};
 
     use super::*;
 
@@ -142,9 +164,9 @@ mod tests {
         let (mut watched, mut scratch) = (Watched::new(stream), Vec::new());
         watched.key(now, (epoch, &wrong), false, &mut scratch);
         watched.open(now, &packet, &mut scratch);
-        assert_eq!(watched.sequence.poll(now), None);
+        assert_eq!(watched.poll(now), None);
         watched.key(now, (epoch, &right), true, &mut scratch);
-        assert_eq!(watched.sequence.poll(now).map(|(_, payload)| payload), Some(Bytes::from_static(b"live")));
+        assert_eq!(watched.poll(now), Some(Bytes::from_static(b"live")));
         // Afterwards nobody's guess opens anything.
         watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
         publisher.seal(now, 0, Flags::default(), b"still", &mut packet).unwrap();
@@ -152,7 +174,7 @@ mod tests {
         let mut forged = BytesMut::new();
         guessed.seal(now, 0, Flags::default(), b"forged", &mut forged).unwrap();
         watched.open(now, &forged, &mut scratch);
-        assert_eq!(watched.sequence.poll(now), None);
+        assert_eq!(watched.poll(now), None);
     }
 
     /// What lies between old footage and what is live is neither waited for nor lost, and what is
@@ -174,7 +196,7 @@ mod tests {
         }
         let (mut watched, mut scratch, mut came) = (Watched::new(stream), Vec::new(), Vec::new());
         let drain = |watched: &mut Watched, came: &mut Vec<u8>| {
-            came.extend(std::iter::from_fn(|| watched.sequence.poll(now)).map(|(_, payload)| payload[0]));
+            came.extend(std::iter::from_fn(|| watched.poll(now)).map(|payload| payload[0]));
         };
         watched.key(now, (old.0, &old.1), false, &mut scratch);
         // A hub shows what it has kept, then what comes, some of it twice, and what it has kept again.
@@ -187,33 +209,89 @@ mod tests {
             watched.open(now, &packets[number], &mut scratch);
             drain(&mut watched, &mut came);
         }
-        assert_eq!((came, watched.sequence.skipped()), (vec![0, 1, 2, 3, 30, 31, 32, 33, 34], 0));
+        assert_eq!((came, watched.skipped()), (vec![0, 1, 2, 3, 30, 31, 32, 33, 34], 0));
     }
 
-    /// A key is missed that never comes, and not because of packets that are no use.
+    const STREAM: StreamId = StreamId(9);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn secret(byte: u8) -> Secret {
+        Secret::from_bytes([byte; 32])
+    }
+
+    /// Seals with this epoch's key.
+    fn publisher(epoch: u32, byte: u8) -> Publisher {
+        Publisher::new(at(0), STREAM, Epoch(epoch), &secret(byte), Limits::default()).unwrap()
+    }
+
+    fn seal(publisher: &mut Publisher, hop: Hop) -> BytesMut {
+        let mut packet = BytesMut::new();
+        publisher.seal(at(0), 0, Flags::default(), b"live", &mut packet).unwrap();
+        packet[0] = hop.byte();
+        packet
+    }
+
+    /// Takes a packet, and hands over what may be; answers how much.
+    fn take(watched: &mut Watched, now: Time, packet: &[u8]) -> usize {
+        watched.open(now, packet, &mut Vec::new());
+        std::iter::from_fn(|| watched.poll(now)).count()
+    }
+
     #[test]
     fn a_key_is_missed_when_nothing_opens_for_a_while() {
-        let (stream, epoch) = (StreamId(9), Epoch(5));
-        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let secret = Secret::from_bytes([1; 32]);
-        let mut publisher = Publisher::new(at(0), stream, epoch, &secret, Limits::default()).unwrap();
-        let mut stranger = Publisher::new(at(0), stream, Epoch(8), &secret, Limits::default()).unwrap();
-        let seal = |publisher: &mut Publisher| {
-            let mut packet = BytesMut::new();
-            publisher.seal(at(0), 0, Flags::default(), b"live", &mut packet).unwrap();
-            packet
-        };
-        let (mut watched, mut scratch) = (Watched::new(stream), Vec::new());
-        assert!(!watched.has_lost_its_key(at(9)), "nothing has come");
-        watched.open(at(10), &seal(&mut publisher), &mut scratch);
-        assert!(!watched.has_lost_its_key(at(12)));
-        assert!(watched.has_lost_its_key(at(13)));
-        assert!(!watched.has_lost_its_key(at(15)), "it has been asked for");
-        assert!(watched.has_lost_its_key(at(16)));
-        watched.key(at(17), (epoch, &secret), true, &mut scratch);
-        assert!(!watched.has_lost_its_key(at(30)));
-        watched.open(at(30), &seal(&mut stranger), &mut scratch);
-        watched.open(at(32), &seal(&mut publisher), &mut scratch);
-        assert!(!watched.has_lost_its_key(at(40)), "the stream itself opens");
+        let (mut right, mut stranger) = (publisher(5, 1), publisher(8, 1));
+        let mut watched = Watched::new(STREAM);
+        assert!(!watched.comes_in_vain(at(9)), "nothing has come");
+        assert_eq!(take(&mut watched, at(10), &seal(&mut right, Hop::default())), 0);
+        assert!(!watched.comes_in_vain(at(12)));
+        assert!(watched.comes_in_vain(at(13)));
+        assert!(!watched.comes_in_vain(at(20)), "it has been asked for, and nothing has come since");
+        assert_eq!(take(&mut watched, at(20), &seal(&mut right, Hop::default())), 0);
+        assert!(watched.comes_in_vain(at(23)));
+        watched.key(at(24), (Epoch(5), &secret(1)), true, &mut Vec::new());
+        assert_eq!(std::iter::from_fn(|| watched.poll(at(24))).count(), 2);
+        assert!(!watched.comes_in_vain(at(30)));
+        assert_eq!(take(&mut watched, at(30), &seal(&mut stranger, Hop::default())), 0);
+        assert_eq!(take(&mut watched, at(32), &seal(&mut right, Hop::default())), 1);
+        assert!(!watched.comes_in_vain(at(40)), "the stream itself opens");
+    }
+
+    #[test]
+    fn what_opens_and_is_of_no_use_comes_in_vain_too() {
+        let mut watched = Watched::new(STREAM);
+        watched.key(at(0), (Epoch(5), &secret(1)), true, &mut Vec::new());
+        let [mut right, mut wrong] = [1, 2].map(|byte| publisher(5, byte));
+        let live = seal(&mut right, Hop::default());
+        assert_eq!(take(&mut watched, at(0), &live), 1);
+        let cached = Hop { catch_up: true, ..Hop::default() };
+        assert_eq!(take(&mut watched, at(1), &live), 0);
+        assert_eq!(take(&mut watched, at(1), &seal(&mut wrong, cached)), 0);
+        assert!(!watched.comes_in_vain(at(9)), "what comes twice or from a cache is nothing new");
+        assert_eq!(take(&mut watched, at(10), &seal(&mut wrong, Hop::default())), 0);
+        assert!(watched.comes_in_vain(at(13)));
+        // Who knows the key jumps ahead.
+        let mut ahead = publisher(5, 1);
+        let far = (0..5000).map(|_| seal(&mut ahead, Hop::default())).last().unwrap();
+        assert_eq!(take(&mut watched, at(20), &far), 0);
+        assert_eq!(take(&mut watched, at(21), &seal(&mut right, Hop::default())), 1);
+        assert_eq!(take(&mut watched, at(22), &seal(&mut right, Hop::default())), 0);
+        assert!(watched.comes_in_vain(at(25)));
+    }
+
+    /// However many keys are told: a packet is tried with what may open it, and is not kept beyond that.
+    #[test]
+    fn what_waits_for_one_key_is_not_tried_with_others() {
+        let mut watched = Watched::new(STREAM);
+        let sealed: Vec<_> = [6, 7, 8].map(|epoch| seal(&mut publisher(epoch, 1), Hop::default())).into();
+        sealed.iter().for_each(|packet| assert_eq!(take(&mut watched, at(0), packet), 0));
+        for epoch in [3, 4, 5, 6, 8] {
+            watched.key(at(0), (Epoch(epoch), &secret(2)), true, &mut Vec::new());
+        }
+        let counts = watched.subscriber.counts();
+        assert_eq!((counts.unknown_epoch, counts.forged), (3, 2));
+        assert_eq!((watched.sealed.len(), watched.sealed_bytes), (1, sealed[1].len()));
     }
 }

@@ -400,7 +400,8 @@ impl World {
         let mut handed = 0;
         for got in self.got.get(&host).into_iter().flatten() {
             handed += std::iter::from_fn(|| sequence.poll(got.at)).count() as u64;
-            sequence.push(got.at, got.counter, got.catch_up, got.flags, Bytes::new());
+            let header = Header { flags: got.flags, frame: 0, stream: STREAM, epoch: EPOCH, counter: got.counter };
+            sequence.push(got.at, &header, got.catch_up, Bytes::new());
         }
         handed + std::iter::from_fn(|| sequence.poll(self.now + Duration::from_secs(1))).count() as u64
     }

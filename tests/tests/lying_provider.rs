@@ -1,0 +1,116 @@
+//! What a provider that lies does to who watches it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use roost_proto::reflection::{Epoch, Secret, StreamId};
+use roost_proto::wire::{Accept, Forward, Message, Offer, Params, Reflect, Reflected};
+use roost_proto::{Cell, LinkId, ServiceSet, Time};
+use roost_reflector::words::{Said, Word};
+use roost_reflector::{Flags, Limits, Publisher};
+use roost_tests::liar::Liar;
+use roost_tests::network::{Daemon, Network};
+use roost_tests::streams::Watcher;
+
+const CELL: Cell = Cell { x: 5, y: 5 };
+const EPOCH: Epoch = Epoch(5);
+/// What opens the packets, and what it says does.
+const TRUE: [u8; 32] = [1; 32];
+const TOLD: [u8; 32] = [2; 32];
+/// Between two packets.
+const PACE: Duration = Duration::from_millis(20);
+/// The watcher gives up after half a minute in which nothing opened, of which it notices each three seconds.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A provider that sends all who ask a stream that does not open.
+struct Swindler {
+    liar: Liar,
+    stream: StreamId,
+    publisher: Publisher,
+    socket: UdpSocket,
+    /// Who has asked, where the stream is wanted, and whether it was answered there.
+    requester: Option<LinkId>,
+    leg: Option<Reflect>,
+    flows: bool,
+    /// How often it was asked, and how many packets it has sent.
+    asked: usize,
+    sent: usize,
+}
+
+impl Swindler {
+    fn at(network: &Network, hub: &Daemon) -> Self {
+        let address = hub.endpoint("udp").strip_prefix("udp://").unwrap().parse().unwrap();
+        let liar = Liar::at(&network.identity("liar", "node"), address);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        liar.say(&Message::Publish(liar.record(CELL, ServiceSet::ALL, socket.local_addr().unwrap())));
+        let stream = StreamId::of(liar.node, 1);
+        let publisher =
+            Publisher::new(Time::ZERO, stream, EPOCH, &Secret::from_bytes(TRUE), Limits::default()).unwrap();
+        let (requester, leg, flows, asked, sent) = (None, None, false, 0, 0);
+        Self { liar, stream, publisher, socket, requester, leg, flows, asked, sent }
+    }
+
+    fn accept(&mut self, forward: Forward) {
+        let Forward { id, nonce, reply_to, params, .. } = forward;
+        let requester = *self.requester.get_or_insert_with(|| self.liar.reach(reply_to));
+        let offer = Offer::Stream { duration_ms: 60_000, bits_per_second: 100_000, format: "video/mp2t".to_owned() };
+        let secret = Secret::from_bytes(TOLD);
+        let reflected = Some(Reflected { stream: self.stream, epoch: EPOCH, secret, next: None });
+        self.liar
+            .say_to(requester, &Message::Accept(Accept { id, nonce, offer, cell: CELL, provider: None, reflected }));
+        (self.leg, self.flows) = (Params::reflect_of(params), false);
+        self.asked += 1;
+    }
+
+    /// Offers the stream where it is wanted, and sends it there once that is answered.
+    fn send(&mut self) {
+        let mut buffer = [0; 2000];
+        while let Ok(length) = self.socket.recv(&mut buffer) {
+            match Said::decode(&buffer[..length]) {
+                Ok((_, _, Said::Answer { .. })) => self.flows = true,
+                Ok((_, _, Said::Done)) => self.flows = false,
+                _ => {}
+            }
+        }
+        let Some(Reflect { to, tag, .. }) = self.leg else { return };
+        let mut packet = BytesMut::new();
+        if self.flows {
+            self.publisher.seal(Time::ZERO, 0, Flags::default(), &[0; 188], &mut packet).unwrap();
+            self.sent += 1;
+        } else {
+            packet.extend_from_slice(&Said::Offer(tag).encode(self.stream, Word(7)));
+        }
+        self.socket.send_to(&packet, to).unwrap();
+    }
+
+    /// Deceives whoever asks, until a watcher has had enough.
+    fn deceive(&mut self, watcher: &mut Watcher) {
+        let end = Instant::now() + PATIENCE;
+        while !watcher.has_ended() {
+            assert!(Instant::now() < end, "it still watches: asked {} times, {} packets", self.asked, self.sent);
+            for message in self.liar.hear(PACE) {
+                if let Message::Forward(forward) = message {
+                    self.accept(forward);
+                }
+            }
+            self.send();
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_its_providers_keys_do_not_open_is_given_up_with_the_reason() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let node = network.node("a", "1,1", &["--super", &hub.endpoint("udp")]);
+    let mut swindler = Swindler::at(&network, &hub);
+    let mut watcher = Watcher::start(&network, &node, "file", "subscribe", "120s");
+    swindler.deceive(&mut watcher);
+    assert!(swindler.asked > 5 && swindler.sent > 1000, "asked {} times, {} packets", swindler.asked, swindler.sent);
+    let (code, said) = watcher.fails();
+    assert!(said.contains("has not opened for 30 seconds"), "{code:?}: {said}");
+    assert_eq!(code, Some(6), "{said}");
+}
