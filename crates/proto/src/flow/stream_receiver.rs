@@ -13,6 +13,11 @@ use crate::wire::{Packet, Report};
 /// later than that is taken for a duplicate.
 const WINDOW: u64 = 1024;
 
+/// The most datagrams a second that a provider is believed to send, for as long as its stream has gone on: a
+/// gigabit of long ones. What it may have sent at once before the first came is added.
+const BELIEVED_PER_SECOND: u64 = 100_000;
+const BELIEVED_AT_ONCE: u64 = 65_536;
+
 /// Takes a stream's datagrams as they come, drops repeated ones and counts.
 #[derive(Clone, Debug)]
 pub struct StreamReceiver {
@@ -79,6 +84,12 @@ impl StreamReceiver {
     /// longer than the quickest of late, and `life` beyond that.
     pub fn punctual(id: RequestId, life: Duration) -> Self {
         Self { punctual: Some(Punctual::new(life)), ..Self::new(id) }
+    }
+
+    /// Whether a provider claims to have sent more datagrams than anybody can in the time since it accepted.
+    pub fn is_incredible(elapsed: Duration, datagrams: u64) -> bool {
+        let credible = u128::from(BELIEVED_PER_SECOND) * elapsed.as_millis() / 1000 + u128::from(BELIEVED_AT_ONCE);
+        u128::from(datagrams) > credible
     }
 
     /// The payload of `packet`, or `None` if it has come before or too late.
@@ -243,6 +254,14 @@ mod tests {
         assert_eq!(delivered, [0, 2, 1, 5]);
         let counted = receiver.statistics();
         assert_eq!((counted.packets, counted.reordered, counted.duplicates, counted.lost), (4, 1, 2, 2));
+    }
+
+    #[test]
+    fn numbers_beyond_any_rate_are_incredible() {
+        let after = |seconds, datagrams| StreamReceiver::is_incredible(Duration::from_secs(seconds), datagrams);
+        assert!(!after(0, 1000) && after(0, 100_000) && !after(1, 100_000));
+        assert!(after(3600, u64::MAX) && !after(3600, 300_000_000));
+        assert!(after(u64::MAX, u64::MAX) || !after(u64::MAX, 1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::flow::{REPORT_INTERVAL, SILENCE};
 use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Accept, Chunk, Message, Offer, Reason, Resume};
+use crate::wire::{Accept, Chunk, Message, Offer, Packet, Reason, Resume};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ.
@@ -141,6 +141,13 @@ impl Requests {
         receiving.has_been_heard(core.now);
         let ticket = asked.ticket;
         let fresh = match message {
+            Message::Packet(Packet { sequence: datagrams, .. }) | Message::End { packets: datagrams, .. }
+                if receiving.is_incredible(core.now, datagrams) =>
+            {
+                core.counters.refused += 1;
+                stop(core, link, id, Reason::Protocol);
+                return self.finish(core, id, Some(Reason::Protocol));
+            }
             Message::Packet(packet) => receiving.packet(core, packet),
             Message::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
                 core.counters.refused += 1;

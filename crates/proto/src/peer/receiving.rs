@@ -37,6 +37,7 @@ pub(super) struct Receiving {
     reported: u64,
     /// Why the association over which it came has gone, until there is another.
     broken: Option<String>,
+    began: Time,
     heard: Time,
     first: Option<Time>,
     last: Time,
@@ -95,6 +96,7 @@ impl Receiving {
             is_kept: profile.is_some_and(Profile::is_whole),
             reported: 0,
             broken: None,
+            began: now,
             heard: now,
             first: None,
             last: now,
@@ -151,6 +153,11 @@ impl Receiving {
             self.reported = bytes;
             core.send_reliably(self.link, id, &Message::Report(stream.report()));
         }
+    }
+
+    /// Whether a stream's provider numbers its datagrams, or counts them, beyond what can have been sent.
+    pub(super) fn is_incredible(&self, now: Time, datagrams: u64) -> bool {
+        matches!(self.flow, Flow::Stream(_)) && StreamReceiver::is_incredible(now.since(self.began), datagrams)
     }
 
     /// Whether a piece of an object is beyond all credit.
