@@ -104,13 +104,14 @@ impl Program for OverlayNode {
             let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
             let ending = Ending { tickets: Arc::clone(&tickets), tallies: tallies.clone(), mailbox: mailbox.clone() };
             relay = bound.map(|bound| start_relay(bound, &ending, &shared, &metrics)).transpose();
-            let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(_, media)| media.clone());
+            let known = relay.as_ref().ok().cloned().flatten();
+            let media = known.as_ref().map(|(_, media)| media.clone());
             NodeOwner {
                 desk: Desk { inbox, tickets, mailbox: mailbox.clone() },
                 sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
-                watching: Watching::new(media, ending),
+                watching: Watching::new(known, ending),
                 lock: identity.group_key().map(|key| (identity.node(), Lock::new(key.clone()))),
                 repeats: Repeats::default(),
             }

@@ -126,13 +126,15 @@ impl NodeOwner {
         let (ticket, reply) = match event {
             Event::Accepted { ticket, provider, cell, offer, scheme, relayed, reflected } => {
                 if !reflected {
-                    self.watching.over(ticket, None);
+                    self.watching.turns_direct(ticket);
                 }
                 (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed, reflected }))
             }
             Event::Data { ticket, payload } => return self.data(ticket, payload),
             Event::Finished { ticket, mut summary } => {
-                self.watching.over(ticket, Some(&mut summary));
+                if let Some((reason, detail)) = self.watching.over(ticket, Some(&mut summary)) {
+                    return self.reply(Event::Failed { ticket, reason, detail, retry_after: None });
+                }
                 let counted = summary.clone();
                 if let Some(Purpose::Request(service, mode)) =
                     self.desk.tickets.deliver(ticket, Reply::Finished(summary))
@@ -143,7 +145,7 @@ impl NodeOwner {
                 return;
             }
             Event::Failed { ticket, reason, detail, retry_after } => {
-                self.watching.over(ticket, None);
+                let _ = self.watching.over(ticket, None);
                 let sentence = detail.clone();
                 let reply = Reply::Failed { reason, detail, retry_after };
                 if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver(ticket, reply) {

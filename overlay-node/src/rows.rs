@@ -150,7 +150,7 @@ pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
         duplicates: summary.duplicates,
         unread,
         jitter_ms: millis(summary.jitter),
-        first_byte_ms: millis(summary.first_byte),
+        first_byte_ms: (summary.bytes > 0).then(|| millis(summary.first_byte)),
         elapsed_ms: millis(summary.elapsed),
         digest_ok: summary.digest_ok,
         complete: summary.complete,

@@ -103,7 +103,7 @@ fn run(args: &Args) -> io::Result<()> {
     let (began, mut tally) = (Instant::now(), Tally::default());
     while !stop.load(Relaxed) {
         let now = Time::ZERO + began.elapsed();
-        match socket.receive(|from, datagram| path.take(now, from, datagram)) {
+        match socket.receive(|from, datagram| path.take(now, from.remote, datagram)) {
             Ok(received) => {
                 tally.first.get_or_insert_with(|| (Instant::now(), processor_time()));
                 tally.received += received as u64;

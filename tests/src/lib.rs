@@ -5,6 +5,7 @@
 pub mod ffmpeg;
 pub mod fuzz;
 pub mod hostile;
+pub mod hosts;
 pub mod lab;
 pub mod liar;
 pub mod network;

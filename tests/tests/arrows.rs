@@ -17,10 +17,18 @@ const ARROWS: [(&str, &[&str]); 14] = [
     // The shell of the relay of streams, which super nodes and nodes have alike.
     ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control", "roost-reflector"]),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
-    // hence the arrow to the transport.
+    // hence the arrow to the transport. `roost doctor` asks a media port for a sign of life.
     (
         "roost-cli",
-        &["roost-proto", "roost-identity", "roost-control", "roost-services", "roost-terminal", "roost-transport"],
+        &[
+            "roost-proto",
+            "roost-identity",
+            "roost-control",
+            "roost-services",
+            "roost-terminal",
+            "roost-transport",
+            "roost-reflector",
+        ],
     ),
     (
         "roost-overlay-node",

@@ -1,7 +1,7 @@
 //! One stream and its targets.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use roost_proto::Time;
@@ -42,6 +42,8 @@ pub struct TargetId(usize);
 pub struct Transmit {
     /// Where they go.
     pub to: SocketAddr,
+    /// The address of this host that they leave from, if it matters.
+    pub from: Option<IpAddr>,
     /// One datagram after the other.
     pub contents: Bytes,
     /// The size of each but the last.
@@ -58,7 +60,12 @@ impl Transmit {
     /// A datagram that is said beside a stream; what becomes of it changes nothing.
     pub(crate) fn word(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
         let segment = contents.len();
-        Self { to, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Word }
+        Self { to, from: None, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Word }
+    }
+
+    /// The same, leaving from this address of the host.
+    pub(crate) fn leaving(self, from: Option<IpAddr>) -> Self {
+        Self { from, ..self }
     }
 }
 
@@ -280,7 +287,7 @@ impl Fan {
                 Item::Run { run, .. } => (run.bytes.clone(), run.segment),
             };
             let (to, offload, stream) = (target.address, target.offload, self.stream);
-            return Some(Transmit { to, contents, segment, offload, stream, target: TargetId(slot), item });
+            return Some(Transmit { to, from: None, contents, segment, offload, stream, target: TargetId(slot), item });
         }
         None
     }

@@ -55,6 +55,6 @@ pub use relay::Relay;
 pub use ring::Keep;
 pub use roost_proto::reflection::{Grant, Kind, SECRET_BYTES, Secret, Tag};
 pub use sequence::Sequence;
-pub use socket::Socket;
+pub use socket::{Path, Socket};
 pub use subscriber::{Counts, OpenError, Opened, Subscriber};
 pub use target::{Patience, Start, Statistics, Terms};

@@ -15,6 +15,10 @@ use crate::packet::{Epoch, Flags, Header};
 /// The most packets that wait; more, and what is missing is given up.
 const MAX_WAITING: usize = 1024;
 
+/// The longest gap in which packets are counted, some minutes of any stream: beyond it the publisher has begun
+/// to number anew, or lies, and the gap counts as one packet.
+const MAX_COUNTED: u64 = 1 << 20;
+
 /// The packets of a stream, in order.
 #[derive(Debug)]
 pub struct Sequence {
@@ -26,6 +30,8 @@ pub struct Sequence {
     /// The greatest that has come.
     greatest: Option<u64>,
     beginning: Beginning,
+    /// Whether what has come is what a joiner is shown first, which has gaps.
+    is_joining: bool,
     waiting: BTreeMap<u64, Waiting>,
     skipped: u64,
 }
@@ -36,6 +42,8 @@ struct Waiting {
     since: Time,
     /// Nothing is missing between it and the one before: the stream begins with it, or begins anew.
     begins: bool,
+    /// Whether it is of what a joiner is shown first.
+    joins: bool,
     flags: Flags,
     payload: Bytes,
 }
@@ -44,7 +52,8 @@ impl Sequence {
     /// A stream of which nothing has come. What is missing is waited for at most so long.
     pub fn new(patience: Duration) -> Self {
         let (beginning, waiting) = (Beginning::default(), BTreeMap::new());
-        Self { patience, epoch: None, next: None, greatest: None, beginning, waiting, skipped: 0 }
+        let (epoch, next, greatest) = (None, None, None);
+        Self { patience, epoch, next, greatest, beginning, is_joining: true, waiting, skipped: 0 }
     }
 
     /// Takes a packet that has been opened, each only once. Where the stream begins for a joiner, there is
@@ -64,7 +73,9 @@ impl Sequence {
         // A publisher's first packets are waited for.
         self.next.get_or_insert_with(|| beginning_of(counter));
         let begins = begins && greatest.is_some();
-        self.waiting.insert(counter, Waiting { since: now, begins, flags, payload });
+        let joins = begins && self.is_joining;
+        self.is_joining &= is_cached && !flags.has(Flags::KEY_FRAME);
+        self.waiting.insert(counter, Waiting { since: now, begins, joins, flags, payload });
     }
 
     /// Counters grow across epochs. Who knows an epoch's key can make packets of it that are far ahead: what
@@ -87,8 +98,10 @@ impl Sequence {
         if !is_next && !is_late && self.waiting.len() < MAX_WAITING {
             return None;
         }
-        let (counter, Waiting { flags, payload, .. }) = self.waiting.pop_first()?;
-        self.skipped = self.skipped.saturating_add(if is_next { 0 } else { counter - next });
+        let (counter, Waiting { flags, payload, joins, .. }) = self.waiting.pop_first()?;
+        let gap = counter.saturating_sub(next);
+        let lost = if gap > MAX_COUNTED { 1 } else { gap };
+        self.skipped = self.skipped.saturating_add(if joins { 0 } else { lost });
         self.next = Some(counter.saturating_add(1));
         Some((flags, payload))
     }
@@ -97,7 +110,7 @@ impl Sequence {
     /// what waits is dropped.
     pub fn restart(&mut self) {
         (self.epoch, self.next, self.greatest) = (None, None, None);
-        self.beginning = Beginning::default();
+        (self.beginning, self.is_joining) = (Beginning::default(), true);
         self.waiting.clear();
     }
 
@@ -195,9 +208,9 @@ mod tests {
         assert_eq!(drain(&mut sequence, at(0)), [10]);
         [13, 11].iter().for_each(|counter| push(&mut sequence, at(30), *counter, true));
         assert_eq!(drain(&mut sequence, at(30)), [11, 12, 13, 14]);
-        // After a break it begins anew.
+        // After a break it begins anew, and what was missed in between is lost.
         flagged(&mut sequence, at(9000), 200, true, key);
-        assert_eq!(drain(&mut sequence, at(9000)), [200]);
+        assert_eq!((drain(&mut sequence, at(9000)), sequence.skipped()), (vec![200], 185));
     }
 
     #[test]
@@ -224,6 +237,16 @@ mod tests {
         assert_eq!((push(200, 5, 1002, 3), push(210, 5, 1003, 4)), (vec![3, 99], vec![]));
         assert_eq!((push(300, 6, 1004, 5), push(310, 6, 1005, 6)), (vec![5], vec![6]));
         assert_eq!((push(320, 5, u64::MAX - 1, 99), push(600, 6, 1006, 7)), (vec![], vec![7]));
+    }
+
+    #[test]
+    fn no_gap_counts_beyond_reason() {
+        let mut sequence = Sequence::new(PATIENCE);
+        for counter in [1000, u64::MAX - 7] {
+            sequence.push(at(0), &header(counter, Flags::default()), false, Bytes::new());
+        }
+        assert_eq!((0..2).filter(|_| sequence.poll(at(200)).is_some()).count(), 2);
+        assert_eq!(sequence.skipped(), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! for each message. One call for many messages (`sendmmsg`) saves 3 % beside that.
 
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit as Message, UdpSocketState};
@@ -27,6 +27,31 @@ const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// checksums, or a packet does not fit it.
 const REFUSALS: [i32; 3] = [5, 22, 90];
 
+/// A pair of addresses: that of a remote, and the one here at which its datagrams come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// An IPv4 address is one, also on a socket for both families.
+    pub remote: SocketAddr,
+    /// Not known of a socket that has one address only.
+    pub local: Option<IpAddr>,
+}
+
+impl From<SocketAddr> for Path {
+    fn from(remote: SocketAddr) -> Self {
+        Self { remote: canonical(remote), local: None }
+    }
+}
+
+/// The same address, IPv4 where it only maps one.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
+            SocketAddr::new(address.ip().to_canonical(), address.port())
+        }
+        _ => address,
+    }
+}
+
 /// A socket that does not wait.
 pub struct Socket {
     socket: UdpSocket,
@@ -37,6 +62,9 @@ pub struct Socket {
     offered: usize,
     /// Whether runs may leave as one message.
     offload: bool,
+    /// Whether it takes in at all of the host's addresses, so that answers have to say from which they leave.
+    has_any: bool,
+    is_v6: bool,
 }
 
 impl Socket {
@@ -52,7 +80,9 @@ impl Socket {
         let _ = io.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_BYTES);
         let slots = std::array::from_fn(|_| vec![0; SLOT_BYTES].into_boxed_slice());
         let metas = [RecvMeta::default(); BATCH_SIZE];
-        Ok(Self { offload: offload && io.max_gso_segments() > 1, socket, io, slots, metas, offered: BATCH_SIZE })
+        let offload = offload && io.max_gso_segments() > 1;
+        let (has_any, is_v6) = (at.ip().is_unspecified(), at.is_ipv6());
+        Ok(Self { socket, io, slots, metas, offered: BATCH_SIZE, offload, has_any, is_v6 })
     }
 
     /// Where it is bound.
@@ -67,7 +97,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is none; others as `recvmmsg(2)`.
-    pub fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
+    pub fn receive(&mut self, mut take: impl FnMut(Path, &[u8])) -> io::Result<usize> {
         let mut received = 0;
         while received < BATCH_PACKETS {
             let mut buffers = self.slots.each_mut().map(|slot| IoSliceMut::new(slot));
@@ -80,9 +110,11 @@ impl Socket {
             let mut packets = 0;
             for (slot, meta) in self.slots.iter().zip(&self.metas[..messages]) {
                 // One that is empty counts as well: whoever sends many of them must not keep this loop going.
+                let local = meta.dst_ip.filter(|_| self.has_any).map(|ip| ip.to_canonical());
+                let path = Path { local, ..Path::from(meta.addr) };
                 let rest = slot[..meta.len].chunks(meta.stride.max(1));
                 for datagram in rest.chain((meta.len == 0).then_some(&[][..])) {
-                    take(meta.addr, datagram);
+                    take(path, datagram);
                     packets += 1;
                 }
             }
@@ -99,11 +131,12 @@ impl Socket {
     /// Sends packets to a target, as one message if both the system and the target's way allow.
     /// What befalls one target does not befall another.
     pub fn send(&self, transmit: &Transmit) -> Outcome {
-        let Transmit { to, contents, segment, offload, .. } = transmit;
+        let Transmit { to, from, contents, segment, offload, .. } = transmit;
+        let path = Path { remote: *to, local: *from };
         let packets = contents.len().div_ceil((*segment).max(1)) as u32;
         let mut outcome = Outcome::default();
         if packets > 1 && *offload && self.offload {
-            match self.hand_over(*to, contents, Some(*segment)) {
+            match self.hand_over(path, contents, Some(*segment)) {
                 Ok(()) => return Outcome { sent: packets, ..outcome },
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Outcome { is_full: true, ..outcome },
                 Err(error) => {
@@ -112,7 +145,7 @@ impl Socket {
             }
         }
         for packet in contents.chunks((*segment).max(1)) {
-            match self.hand_over(*to, packet, None) {
+            match self.hand_over(path, packet, None) {
                 Ok(()) => outcome.sent += 1,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     outcome.is_full = true;
@@ -124,8 +157,13 @@ impl Socket {
         outcome
     }
 
-    fn hand_over(&self, to: SocketAddr, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
-        let message = Message { destination: to, ecn: None, contents, segment_size, src_ip: None };
+    fn hand_over(&self, path: Path, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        let destination = match path.remote {
+            SocketAddr::V4(v4) if self.is_v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+            remote => remote,
+        };
+        let src_ip = path.local.filter(|_| self.has_any);
+        let message = Message { destination, ecn: None, contents, segment_size, src_ip };
         self.io.try_send((&self.socket).into(), &message)
     }
 }
@@ -167,7 +205,7 @@ mod tests {
         // On loopback what is sent is there.
         let mut received = 0;
         while received < datagrams.len() {
-            received += socket.receive(|from, datagram| fan.push_opaque(Time::ZERO, from, datagram)).unwrap();
+            received += socket.receive(|from, datagram| fan.push_opaque(Time::ZERO, from.remote, datagram)).unwrap();
         }
         fan.close(Time::ZERO);
         while let Some(transmit) = fan.poll_transmit(Time::ZERO) {
@@ -241,6 +279,37 @@ mod tests {
         };
         // EINVAL is what port 0 and a device without offload have in common.
         assert_eq!(outcome, Outcome { sent: 0, failed: 2, refuses_offload: true, is_full: false });
+    }
+
+    /// Takes in one datagram that a host sends to this address of the socket's, and answers it.
+    fn answered(bind: &str, dial: [u8; 4]) -> (Path, SocketAddr, SocketAddr) {
+        let mut socket = Socket::bind(bind.parse().unwrap(), true).unwrap();
+        let dialled = SocketAddr::from((dial, socket.local_addr().unwrap().port()));
+        let (sender, address) = receiver();
+        sender.send_to(b"here", dialled).unwrap();
+        let mut came = None;
+        while came.is_none() {
+            let _ = socket.receive(|path, _| came = Some(path));
+        }
+        let path = came.unwrap();
+        let word = Transmit::word(path.remote, StreamId(1), bytes::Bytes::from_static(b"yes"));
+        let answer = word.leaving(path.local);
+        assert_eq!(socket.send(&answer).sent, 1);
+        let (_, from) = sender.recv_from(&mut [0; 10]).unwrap();
+        assert_eq!(from, dialled, "{bind}: answered from where nobody called");
+        (path, address, from)
+    }
+
+    #[test]
+    fn answers_leave_where_was_dialled() {
+        for bind in ["0.0.0.0:0", "[::]:0"] {
+            for host in [1, 2] {
+                let (path, remote, local) = answered(bind, [127, 0, 0, host]);
+                assert_eq!(path, Path { remote, local: Some(local.ip()) }, "{bind}");
+            }
+        }
+        let (path, remote, _) = answered("127.0.0.1:0", [127, 0, 0, 1]);
+        assert_eq!(path, Path { remote, local: None });
     }
 
     fn address_of_nobody() -> SocketAddr {

@@ -210,7 +210,7 @@ impl Requester {
             outcome,
             error: None,
             detail: None,
-            first_byte_ms: summary.map(|summary| summary.first_byte_ms).or(progress.first_byte.map(ms)),
+            first_byte_ms: summary.and_then(|summary| summary.first_byte_ms).or(progress.first_byte.map(ms)),
             elapsed_ms: summary.map_or(own_elapsed, |summary| summary.elapsed_ms),
             bytes: summary.map_or(progress.bytes, |summary| summary.bytes),
             packets: summary.map_or(0, |summary| summary.packets),

@@ -199,6 +199,7 @@ impl Ends for NodeEnds {
                     published.ask_key_frame();
                 }
             }
+            Event::Unheard { .. } => self.mailbox.post(Command::Suspect),
             Event::Watched { .. } => {}
         }
     }

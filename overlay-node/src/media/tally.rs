@@ -1,10 +1,13 @@
 //! What has come of each watched stream, for the summary of its request.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use roost_proto::NodeId;
 use roost_proto::peer::{Summary, Ticket};
+use roost_proto::wire::Reason;
 
 /// What has come for one request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +24,8 @@ pub(crate) struct Tally {
     pub(crate) jitter: Duration,
     /// When the first came, and the last.
     pub(crate) span: Option<(Instant, Instant)>,
+    /// Whether a super node has offered the stream: packets have a way here.
+    pub(crate) is_offered: bool,
 }
 
 /// All of them. The relay's thread writes, the machine's owner takes.
@@ -62,6 +67,29 @@ impl Tallies {
 }
 
 impl Tally {
+    /// How many datagrams were not counted since the last one, at the rate at which they came before: where a
+    /// stream goes on as another one their numbers do not tell.
+    pub(super) fn missed_since(&self, now: Instant) -> u64 {
+        let Some((first, last)) = self.span else { return 0 };
+        let gap = now.saturating_duration_since(last).as_micros();
+        let missed = (u128::from(self.packets) * gap).checked_div((last - first).as_micros()).unwrap_or(0);
+        u64::try_from(missed).unwrap_or(u64::MAX)
+    }
+
+    /// The same of a stream that goes on in another way from now on.
+    pub(super) fn broken_off(self, now: Instant) -> Self {
+        Self { lost: self.lost.saturating_add(self.missed_since(now)), ..self }
+    }
+
+    /// Adds what had come before to the summary of what came afterwards, whose digest does not cover it.
+    pub(super) fn precede(&self, summary: &mut Summary) {
+        summary.bytes += self.bytes;
+        summary.packets += self.packets;
+        summary.lost = summary.lost.saturating_add(self.lost);
+        summary.duplicates += self.duplicates;
+        summary.digest_ok = summary.digest_ok.filter(|is_ok| !is_ok);
+    }
+
     /// Counts a datagram that is handed over.
     pub(super) fn count(&mut self, bytes: usize) {
         let now = Instant::now();
@@ -70,9 +98,28 @@ impl Tally {
         self.span = Some((self.span.map_or(now, |(first, _)| first), now));
     }
 
+    /// Why nothing has come, as a reason and a sentence; `None` if something has.
+    pub(crate) fn emptiness(&self, provider: NodeId, media: Option<SocketAddr>) -> Option<(Reason, String)> {
+        match (self.packets, self.is_offered) {
+            (1.., _) => None,
+            (0, true) => {
+                let why = format!("the source of {provider} gives nothing: see to it that its camera or feed is on");
+                Some((Reason::SourceFailed, why))
+            }
+            (0, false) => {
+                let port = media.map(|media| format!(", {}", media.port())).unwrap_or_default();
+                let why = format!(
+                    "{provider} has accepted, but no packet of the stream came: let UDP through between this node's \
+                     media port{port} and the media port of super nodes, usually 7702; `roost doctor` tests it"
+                );
+                Some((Reason::Unreachable, why))
+            }
+        }
+    }
+
     /// Fills in what the machine cannot know, of a request that began at `began`.
     pub(crate) fn complete(&self, summary: &mut Summary, began: Instant) {
-        let Self { bytes, packets, lost, duplicates, jitter, span } = *self;
+        let Self { bytes, packets, lost, duplicates, jitter, span, .. } = *self;
         summary.jitter = jitter;
         (summary.bytes, summary.packets, summary.lost, summary.duplicates) = (bytes, packets, lost, duplicates);
         let Some((first, last)) = span else { return };
@@ -90,6 +137,15 @@ fn rate(bytes: u64, span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gap_counts_at_the_rate_before() {
+        let began = Instant::now();
+        let at = |millis| began + Duration::from_millis(millis);
+        let tally = Tally { packets: 100, span: Some((began, at(1000))), ..Tally::default() };
+        assert_eq!([1000, 1500, 4000].map(|millis| tally.missed_since(at(millis))), [0, 50, 300]);
+        assert_eq!(Tally::default().missed_since(began), 0);
+    }
 
     #[test]
     fn nothing_is_noted_of_a_request_that_is_over() {

@@ -2,7 +2,7 @@
 //! requests that watch them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use roost_proto::peer::{Command, Ticket};
 use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
@@ -118,6 +118,7 @@ impl Watches {
             // Its request is over.
             return self.forget_unwanted(now, relay, stream);
         };
+        ticket.into_iter().for_each(|ticket| self.ending.tallies.note(ticket, |tally| tally.is_offered = true));
         if request.stream() != Some(stream) || !request.is_confirmed {
             self.copies.collect(stream);
         }
@@ -184,7 +185,7 @@ impl Watches {
         self.ending.tallies.note(ticket, |tally| {
             is_new = tally.packets == 0;
             missed = Missed {
-                lost: tally.lost.wrapping_sub(counted.0),
+                lost: tally.lost.saturating_add(tally.missed_since(Instant::now())).wrapping_sub(counted.0),
                 duplicates: tally.duplicates.wrapping_sub(counted.1),
             };
         });

@@ -2,6 +2,7 @@
 //! stream, and what came for them in the end.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use roost_proto::peer::{Command, Peer, Summary, Ticket};
 use roost_proto::reflection::Tag;
 use roost_proto::wire::Reason;
 
+use super::tally::Tally;
 use super::{NodeEnds, Order, Tallies};
 use crate::tickets::{Reply, Tickets};
 
@@ -51,14 +53,19 @@ impl Ending {
 /// Orders to the relay, if there is one, and the requests that it knows of.
 pub(crate) struct Watching {
     media: Option<Media<NodeEnds>>,
+    /// The media port.
+    address: Option<SocketAddr>,
     ending: Ending,
     /// When they were made; as many as the machine admits.
     requests: HashMap<Ticket, Instant>,
+    /// Of those whose stream goes on without reflection, what had come before; no more than there are requests.
+    before: HashMap<Ticket, Tally>,
 }
 
 impl Watching {
-    pub(crate) fn new(media: Option<Media<NodeEnds>>, ending: Ending) -> Self {
-        Self { media, ending, requests: HashMap::new() }
+    pub(crate) fn new(relay: Option<(SocketAddr, Media<NodeEnds>)>, ending: Ending) -> Self {
+        let (address, media) = relay.unzip();
+        Self { media, address, ending, requests: HashMap::new(), before: HashMap::new() }
     }
 
     /// Asks something of the relay.
@@ -79,13 +86,29 @@ impl Watching {
         }
     }
 
-    /// A request is over, or has a stream of its own. If it had a reflected one its summary gets what the
-    /// machine cannot know.
-    pub(crate) fn over(&mut self, ticket: Ticket, summary: Option<&mut Summary>) {
-        let Some(began) = self.requests.remove(&ticket) else { return };
-        self.order(Order::Release { ticket });
-        if let (Some(tally), Some(summary)) = (self.ending.tallies.take(ticket), summary) {
-            tally.complete(summary, began);
+    /// A request gets a stream of its own: what had come of a reflected one counts as well.
+    pub(crate) fn turns_direct(&mut self, ticket: Ticket) {
+        if self.requests.remove(&ticket).is_none() {
+            return;
         }
+        self.order(Order::Release { ticket });
+        let tally = self.ending.tallies.take(ticket).filter(|tally| tally.packets > 0);
+        self.before.extend(tally.map(|tally| (ticket, tally.broken_off(Instant::now()))));
+    }
+
+    /// A request is over, or has a stream of its own. If it had a reflected one its summary gets what the
+    /// machine cannot know; answers why nothing has come of one, where the machine does
+    /// not know better.
+    pub(crate) fn over(&mut self, ticket: Ticket, mut summary: Option<&mut Summary>) -> Option<(Reason, String)> {
+        if let (Some(before), Some(summary)) = (self.before.remove(&ticket), summary.as_deref_mut()) {
+            before.precede(summary);
+        }
+        let began = self.requests.remove(&ticket)?;
+        self.order(Order::Release { ticket });
+        let (tally, summary) = (self.ending.tallies.take(ticket)?, summary?);
+        tally.complete(summary, began);
+        let is_silent = matches!(summary.reason, None | Some(Reason::Unreachable | Reason::TimedOut));
+        let asks_why = summary.reflected && summary.broken.is_none() && is_silent;
+        asks_why.then(|| tally.emptiness(summary.provider, self.address)).flatten()
     }
 }

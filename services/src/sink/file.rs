@@ -42,6 +42,11 @@ impl Draft {
     pub(super) async fn finish(mut self, complete: bool, bytes: u64) -> Result<Finished, SinkError> {
         let Some(mut file) = self.file.take() else { return Ok(Finished::Discarded) };
         let unwritable = |path: &Path, error: std::io::Error| SinkError::unwritable(path.display().to_string(), &error);
+        if self.keep_part && bytes == 0 {
+            // Of a stream that brought nothing nothing replaces what is there.
+            self.keep_part = false;
+            return Ok(Finished::Discarded);
+        }
         if !complete && !self.keep_part {
             return Ok(Finished::Discarded); // dropping it removes it
         }

@@ -21,6 +21,9 @@ use crate::args::{Form, Mode, RequestArgs};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 
+/// Said of a stream that has ended well and empty.
+const EMPTY: &str = "the stream has ended and nothing came of it: see to it that its provider's source gives something";
+
 /// Asks and receives until the transfer is over, one way or the other.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
     suits_output(args.service, args.receive.output.as_ref(), std::io::stdout().is_terminal())?;
@@ -72,6 +75,9 @@ async fn conclude(
             let name = name(client, summary.provider).await;
             report(args, &summary, name, keeping, output)?;
             suggest(args, area, output);
+            if args.service.is_stream() && summary.bytes == 0 {
+                return Err(Failure::new(Code::Refused, EMPTY));
+            }
             verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
         }
         Ended::Failed(failure, summary) => {
@@ -271,14 +277,14 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping
     let mut lines = vec![
         format!("provider    {}{} at {}", name.unwrap_or_default(), summary.provider, summary.cell),
         format!("came        {way}"),
-        format!("first byte  {:.2} ms", summary.first_byte_ms),
-        format!(
-            "received    {} in {}, {:.1} kbit/s",
-            bytes(summary.bytes),
-            duration(summary.elapsed_ms),
-            rate(args, summary) / 1e3
-        ),
     ];
+    lines.extend(summary.first_byte_ms.map(|first| format!("first byte  {first:.2} ms")));
+    lines.push(format!(
+        "received    {} in {}, {:.1} kbit/s",
+        bytes(summary.bytes),
+        duration(summary.elapsed_ms),
+        rate(args, summary) / 1e3
+    ));
     if let Some(there) = keeping.resumed_at {
         lines.push(format!("went on     after {} of an earlier request", bytes(there)));
     }
@@ -322,7 +328,7 @@ fn destination(args: &RequestArgs, kept: Option<&Kept>) -> Option<String> {
 /// Payload bits per second: of a stream from its first byte on, of an object
 /// from the request on.
 fn rate(args: &RequestArgs, summary: &Summary) -> f64 {
-    let before = if args.service.is_stream() { summary.first_byte_ms } else { 0.0 };
+    let before = summary.first_byte_ms.filter(|_| args.service.is_stream()).unwrap_or(0.0);
     let seconds = (summary.elapsed_ms - before) / 1e3;
     if seconds > 0.0 { summary.bytes as f64 * 8.0 / seconds } else { 0.0 }
 }

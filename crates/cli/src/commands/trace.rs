@@ -136,9 +136,10 @@ fn did(hop: &TraceHop) -> String {
 fn totals(traced: &Traced) -> String {
     let mut lines = Vec::new();
     lines.extend(traced.trace.accepted_ms.map(|after| format!("accepted    after {}", millis(after))));
-    if let Some(summary) = &traced.summary {
+    if let Some((summary, first)) = traced.summary.as_ref().and_then(|summary| Some((summary, summary.first_byte_ms?)))
+    {
         let path = if summary.relayed { "through the hub" } else { "directly" };
-        lines.push(format!("first byte  after {}, {path} over {}", millis(summary.first_byte_ms), summary.transport));
+        lines.push(format!("first byte  after {}, {path} over {}", millis(first), summary.transport));
     }
     if traced.trace.sent > 1 {
         lines.push(format!("sent        {} times", traced.trace.sent));

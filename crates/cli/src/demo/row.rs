@@ -98,7 +98,7 @@ impl Row {
             service,
             transport,
             ok: problem.is_none(),
-            first_byte_ms: summary.map(|summary| summary.first_byte_ms),
+            first_byte_ms: summary.and_then(|summary| summary.first_byte_ms),
             total_ms: summary.map(|summary| summary.elapsed_ms),
             payload_bytes: received.bytes,
             overhead_bytes: sent.saturating_sub(received.bytes),

@@ -119,8 +119,8 @@ pub struct Summary {
     pub unread: u64,
     /// Interarrival jitter, milliseconds (RFC 3550, section 6.4.1).
     pub jitter_ms: f64,
-    /// From the request to the first byte, milliseconds.
-    pub first_byte_ms: f64,
+    /// From the request to the first byte, milliseconds; null if none came.
+    pub first_byte_ms: Option<f64>,
     /// From the request to the end, milliseconds.
     pub elapsed_ms: f64,
     /// Whether the digest is that of the provider; null where it cannot be

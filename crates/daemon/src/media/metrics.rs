@@ -164,7 +164,7 @@ mod tests {
     fn what_there_is_and_what_passed_is_told_by_label() {
         let mut relay = Relay::new(Config::default(), [7; 32]);
         relay.publish(Time::ZERO, StreamId(1)).unwrap();
-        relay.handle_datagram(Time::ZERO, ([127, 0, 0, 1], 9).into(), b"rubbish", |_, _| {});
+        relay.handle_datagram(Time::ZERO, std::net::SocketAddr::from(([127, 0, 0, 1], 9)), b"rubbish", |_, _| {});
         let (metrics, passed) = (Metrics::default(), Arc::<Passed>::default());
         passed.receive(1);
         let media = MediaMetrics::register(&metrics).unwrap();

@@ -60,6 +60,7 @@ impl Peer {
             Command::Sealed { session, sealed } => provide.on_sealed(core, session, sealed),
             Command::Unsealed { ticket, provider, opening } => requests.on_unsealed(core, ticket, provider, opening),
             Command::Idle { session } => provide.on_idle(core, session),
+            Command::Suspect => attach.suspect(core, core.now),
             Command::Resubscribe { ticket, lost } => requests.resubscribe(core, attach, ticket, lost),
             Command::Reconfigure { services, max_streams, uplink_kbps } => {
                 provide.reconfigure(services, max_streams, uplink_kbps);

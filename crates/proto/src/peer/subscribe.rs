@@ -308,10 +308,15 @@ impl Requests {
         }
     }
 
-    /// The time of a reflected stream is over, or its owner has enough. Its provider does not know it.
+    /// The time of a reflected stream is over, or its owner has enough. Its provider does not know it. One of
+    /// which nothing comes at that time has broken off.
     pub(super) fn end_subscription(&mut self, core: &mut Core, id: RequestId) {
         self.stop_provider(core, id, Reason::Cancelled);
-        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        if asked.taking.lost.is_some() {
+            return self.finish(core, id, Some(Reason::Unreachable));
+        }
+        if let Phase::Receiving(receiving) = &mut asked.phase
             && let Some(subscription) = receiving.subscription()
         {
             subscription.ended = true;

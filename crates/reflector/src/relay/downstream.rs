@@ -10,6 +10,7 @@ use super::timers::Timer;
 use super::{Event, Relay, SPREAD};
 use crate::fan::MAX_TARGETS;
 use crate::refused::Refused;
+use crate::socket::canonical;
 use crate::target::{Start, Terms};
 use crate::words::{Nack, Reported, Said, Word};
 
@@ -29,6 +30,7 @@ impl Relay {
         tag: Tag,
         kind: Kind,
     ) -> Result<(), Refused> {
+        let to = canonical(to);
         let is_known = self.streams.get(&stream).ok_or(Refused::NoStream)?.members.contains_key(&to);
         if !is_known {
             self.check_room(stream, to)?;
@@ -98,6 +100,7 @@ impl Relay {
         let Some(member) = self.member(from, stream, word) else { return self.refuse(from, stream, word) };
         let answered = member.answer(now, tag);
         self.routable.note(now, from);
+        self.locals.note(now);
         let start = if next > 0 { Start::At(next) } else { Start::KeyFrame };
         match answered {
             Answered::First { was_repeated } => self.start(now, from, stream, start, was_repeated || next > 0),
@@ -126,6 +129,7 @@ impl Relay {
     pub(super) fn hear_report(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, said: Reported) {
         let target = self.member(from, stream, word).map(|member| member.target);
         let Some(target) = target else { return self.refuse(from, stream, word) };
+        self.locals.note(now);
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let missed = known.gaps.given_up();
         let is_congested = target.is_some_and(|target| known.reflector.fan().note_reported(now, target, said.highest));
@@ -208,6 +212,9 @@ impl Relay {
         let (is_rooted, depth) = (known.is_rooted(now) && !is_leaving, known.depth());
         let Some(member) = known.members.get_mut(&address) else { return };
         let offers = member.due_offers(now);
+        if member.falls_silent(now) && known.is_published {
+            self.events.push_back(Event::Unheard { stream });
+        }
         if member.is_gone(now) {
             return self.detach(now, stream, address);
         }

@@ -1,12 +1,13 @@
-//! What is remembered of addresses: who has answered, and whom we have left.
+//! What is remembered of addresses: who has answered, at which address here, and whom we have left.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 
+use crate::socket::Path;
 use crate::words::Word;
 
 /// The most addresses, and the most upstreams, that are remembered; then the oldest go.
@@ -37,6 +38,37 @@ impl Routable {
 
     pub(super) fn knows(&self, now: Time, address: SocketAddr) -> bool {
         self.0.get(&address).is_some_and(|at| now.since(*at) < ROUTABLE)
+    }
+}
+
+/// The address of this host at which a remote's datagrams come in: what goes there leaves from it, because
+/// the remote, and translators of addresses in between, know no other one.
+#[derive(Debug, Default)]
+pub(super) struct Locals {
+    /// Of those only who have shown that they mean this host.
+    known: BTreeMap<SocketAddr, (IpAddr, Time)>,
+    /// The remote whose datagram is being taken.
+    present: Option<(SocketAddr, IpAddr)>,
+}
+
+impl Locals {
+    pub(super) fn begin(&mut self, Path { remote, local }: Path) {
+        self.present = local.map(|local| (remote, local));
+    }
+
+    /// The remote of the present datagram is an upstream or a downstream.
+    pub(super) fn note(&mut self, now: Time) {
+        let Some((remote, local)) = self.present else { return };
+        self.known.insert(remote, (local, now));
+        if self.known.len() > MAX_REMEMBERED {
+            let oldest = self.known.iter().min_by_key(|(_, (_, at))| *at).map(|(remote, _)| *remote);
+            oldest.map(|oldest| self.known.remove(&oldest));
+        }
+    }
+
+    pub(super) fn of(&self, remote: SocketAddr) -> Option<IpAddr> {
+        let present = self.present.filter(|(present, _)| *present == remote).map(|(_, local)| local);
+        present.or_else(|| self.known.get(&remote).map(|(local, _)| *local))
     }
 }
 

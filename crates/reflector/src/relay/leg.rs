@@ -12,6 +12,11 @@ use crate::words::{MAX_NACKED, Reported, Word};
 
 /// Silence after which an upstream is gone: it says something each second.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
+/// Silence in the midst of a run of packets makes an upstream doubtful: one that lives says within some 50 ms that
+/// there is a pause. Four times the longest gap between packets of late, and no less than this, which is longer than
+/// most paths delay a packet.
+const DOUBT_GAPS: u32 = 4;
+const LEAST_DOUBT: Duration = Duration::from_millis(300);
 /// How long downstreams wait for a stream that has no upstream any more: as long as a request takes.
 pub(super) const ROOTLESS: Duration = Duration::from_secs(10);
 /// How often an upstream is told what has come from it, which keeps the lease.
@@ -40,6 +45,9 @@ pub(super) struct Leg {
     answered: Time,
     /// When something last came.
     pub(super) heard: Time,
+    /// Whether that was a live packet of a run, and the longest gap in such, of late.
+    runs: bool,
+    gap: Duration,
     moving: Option<Time>,
     /// How many hops it is from the publisher.
     pub(super) depth: u8,
@@ -73,6 +81,8 @@ impl Leg {
             request: 0,
             answered: now,
             heard: now,
+            runs: false,
+            gap: Duration::ZERO,
             moving: None,
             depth: 0,
             first: None,
@@ -104,7 +114,10 @@ impl Leg {
 
     /// A packet has come from it.
     pub(super) fn packet(&mut self, now: Time, hop: Hop, header: &Header) {
-        self.heard = now;
+        if self.runs {
+            self.gap = now.since(self.heard).max(self.gap - self.gap / 64);
+        }
+        (self.heard, self.runs) = (now, !hop.catch_up);
         self.received += 1;
         self.measure(now, hop, header.counter);
         let first = self.first.get_or_insert(header.counter);
@@ -146,8 +159,9 @@ impl Leg {
         self.missing.clear();
     }
 
-    /// It has sent all packets before this one.
-    pub(super) fn ended(&mut self, next: u64) {
+    /// It is there, at this depth, and has sent all packets before this one.
+    pub(super) fn alive(&mut self, now: Time, depth: u8, next: u64) {
+        (self.heard, self.runs, self.depth) = (now, false, depth);
         if self.highest > 0 && next > self.highest && next - self.highest <= MAX_GAP {
             self.lose(next);
             self.highest = next - 1;
@@ -214,7 +228,18 @@ impl Leg {
     }
 
     pub(super) fn is_moving(&self, now: Time) -> bool {
-        self.moving.is_some_and(|since| now.since(since) < MOVING)
+        self.is_doubtful(now) || self.moving.is_some_and(|since| now.since(since) < MOVING)
+    }
+
+    /// Whether its packets have stopped without a word.
+    pub(super) fn is_doubtful(&self, now: Time) -> bool {
+        self.doubt_at().is_some_and(|at| now >= at)
+    }
+
+    /// When it becomes doubtful, if nothing is heard of it until then.
+    fn doubt_at(&self) -> Option<Time> {
+        let silence = (self.gap * DOUBT_GAPS).clamp(LEAST_DOUBT, SILENCE);
+        (self.runs && !self.gap.is_zero()).then(|| self.heard + silence)
     }
 
     /// Whether it can stand in for another, so that nothing is missing without that one.
@@ -230,7 +255,8 @@ impl Leg {
     }
 
     /// When it has to be looked at again.
-    pub(super) fn due(&self) -> Time {
-        self.report_due.min(self.heard + SILENCE)
+    pub(super) fn due(&self, now: Time) -> Time {
+        let doubt = self.doubt_at().filter(|at| *at > now);
+        doubt.into_iter().fold(self.report_due.min(self.heard + SILENCE), Time::min)
     }
 }

@@ -19,6 +19,9 @@ const OFFERS: u8 = 5;
 /// The most tags under which one downstream is offered one stream: several who watch at one
 /// node, and their changes of way. More wait for the others.
 const MAX_TAGS: usize = 8;
+/// A downstream that has not reported for so long may be gone, of which its other neighbours should know: a report
+/// and a quarter.
+const UNHEARD: Duration = Duration::from_millis(1250);
 /// How long one that is known to be there gets the stream without having answered this time.
 const TRUSTED: Duration = Duration::from_secs(1);
 /// How often it hears something.
@@ -41,6 +44,8 @@ pub(super) struct Member {
     since: Time,
     /// Until when it wants the stream; none before it has answered.
     lease: Option<Time>,
+    /// When its silence means something; none once that was told.
+    unheard: Option<Time>,
     pub(super) reported: Reported,
     share: Share,
     /// How much parity it gets for a full block, and how much it was sent.
@@ -71,6 +76,7 @@ impl Member {
             offered: BTreeMap::new(),
             since: now,
             lease: None,
+            unheard: None,
             reported: Reported::default(),
             share: Share::default(),
             parity: 0,
@@ -118,7 +124,12 @@ impl Member {
     }
 
     pub(super) fn renew(&mut self, now: Time) {
-        self.lease = Some(now + LEASE);
+        (self.lease, self.unheard) = (Some(now + LEASE), Some(now + UNHEARD));
+    }
+
+    /// Whether it has fallen silent; once for each silence.
+    pub(super) fn falls_silent(&mut self, now: Time) -> bool {
+        self.unheard.take_if(|at| *at <= now).is_some()
     }
 
     /// It says what has come, of a stream of which so much was missed here. Who misses it behind
@@ -146,7 +157,7 @@ impl Member {
     pub(super) fn begin_again(&mut self, now: Time, word: Word) -> Option<TargetId> {
         self.offered.retain(|_, offered| offered.next.is_some());
         self.offered.values_mut().for_each(|offered| offered.next = Some(now));
-        (self.word, self.since, self.lease) = (word, now, None);
+        (self.word, self.since, self.lease, self.unheard) = (word, now, None, None);
         self.target.take()
     }
 
@@ -177,7 +188,7 @@ impl Member {
     /// When it has to be looked at again.
     pub(super) fn due(&self) -> Time {
         let offers = self.offered.values().filter_map(|offered| offered.next).min();
-        let look = self.looked + ALIVE;
-        offers.map_or(look, |offer| offer.min(look))
+        let others = offers.into_iter().chain(self.unheard);
+        others.fold(self.looked + ALIVE, Time::min)
     }
 }

@@ -52,7 +52,7 @@ use crate::fan::{self, Transmit};
 use crate::refused::Refused;
 use crate::words::{Said, Word};
 pub(crate) use downstream::MAX_UNANSWERED;
-use known::{Parted, Routable};
+use known::{Locals, Parted, Routable};
 use random::Random;
 pub use status::{LegStatus, MemberStatus, StreamStatus};
 pub use stream::Name;
@@ -116,6 +116,11 @@ pub enum Event {
         /// The stream.
         stream: StreamId,
     },
+    /// A downstream of a published stream has not reported when it should: it may be gone, and with it its host.
+    Unheard {
+        /// The stream.
+        stream: StreamId,
+    },
     /// A published stream is wanted.
     Watched {
         /// The stream.
@@ -153,6 +158,7 @@ pub struct Relay {
     streams: BTreeMap<StreamId, Stream>,
     tags: Tags,
     routable: Routable,
+    locals: Locals,
     parted: Parted,
     timers: Timers,
     words: VecDeque<Transmit>,
@@ -176,6 +182,7 @@ impl Relay {
             streams: BTreeMap::new(),
             tags: Tags::default(),
             routable: Routable::default(),
+            locals: Locals::default(),
             parted: Parted::default(),
             timers: Timers::default(),
             words: VecDeque::new(),
@@ -305,7 +312,8 @@ impl Relay {
 
     fn say(&mut self, to: SocketAddr, stream: StreamId, word: Word, said: &Said) {
         if self.words.len() < MAX_WORDS {
-            self.words.push_back(Transmit::word(to, stream, said.encode(stream, word)));
+            let from = self.locals.of(to);
+            self.words.push_back(Transmit::word(to, stream, said.encode(stream, word)).leaving(from));
         }
     }
 

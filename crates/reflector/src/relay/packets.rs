@@ -11,6 +11,7 @@ use super::{Event, Relay};
 use crate::fan::{Outcome, Transmit};
 use crate::fec::Parity;
 use crate::packet::{Header, Hop};
+use crate::socket::Path;
 use crate::words::Said;
 
 /// The most that is due and done at once.
@@ -27,10 +28,13 @@ impl Relay {
     pub fn handle_datagram(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        from: impl Into<Path>,
         datagram: &[u8],
         mut deliver: impl FnMut(StreamId, &[u8]),
     ) {
+        let path = from.into();
+        self.locals.begin(path);
+        let from = path.remote;
         if Said::is(datagram) {
             self.hear(now, from, datagram, &mut deliver);
         } else {
@@ -179,7 +183,8 @@ impl Relay {
             self.turn = Some(id);
             let stream = self.streams.get_mut(&id);
             if let Some(transmit) = stream.and_then(|stream| stream.poll_transmit(now, id)) {
-                return Some(transmit);
+                let from = self.locals.of(transmit.to);
+                return Some(transmit.leaving(from));
             }
             self.busy.remove(&id);
             if let Some(due) = self.streams.get(&id).and_then(|stream| stream.reflector.targets().poll_deadline()) {

@@ -42,6 +42,7 @@ impl Relay {
             self.part(now, stream, leg.address, leg.word);
         }
         self.parted.forget(stream, from);
+        self.locals.note(now);
         self.say(from, stream, word, &Said::Answer { tag, next });
         self.bind(now, stream, tag, whom);
         self.tend_legs(now, stream);
@@ -98,8 +99,7 @@ impl Relay {
         (depth, next): (u8, u64),
     ) {
         let Some(leg) = self.known_leg(from, stream, word) else { return self.unknown_upstream(now, from, stream) };
-        (leg.heard, leg.depth) = (now, depth);
-        leg.ended(next);
+        leg.alive(now, depth, next);
         let Some(known) = self.streams.get_mut(&stream) else { return };
         known.gaps.ended(now, next);
         if let Some(due) = known.gaps.poll_deadline() {
@@ -183,7 +183,7 @@ impl Relay {
         }
         let is_changing = known.legs.len() > 1;
         let look = is_changing.then_some(now + super::leg::LOOK);
-        match known.legs.iter().map(Leg::due).chain(look).chain(end).min() {
+        match known.legs.iter().map(|leg| leg.due(now)).chain(look).chain(end).min() {
             Some(due) => self.timers.set(Timer::Legs(stream), due),
             None => self.timers.clear(Timer::Legs(stream)),
         }
@@ -193,6 +193,8 @@ impl Relay {
     fn note_roots(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let is_lost = known.legs.is_empty() && !known.is_published;
+        // Nothing comes meanwhile, for which downstreams could wait for their turn.
+        let is_urgent = is_lost || known.legs.iter().all(|leg| leg.is_doubtful(now));
         if is_lost && known.is_local && !std::mem::replace(&mut known.is_lost, true) {
             self.events.push_back(Event::Lost { stream });
         }
@@ -200,7 +202,7 @@ impl Relay {
             if known.is_local && !is_lost {
                 self.events.push_back(Event::Moving { stream });
             }
-            if is_lost {
+            if is_urgent {
                 self.tell_moving(stream);
             } else {
                 self.tell_moving_in_turn(now, stream);

@@ -2,6 +2,7 @@
 
 mod daemon;
 mod host;
+mod media;
 
 use std::path::Path;
 
@@ -21,7 +22,10 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
     };
     let reachable = reached.is_ok();
     match reached {
-        Ok(status) => findings.extend(daemon::check(&status)),
+        Ok(status) => {
+            findings.extend(daemon::check(&status));
+            findings.extend(media::check(&status));
+        }
         Err(error) => {
             let Failure::Said { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
             let fix = "start it (systemctl start overlay-node, or overlay-node --config FILE) or give its --socket";

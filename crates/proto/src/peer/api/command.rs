@@ -278,6 +278,9 @@ pub enum Command {
         /// Whether nothing comes any more.
         lost: bool,
     },
+    /// A hub that takes a reflected stream from here has fallen silent: it may be the home, which is asked at once
+    /// for a sign of life.
+    Suspect,
     /// A stream is over.
     Ended {
         /// Which.

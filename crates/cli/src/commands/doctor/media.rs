@@ -1,0 +1,74 @@
+//! The way of reflected streams: UDP between this host and the media port of the node's hub.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use roost_control::Status;
+use roost_proto::reflection::StreamId;
+use roost_proto::{Endpoint, Role};
+use roost_reflector::words::{Said, Word};
+
+use super::Finding;
+
+/// A super node at the one port has its media port at the other, unless its settings say otherwise.
+const HUB_PORT: u16 = 7700;
+const MEDIA_PORT: u16 = 7702;
+
+/// How long each question waits for its answer: 3.5 s in all, enough for the longest paths.
+const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+
+/// Asks the media port of the node's super node for a sign of life, if it is known.
+pub(super) fn check(status: &Status) -> Option<Finding> {
+    let hub = status.hub.as_ref().filter(|hub| status.role == Role::Node && hub.role == Role::SuperNode)?;
+    let endpoint: Endpoint = hub.address.parse().ok()?;
+    let host: IpAddr = endpoint.hosts.first().filter(|_| endpoint.port == HUB_PORT)?.parse().ok()?;
+    let media = SocketAddr::new(host.to_canonical(), MEDIA_PORT);
+    Some(match answers(media) {
+        Ok(true) => Finding::ok("media port", format!("{} answers at udp {media}", hub.name)),
+        Ok(false) => unanswered(format!("{} does not answer at udp {media}: no reflected stream comes here", hub.name)),
+        Err(error) => unanswered(format!("nothing can be sent to udp {media}: {error}")),
+    })
+}
+
+fn unanswered(found: String) -> Finding {
+    let fix = "let UDP through to that port and back; nothing, if its settings give `media` another port or are off";
+    Finding::warn("media port", found, fix)
+}
+
+/// Whether there is a relay: it ends what somebody believes to have from it, and it does not send.
+fn answers(media: SocketAddr) -> io::Result<bool> {
+    let any: IpAddr = if media.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(media)?;
+    let own = u64::from(socket.local_addr()?.port());
+    let (stream, word) = (StreamId(own), Word(own));
+    let question = Said::KeyFrame.encode(stream, word);
+    for wait in WAITS {
+        socket.set_read_timeout(Some(wait))?;
+        // A port that is closed says so as an error of the next call.
+        if socket.send(&question).is_err() {
+            return Ok(false);
+        }
+        let mut answer = [0; 64];
+        match socket.recv(&mut answer).map(|length| Said::decode(&answer[..length])) {
+            Ok(Ok((of, to, Said::Done))) if (of, to) == (stream, word) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(false),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_port_does_not_answer() {
+        let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let closed = taken.local_addr().unwrap();
+        drop(taken);
+        assert!(!answers(closed).unwrap());
+    }
+}

@@ -1,0 +1,122 @@
+//! A super node dies under a reflected stream: the picture is back soon, and what was missed is counted.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::net::UdpSocket;
+use std::process::Stdio;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use roost_tests::network::{Daemon, Network, PATIENCE};
+use roost_tests::process::wait_until;
+use serde_json::Value;
+
+/// How often each kind of super node is killed; more for a measurement.
+fn kills() -> usize {
+    std::env::var("TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1)
+}
+
+/// The longest that the picture may stand still, on a busy machine.
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// What a watcher saw of a super node's end.
+#[derive(Debug)]
+struct Seen {
+    /// How long nothing came.
+    gap: Duration,
+    lost: u64,
+    /// How many packets should have come and did not, at the rate before.
+    missed: u64,
+}
+
+/// Three super nodes that know one another.
+fn hubs(network: &Network) -> Vec<Daemon> {
+    let first = network.supernode("sn1", &[]);
+    let peer = first.endpoint("udp");
+    let mut all = vec![first];
+    all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--peer", &peer])));
+    for hub in &all {
+        hub.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 2).then_some(()));
+    }
+    all
+}
+
+/// A node that knows two super nodes, and which of all is its home.
+fn node(network: &Network, hubs: &[Daemon], name: &str, at: &str, knows: [usize; 2], more: &[&str]) -> (Daemon, usize) {
+    let [one, two] = knows.map(|place| hubs[place].endpoint("udp"));
+    let node = network.node(name, at, &[&["--super", &one, "--super", &two], more].concat());
+    node.wait_for("it has no standby", |status| status["standby"]["name"].as_str().map(|_| ()));
+    let home = node.status().unwrap()["hub"]["name"].as_str().unwrap().to_owned();
+    let place = ["sn1", "sn2", "sn3"].iter().position(|name| home == *name).unwrap();
+    (node, place)
+}
+
+/// Whose home dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    Provider,
+    Requester,
+}
+
+/// Kills a super node while the requester watches; `None` where the nodes have other homes than they should.
+fn kill(home: Home) -> Option<Seen> {
+    let network = Network::new();
+    let mut hubs = hubs(&network);
+    let (provider, of_provider) = node(&network, &hubs, "p", "5,5", [0, 2], &["--services", "video"]);
+    let (requester, of_requester) = node(&network, &hubs, "s", "1,1", [1, 2], &[]);
+    if of_provider == of_requester {
+        return None;
+    }
+    let killed = if home == Home::Requester { of_requester } else { of_provider };
+    let player = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = format!("udp://{}", player.local_addr().unwrap());
+    player.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut watch = requester.command(&["subscribe", "video", "--at", "5,5", "--for", "14s", "--json", "-o", &to]);
+    let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (tell, hear) = channel();
+    std::thread::spawn(move || {
+        let mut datagram = [0; 2000];
+        while player.recv(&mut datagram).is_ok() && tell.send(Instant::now()).is_ok() {}
+    });
+    // Two seconds of it, by which its rate is known.
+    let mut came = Vec::new();
+    let is_steady = || {
+        came.extend(hear.try_iter());
+        came.first().is_some_and(|first: &Instant| first.elapsed() > Duration::from_secs(3)).then_some(())
+    };
+    assert!(wait_until(PATIENCE, is_steady).is_some(), "{}", requester.log());
+    let killed_at = Instant::now();
+    let since = killed_at - Duration::from_secs(2);
+    let recent = came.iter().filter(|at| **at > since).count();
+    hubs[killed].process.kill();
+    let output = watch.wait_with_output().unwrap();
+    came.extend(hear.try_iter());
+    let got = came.iter().filter(|at| **at > since).count();
+    let expected = came.last().map_or(0.0, |last| recent as f64 / 2.0 * (*last - since).as_secs_f64());
+    let after: Vec<Instant> = came.into_iter().filter(|at| *at + Duration::from_millis(100) > killed_at).collect();
+    let gap = after.windows(2).map(|two| two[1] - two[0]).max().unwrap_or_default();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}\n{}\n{}", requester.log(), provider.log());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let missed = (expected - got as f64).max(0.0) as u64;
+    Some(Seen { gap, lost: report["summary"]["lost"].as_u64().unwrap(), missed })
+}
+
+fn judge(home: Home) {
+    for _ in 0..kills() {
+        let seen = (0..20).find_map(|_| kill(home)).expect("homes as wanted, some time");
+        eprintln!("{home:?}: {seen:?}");
+        assert!(seen.gap <= LONGEST, "{seen:?}");
+        // The rate is an estimate.
+        assert!(seen.missed < 20 || seen.lost * 2 >= seen.missed, "{seen:?}");
+    }
+}
+
+#[test]
+fn picture_survives_the_providers_home() {
+    judge(Home::Provider);
+}
+
+#[test]
+fn picture_survives_the_requesters_home() {
+    judge(Home::Requester);
+}
