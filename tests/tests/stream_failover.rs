@@ -55,18 +55,43 @@ fn node(network: &Network, hubs: &[Daemon], name: &str, at: &str, knows: [usize;
 enum Home {
     Provider,
     Requester,
+    /// It is one super node.
+    Both,
+}
+
+/// Both nodes at one super node, to which a second one comes that stands by for them.
+fn one_home(network: &Network) -> (Vec<Daemon>, Daemon, Daemon) {
+    let first = network.supernode("sn1", &[]);
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (home, later) = (first.endpoint("udp"), format!("udp://127.0.0.1:{port}"));
+    let homes = ["--super", &home, "--super", &later];
+    let provider = network.node("p", "5,5", &[&homes[..], &["--services", "video"]].concat());
+    let requester = network.node("s", "5,6", &homes);
+    let second = network.supernode("sn2", &["--listen", &later, "--peer", &home]);
+    for node in [&provider, &requester] {
+        node.wait_for("it has no standby", |status| (status["standby"]["name"] == "sn2").then_some(()));
+    }
+    (vec![first, second], provider, requester)
 }
 
 /// Kills a super node while the requester watches; `None` where the nodes have other homes than they should.
 fn kill(home: Home) -> Option<Seen> {
     let network = Network::new();
-    let mut hubs = hubs(&network);
-    let (provider, of_provider) = node(&network, &hubs, "p", "5,5", [0, 2], &["--services", "video"]);
-    let (requester, of_requester) = node(&network, &hubs, "s", "1,1", [1, 2], &[]);
-    if of_provider == of_requester {
-        return None;
-    }
-    let killed = if home == Home::Requester { of_requester } else { of_provider };
+    let (mut hubs, provider, requester, killed) = match home {
+        Home::Both => {
+            let (hubs, provider, requester) = one_home(&network);
+            (hubs, provider, requester, 0)
+        }
+        Home::Provider | Home::Requester => {
+            let hubs = hubs(&network);
+            let (provider, first) = node(&network, &hubs, "p", "5,5", [0, 2], &["--services", "video"]);
+            let (requester, second) = node(&network, &hubs, "s", "1,1", [1, 2], &[]);
+            if first == second {
+                return None;
+            }
+            (hubs, provider, requester, if home == Home::Requester { second } else { first })
+        }
+    };
     let player = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = format!("udp://{}", player.local_addr().unwrap());
     player.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -119,4 +144,9 @@ fn picture_survives_the_providers_home() {
 #[test]
 fn picture_survives_the_requesters_home() {
     judge(Home::Requester);
+}
+
+#[test]
+fn picture_survives_the_home_of_both() {
+    judge(Home::Both);
 }
