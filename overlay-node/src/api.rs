@@ -99,6 +99,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
         // Finding the provider is part of the time allowed.
         deadline: query.timeout.saturating_sub(began.elapsed()),
+        patience: query.patience,
         provider,
         scope: query.scope,
         profile: query.profile,

@@ -152,6 +152,8 @@ pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
         jitter_ms: millis(summary.jitter),
         first_byte_ms: (summary.bytes > 0).then(|| millis(summary.first_byte)),
         elapsed_ms: millis(summary.elapsed),
+        interruptions: summary.interruptions,
+        interrupted_ms: millis(summary.interrupted),
         digest_ok: summary.digest_ok,
         complete: summary.complete,
     }
@@ -168,8 +170,9 @@ pub(crate) fn damage(summary: &Summary) -> Option<Error> {
     let why = match summary.reason {
         Some(Reason::Leaving) => "the provider left",
         Some(Reason::SourceFailed) => "the provider's source gave out, or its file changed meanwhile",
-        Some(Reason::Cancelled) => "it was cancelled, or nobody read it for half a minute",
-        Some(Reason::Unreachable | Reason::TimedOut) | None => "the provider fell silent",
+        Some(Reason::Cancelled) => "it was cancelled, or nobody read it for as long as its patience",
+        Some(Reason::TimedOut) if summary.stalled => "the provider brought next to nothing for as long as its patience",
+        Some(Reason::Unreachable | Reason::TimedOut) | None => "the provider fell silent and nobody went on with it",
         Some(Reason::Reflected) => "the provider reflects it from now on, which this node cannot take",
         Some(_) => "the other end broke it off",
     };

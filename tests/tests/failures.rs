@@ -73,7 +73,7 @@ fn a_transfer_that_breaks_off_leaves_no_complete_file() {
     let file = network.path("clip.ts");
     let mut request = Command::new(binary("roost"));
     request.arg("--socket").arg(&requester.socket);
-    request.args(["request", "video", "--at", "5,5", "--for", "20s", "-o"]).arg(&file);
+    request.args(["request", "video", "--at", "5,5", "--for", "20s", "--patience", "2s", "-o"]).arg(&file);
     let mut child = request.stderr(Stdio::null()).spawn().unwrap();
     let began = wait_until(PATIENCE, || {
         let receiving = requester.status()?["receiving"].as_array()?.first()?["bytes"].as_u64()?;

@@ -15,7 +15,15 @@ pub(crate) struct Progress {
     before: u64,
     bytes: u64,
     total: Option<u64>,
+    /// When something came last.
+    heard: Instant,
+    /// What comes, to be shown again after a silence that was.
+    what: String,
+    is_silent: bool,
 }
+
+/// A silence that is shown, seconds.
+const SHOWN_SILENCE_S: u64 = 3;
 
 /// How far a transfer is, for programs.
 #[derive(Debug, Serialize)]
@@ -30,15 +38,19 @@ pub(crate) struct ProgressEvent {
     rate_bits_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     left_s: Option<f64>,
+    /// How long nothing has come, seconds; only where that is long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    silent_s: Option<u64>,
 }
 
 impl Progress {
     /// Begins to show that something is under way.
     pub(crate) fn start(output: Output, what: String) -> Self {
         let bar = if output.shows_progress() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-        bar.set_message(what);
+        bar.set_message(what.clone());
         bar.enable_steady_tick(TICK);
-        Self { bar, begun: Instant::now(), before: 0, bytes: 0, total: None }
+        let (begun, heard) = (Instant::now(), Instant::now());
+        Self { bar, begun, before: 0, bytes: 0, total: None, heard, what, is_silent: false }
     }
 
     /// Shows how much is to come.
@@ -59,6 +71,8 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style);
         }
+        self.heard = Instant::now();
+        self.what.clone_from(&what);
         self.bar.set_message(what);
         self.bar.set_position(before);
         self.bar.reset_eta();
@@ -73,6 +87,22 @@ impl Progress {
     pub(crate) fn reached(&mut self, bytes: u64) {
         self.bytes = bytes;
         self.bar.set_position(bytes);
+        self.heard = Instant::now();
+        if std::mem::take(&mut self.is_silent) {
+            self.bar.set_message(self.what.clone());
+        }
+    }
+
+    /// Shows that nothing comes of what was accepted, if that is so.
+    pub(crate) fn look(&mut self) {
+        if let Some(seconds) = self.silent_s().filter(|_| self.bytes > 0) {
+            self.is_silent = true;
+            self.bar.set_message(format!("provider silent for {seconds} s, trying again"));
+        }
+    }
+
+    fn silent_s(&self) -> Option<u64> {
+        Some(self.heard.elapsed().as_secs()).filter(|seconds| *seconds >= SHOWN_SILENCE_S)
     }
 
     /// How far it is.
@@ -86,6 +116,7 @@ impl Progress {
             total: self.total,
             percent: self.total.filter(|total| *total > 0).map(|total| self.bytes as f64 * 100.0 / total as f64),
             rate_bits_per_second: rate * 8.0,
+            silent_s: self.silent_s(),
             left_s: left.filter(|_| rate > 0.0).map(|left| left / rate),
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use roost_proto::flow::PATIENCE;
 use roost_proto::peer::Reflection;
 use roost_proto::wire::{Mode, Resume};
 use roost_proto::{Area, Cell, Class, NodeId, Profile, Scheme, Scope, Service, ServiceSet};
@@ -72,6 +73,8 @@ pub struct RequestQuery {
     pub class: Option<Class>,
     /// `timeout=10s`: how long to wait for an acceptance.
     pub timeout: Duration,
+    /// `patience=30s`: how long what is under way may come no further.
+    pub patience: Duration,
     /// `resume=SHA256@BYTES`: what of an object is there already.
     pub resume: Option<Resume>,
     /// `reflect=always|if-busy|never`: whether super nodes reflect a stream; an object never is.
@@ -119,7 +122,7 @@ impl LookupQuery {
 }
 
 impl RequestQuery {
-    const KNOWN: [&'static str; 13] = [
+    const KNOWN: [&'static str; 14] = [
         "service",
         "provider",
         "k",
@@ -130,6 +133,7 @@ impl RequestQuery {
         "profile",
         "class",
         "timeout",
+        "patience",
         "resume",
         "reflect",
         "trace",
@@ -149,6 +153,7 @@ impl RequestQuery {
             profile: None,
             class: None,
             timeout: DEFAULT_TIMEOUT,
+            patience: PATIENCE,
             resume: None,
             reflect: Some(Reflection::IfBusy),
             trace: false,
@@ -179,6 +184,7 @@ impl RequestQuery {
             profile: params.parsed("profile")?,
             class: params.parsed("class")?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            patience: params.duration("patience")?.unwrap_or(PATIENCE),
             resume: params.parsed::<ResumeText>("resume")?.map(|text| text.0),
             reflect: params.parsed("reflect")?.map_or(Some(Reflection::IfBusy), |text: ReflectText| text.0),
             trace: params.parsed("trace")?.unwrap_or(false),
@@ -209,6 +215,9 @@ impl RequestQuery {
         }
         if let Some(class) = self.class {
             push(&mut text, "class", class);
+        }
+        if self.patience != PATIENCE {
+            push_duration(&mut text, "patience", self.patience);
         }
         if let Some(resume) = self.resume {
             push(&mut text, "resume", ResumeText(resume));

@@ -140,6 +140,7 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
         class: args.class.map(Into::into),
         reflect: args.reflect.into(),
         timeout: args.receive.timeout,
+        patience: args.receive.patience,
         ..RequestQuery::new(args.service, area)
     }
 }
@@ -181,8 +182,11 @@ impl Transfer<'_> {
                     }
                     self.keeping.open(&accepted).await?;
                 }
-                Frame::Event(RequestEvent::Progress(_)) if self.args.receive.progress && self.output.is_json() => {
-                    self.output.json(&self.progress.event())?;
+                Frame::Event(RequestEvent::Progress(_)) => {
+                    self.progress.look();
+                    if self.args.receive.progress && self.output.is_json() {
+                        self.output.json(&self.progress.event())?;
+                    }
                 }
                 Frame::Event(RequestEvent::Finished(summary)) => {
                     self.keeping.close(summary.digest_ok != Some(false)).await?;
@@ -294,6 +298,10 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping
             "packets     {}, {missing} {count}, reordered {}, duplicates {}, jitter {:.2} ms",
             summary.packets, summary.reordered, summary.duplicates, summary.jitter_ms
         ));
+    }
+    if summary.interruptions > 0 {
+        let times = if summary.interruptions == 1 { "once" } else { "several times" };
+        lines.push(format!("interrupted {times}, for {} in all", duration(summary.interrupted_ms)));
     }
     if summary.unread > 0 {
         lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));

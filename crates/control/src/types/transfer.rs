@@ -117,6 +117,12 @@ pub struct Summary {
     pub duplicates: u64,
     /// Datagrams that came but that the reader of this API was too slow for.
     pub unread: u64,
+    /// How often a stream paused for two seconds or more and went on.
+    #[serde(default)]
+    pub interruptions: u32,
+    /// How long those pauses took together, milliseconds.
+    #[serde(default)]
+    pub interrupted_ms: f64,
     /// Interarrival jitter, milliseconds (RFC 3550, section 6.4.1).
     pub jitter_ms: f64,
     /// From the request to the first byte, milliseconds; null if none came.

@@ -70,8 +70,16 @@ pub const MAX_PACKET_BYTES: usize = crate::wire::MAX_MESSAGE_BYTES - 64;
 /// How often a stream's receiver reports.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After this long without a word a flow's other end is given up.
+/// After this long without a word a flow's other end is doubted: it is asked for
+/// again, and gives way at a provider that is full.
 pub const SILENCE: Duration = Duration::from_secs(5);
+
+/// How long a flow may come no further before it ends, unless its request says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The bytes of an object that count as progress: what comes more slowly than
+/// this within the patience ends.
+pub const PROGRESS_BYTES: u64 = 1024;
 
 /// How long a stream's receiver waits, once it knows the end, for datagrams
 /// that the end has overtaken.

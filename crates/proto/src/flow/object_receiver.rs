@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::{CHUNK_BYTES, MAX_WINDOW_BYTES, REPORT_BYTES};
 use crate::ids::RequestId;
-use crate::wire::{Chunk, Report};
+use crate::wire::{Chunk, Report, Resume};
 
 /// Takes an object's chunks in order and says in the end whether it is the
 /// object that was announced. The reader's pace is the sender's: the reports
@@ -29,6 +29,27 @@ impl ObjectReceiver {
     pub fn new(id: RequestId, length: u64, expected: [u8; 32], began: u64) -> Self {
         let (received, read, reported) = (began, began, began);
         Self { id, length, expected, began, received, read, reported, digest: Sha256::new() }
+    }
+
+    /// The same, under another number: its provider goes on where it is.
+    #[must_use]
+    pub fn going_on_as(self, id: RequestId) -> Self {
+        Self { id, ..self }
+    }
+
+    /// Of which object it has how many bytes.
+    pub fn has(&self) -> Resume {
+        Resume { digest: self.expected, offset: self.received }
+    }
+
+    /// Bytes that have come and were not read.
+    pub fn unread(&self) -> u64 {
+        self.received - self.read
+    }
+
+    /// Whether an object of this length and digest is this one.
+    pub fn is_of(&self, length: u64, digest: &[u8; 32]) -> bool {
+        (self.length, &self.expected) == (length, digest)
     }
 
     /// Whether the chunk is farther ahead of the reader than any credit goes: its

@@ -21,6 +21,9 @@ use crate::wire::{Message, Moved, Way};
 /// How long a dial may take that the driver does not answer.
 pub(super) const DIAL_LIMIT: Duration = Duration::from_secs(20);
 
+/// The longest pause between two rounds of dials while requests wait for a hub.
+const PAUSE_IN_NEED: Duration = Duration::from_secs(1);
+
 /// A home that lasted less than this counts as one that failed.
 const SHORT_STAY: Duration = Duration::from_secs(1);
 
@@ -150,6 +153,14 @@ impl Attach {
                 self.on_redirect_failed(core);
             }
             State::Left => {}
+        }
+    }
+
+    /// Somebody waits for a hub: it is dialled now, not after the pause that was due.
+    pub(super) fn hurry(&mut self, core: &mut Core) {
+        if matches!(self.state, State::Waiting) && core.timers.is_set(Timer::Attach) {
+            core.timers.clear(Timer::Attach);
+            self.dial(core);
         }
     }
 
@@ -345,6 +356,7 @@ impl Attach {
             return self.dial(core);
         }
         let pause = self.hubs.failed(core.now, &mut core.random);
+        let pause = if core.under_way > 0 { pause.min(PAUSE_IN_NEED) } else { pause };
         if pause.is_zero() { self.dial(core) } else { core.set(Timer::Attach, pause) }
     }
 

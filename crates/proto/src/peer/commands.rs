@@ -10,6 +10,9 @@ impl Peer {
         if needs_home(&command) && self.attach.hasten(&mut self.core) {
             self.settle();
         }
+        if matches!(command, Command::Request { .. } | Command::Lookup { .. }) {
+            self.attach.hurry(&mut self.core);
+        }
         let Self { core, attach, requests, provide, watches, pings, pushes, rooms, .. } = self;
         match command {
             Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),

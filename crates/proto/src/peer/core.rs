@@ -50,6 +50,8 @@ pub(super) struct Core {
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
     pub(super) unsettled_until: Time,
+    /// Requests that wait for an answer or for data.
+    pub(super) under_way: usize,
     /// Whether answers of providers come late enough to wait for them longer,
     /// as the last request that was repeated has shown.
     pub(super) is_patient: bool,
@@ -77,6 +79,7 @@ impl Core {
             crowd: Crowd::default(),
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
+            under_way: 0,
             is_patient: false,
             transmits: VecDeque::new(),
             events: VecDeque::new(),

@@ -57,6 +57,7 @@ mod receive;
 mod receiving;
 mod redirect;
 mod requests;
+mod resume;
 mod rooms;
 mod serve;
 mod session;

@@ -204,6 +204,10 @@ impl Provide {
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
+        if self.goes_on(core, &wish) {
+            return;
+        }
+        self.make_room(core, &wish);
         if let Err(reason) = self.admit(core, &wish) {
             let busy = reason == Reason::Busy && wish.service.is_stream();
             let retry_after = self.until_free(core.now).filter(|_| busy);

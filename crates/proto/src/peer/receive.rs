@@ -56,6 +56,11 @@ impl Requests {
             return;
         }
         let checked = check(asked, scheme, &accept.offer);
+        if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.offer) {
+            stop(core, link, id, Reason::Cancelled);
+            return self.has_changed(core, id, provider);
+        }
+        let Some(asked) = self.asked.get_mut(&id) else { return };
         // What opens it is for nobody between the two.
         let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
             asked.taking.wanted && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
@@ -80,7 +85,8 @@ impl Requests {
         self.end_search(core, id, provider, relayed);
         let before = self.replace(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        let before = before.or(asked.taking.foretold.provider);
+        let goes_on = before.is_some() && reflected.is_none();
+        let provided = before.as_ref().map(|before| before.provider).or(asked.taking.foretold.provider);
         asked.confirm();
         let (whole, is_resumed) = match &mut offer {
             Offer::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
@@ -90,17 +96,20 @@ impl Requests {
         asked.taking.ends = ends;
         await_flow(core, id, reflected.is_some(), ends);
         let until = ends.map(|ends| ends + OVERRUN).filter(|_| reflected.is_none());
-        let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, asked.wanted.profile));
+        let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, &asked.wanted));
+        if let Some(before) = before.filter(|_| goes_on) {
+            receiving.go_on_from(id, *before);
+        }
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
         let is_stream = matches!(offer, Offer::Stream { .. });
         // That the same stream has another way is told by what follows.
-        if reflected.is_none() || before != Some(provider) {
+        if !goes_on && (reflected.is_none() || provided != Some(provider)) {
             let reflected = reflected.is_some();
             core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed, reflected });
         }
         // The first report tells a stream's provider that its acceptance has come.
-        if is_stream {
+        if is_stream || goes_on {
             receiving.report(core, id);
         }
         if let Some(payload) = whole
@@ -138,8 +147,14 @@ impl Requests {
             core.counters.refused += 1;
             return stop(core, link, id, Reason::Cancelled);
         }
+        let was_doubted =
+            core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.taking.lost.is_none();
         receiving.has_been_heard(core.now);
         let ticket = asked.ticket;
+        if was_doubted {
+            self.comes_again(core, id);
+        }
+        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else { return };
         let fresh = match message {
             Message::Packet(Packet { sequence: datagrams, .. }) | Message::End { packets: datagrams, .. }
                 if receiving.is_incredible(core.now, datagrams) =>
@@ -186,13 +201,11 @@ impl Requests {
         if receiving.is_reflected() {
             return self.end_subscription(core, id);
         }
-        let due = receiving.gives_up_at();
-        if core.now < due {
-            return core.timers.set(Timer::Receive(id), due);
+        if !receiving.has_begun() && core.now >= receiving.is_doubted_at() {
+            stop(core, receiving.link, id, Reason::TimedOut);
+            return self.provider_gone(core, attach, id, Reason::TimedOut);
         }
-        let reason = if receiving.is_unread() { Reason::Cancelled } else { Reason::TimedOut };
-        stop(core, receiving.link, id, reason);
-        self.provider_gone(core, attach, id, reason);
+        self.look_after(core, attach, id);
     }
 
     pub(super) fn on_report_timer(&mut self, core: &mut Core, id: RequestId) {
@@ -212,11 +225,14 @@ impl Requests {
         for (id, asked) in &mut self.asked {
             let Phase::Receiving(receiving) = &mut asked.phase else { continue };
             if receiving.link == link {
-                receiving.lost_its_way(loss.reason);
+                receiving.lost_its_way(core.now, loss.reason);
                 if loss.refused { over.push(*id) } else { parted.push(*id) }
             }
         }
-        parted.into_iter().for_each(|id| self.await_return(core, id));
+        for id in parted {
+            self.await_return(core, id);
+            self.look_soon(core, id);
+        }
         for id in over {
             self.provider_gone(core, attach, id, Reason::NotAllowed);
         }
@@ -235,6 +251,8 @@ impl Requests {
     fn provider_gone(&mut self, core: &mut Core, attach: &Attach, id: RequestId, reason: Reason) {
         let Some(Asked { phase: Phase::Receiving(receiving), deadline, .. }) = self.asked.get(&id) else { return };
         let (has_begun, is_reflected, deadline) = (receiving.has_begun(), receiving.is_reflected(), *deadline);
+        // A provider need not wait for a reader that takes nothing.
+        let may_be_resumed = receiving.may_be_resumed() && !receiving.waits_for_reader();
         if is_reflected && reason == Reason::TimedOut {
             // The provider has not heard of this node for a while; the stream goes on.
             return self.find_another_way(core, attach, id);
@@ -242,7 +260,9 @@ impl Requests {
         if reason == Reason::Reflected && self.turns_to_reflected(core, attach, id) {
             return;
         }
+        let is_outage = matches!(reason, Reason::TimedOut | Reason::Unreachable);
         match has_begun {
+            true if is_outage && !is_reflected && may_be_resumed => self.lost(core, attach, id),
             true => self.finish(core, id, Some(reason)),
             false if core.now < deadline => self.ask_anew(core, attach, id),
             false => self.fail(core, id, reason),

@@ -4,21 +4,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::Summary;
+use super::api::{Summary, Wanted};
 use super::core::Core;
 use super::subscribe::{Subscription, still_wanted};
 use super::timers::Timer;
 use crate::address::Scheme;
 use crate::delivery::Profile;
-use crate::flow::{ObjectReceiver, REPORT_BYTES, SILENCE, STRAGGLERS, StreamReceiver};
+use crate::flow::{
+    ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE, STRAGGLERS, StreamReceiver, StreamStatistics,
+};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Chunk, Message, Offer, Packet, Reason, Reflected};
+use crate::wire::{Chunk, Message, Offer, Packet, Reason, Reflected, Resume};
 
-/// How long an object may come no further, however much its provider says, and
-/// how long its reader may take nothing of it.
-const STALL: Duration = Duration::from_secs(30);
+/// A pause of a stream that counts as an interruption.
+const GAP: Duration = Duration::from_secs(2);
+
+/// How long a provider has to come back over another association before it is asked to.
+const RETURN: Duration = Duration::from_secs(1);
 
 /// The requester's end of a flow.
 #[derive(Debug)]
@@ -43,6 +47,16 @@ pub(super) struct Receiving {
     last: Time,
     /// When an object came further, or its reader did.
     moved: Time,
+    /// How much of it had come then, bytes.
+    moved_at: u64,
+    /// How long it may come no further.
+    patience: Duration,
+    /// Since when it has no way.
+    lost: Option<Time>,
+    /// What providers before this one have sent of a stream.
+    past: StreamStatistics,
+    /// How often a stream was interrupted, and for how long in all.
+    gaps: (u32, Duration),
 }
 
 /// Whose acceptance it was, and how it came.
@@ -72,9 +86,10 @@ impl Receiving {
         origin: Origin,
         cell: Cell,
         offer: &Offer,
-        (until, profile): (Option<Time>, Option<Profile>),
+        (until, wanted): (Option<Time>, &Wanted),
     ) -> Self {
         let Origin { provider, relayed, scheme, reflected } = origin;
+        let (profile, patience) = (wanted.profile, wanted.patience);
         let flow = match offer {
             Offer::Stream { .. } if let Some(reflected) = &reflected => Flow::Reflected(Subscription::new(reflected)),
             Offer::Stream { .. } => Flow::Stream(Box::new(match profile.and_then(Profile::life) {
@@ -101,14 +116,74 @@ impl Receiving {
             first: None,
             last: now,
             moved: now,
+            moved_at: 0,
+            patience,
+            lost: None,
+            past: StreamStatistics::default(),
+            gaps: (0, Duration::ZERO),
         }
+    }
+
+    /// Goes on with what another flow has brought. An object is the same one, see
+    /// [`Self::may_go_on_with`].
+    pub(super) fn go_on_from(&mut self, id: RequestId, before: Self) {
+        self.past = before.counted();
+        (self.first, self.last, self.gaps) = (before.first, before.last, before.gaps);
+        (self.moved, self.moved_at) = (before.moved, before.moved_at);
+        if let (Flow::Object(object), Flow::Object(before)) = (&mut self.flow, before.flow) {
+            *object = before.going_on_as(id);
+        }
+    }
+
+    /// Whether a provider that offers this may go on with it.
+    pub(super) fn may_go_on_with(&self, offer: &Offer) -> bool {
+        match (&self.flow, offer) {
+            (Flow::Object(object), Offer::Object { bytes, digest, .. }) => object.is_of(*bytes, digest),
+            (Flow::Stream(_), Offer::Stream { .. }) => true,
+            _ => self.is_reflected(),
+        }
+    }
+
+    /// What of an object is here.
+    pub(super) fn has(&self) -> Option<Resume> {
+        match &self.flow {
+            Flow::Object(object) => Some(object.has()),
+            Flow::Stream(_) | Flow::Reflected(_) => None,
+        }
+    }
+
+    /// It has no way any more, and its provider does not come back.
+    pub(super) fn is_lost(&mut self) {
+        self.lost = Some(Time::ZERO);
+    }
+
+    /// When its provider is to be asked again.
+    pub(super) fn is_doubted_at(&self) -> Time {
+        match self.lost {
+            Some(since) => since + RETURN,
+            None if self.waits_for_reader() => self.gives_up_at(),
+            None => self.heard + SILENCE,
+        }
+    }
+
+    /// Why it ends when it comes no further.
+    pub(super) fn why_it_ends(&self) -> Reason {
+        match &self.flow {
+            Flow::Object(_) if self.waits_for_reader() => Reason::Cancelled,
+            _ => Reason::TimedOut,
+        }
+    }
+
+    /// Whether its reader has so much to take that its provider may have been told to wait.
+    pub(super) fn waits_for_reader(&self) -> bool {
+        matches!(&self.flow, Flow::Object(object) if object.unread() >= REPORT_BYTES)
     }
 
     /// The provider repeats its acceptance: over a new association, or because
     /// it has not heard of us.
     pub(super) fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
         self.link = link;
-        self.broken = None;
+        (self.broken, self.lost) = (None, None);
         self.heard = core.now;
         let message = match &mut self.flow {
             Flow::Stream(stream) => Message::Report(stream.report()),
@@ -127,12 +202,13 @@ impl Receiving {
     /// The provider has said something.
     pub(super) fn has_been_heard(&mut self, now: Time) {
         self.heard = now;
-        self.broken = None;
+        (self.broken, self.lost) = (None, None);
     }
 
     /// The association over which it comes has gone.
-    pub(super) fn lost_its_way(&mut self, reason: &str) {
+    pub(super) fn lost_its_way(&mut self, now: Time, reason: &str) {
         self.broken = Some(reason.to_owned());
+        self.lost = Some(now);
     }
 
     /// Takes a datagram of a stream; returns what is new in it.
@@ -183,18 +259,17 @@ impl Receiving {
 
     /// The reader has taken so many bytes more of an object.
     pub(super) fn taken(&mut self, core: &mut Core, id: RequestId, bytes: u64) {
+        let was_awaited = self.waits_for_reader();
         let Flow::Object(object) = &mut self.flow else { return };
         object.read(bytes);
-        self.moved = core.now;
+        // Who waits for the next byte makes no progress by reading it.
+        if was_awaited {
+            (self.moved, self.moved_at) = (core.now, object.bytes());
+        }
         if object.wants_report() {
             let report = Message::Report(object.report());
             core.send_reliably(self.link, id, &report);
         }
-    }
-
-    /// Whether the reader has not taken all that has come.
-    pub(super) fn is_unread(&self) -> bool {
-        matches!(&self.flow, Flow::Object(object) if object.is_ahead())
     }
 
     /// The provider says how much there was; stragglers still have some time.
@@ -243,27 +318,50 @@ impl Receiving {
                 core.send_reliably(self.link, id, &report);
             }
             Flow::Reflected(_) => core.send_reliably(self.link, id, &still_wanted(id)),
-            Flow::Object(_) => {}
+            // Its provider is to know that it is waited for.
+            Flow::Object(object) => core.send(self.link, &Message::Report(object.report())),
         }
     }
 
-    /// When the provider counts as silent, unless it is heard, or an object as
-    /// stalled, unless there is more of it or its reader takes more: while that
-    /// has something to take the provider may have been told to wait.
+    /// When a stream is given up unless it is heard, and an object unless there is more of it
+    /// or its reader takes more.
     pub(super) fn gives_up_at(&self) -> Time {
-        let (silent, stalled) = (self.heard + SILENCE, self.moved + STALL);
         match &self.flow {
             // Of one whose packets come another way the owner knows.
-            Flow::Stream(_) | Flow::Reflected(_) => silent,
-            Flow::Object(object) if object.is_ahead() => stalled,
-            Flow::Object(_) => stalled.min(silent.max(self.moved + SILENCE)),
+            Flow::Stream(_) | Flow::Reflected(_) => self.heard.max(self.last) + self.patience,
+            Flow::Object(_) => self.moved + self.patience,
         }
     }
 
     fn note_data(&mut self, now: Time) {
+        let pause = now.since(self.last);
+        if self.first.is_some() && pause >= GAP && !matches!(self.flow, Flow::Object(_)) {
+            self.gaps = (self.gaps.0 + 1, self.gaps.1 + pause);
+        }
         self.first.get_or_insert(now);
         self.last = now;
-        self.moved = now;
+        // A byte now and then is no progress.
+        let bytes = self.bytes();
+        if bytes >= self.moved_at + PROGRESS_BYTES || self.is_whole() {
+            (self.moved, self.moved_at) = (now, bytes);
+        }
+    }
+
+    /// What has come of a stream, whoever sent it.
+    fn counted(&self) -> StreamStatistics {
+        let now = match &self.flow {
+            Flow::Stream(stream) => stream.statistics(),
+            Flow::Object(_) | Flow::Reflected(_) => StreamStatistics::default(),
+        };
+        StreamStatistics {
+            bytes: self.past.bytes + now.bytes,
+            packets: self.past.packets + now.packets,
+            lost: self.past.lost + now.lost,
+            late: self.past.late + now.late,
+            reordered: self.past.reordered + now.reordered,
+            duplicates: self.past.duplicates + now.duplicates,
+            jitter: now.jitter,
+        }
     }
 
     /// Whether any payload has come.
@@ -296,7 +394,7 @@ impl Receiving {
 
     pub(super) fn bytes(&self) -> u64 {
         match &self.flow {
-            Flow::Stream(stream) => stream.statistics().bytes,
+            Flow::Stream(_) => self.counted().bytes,
             Flow::Object(object) => object.bytes(),
             Flow::Reflected(_) => 0,
         }
@@ -305,7 +403,11 @@ impl Receiving {
     /// How it went, if it ends now.
     pub(super) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> Summary {
         let (counted, digest_ok, ended) = match &self.flow {
-            Flow::Stream(stream) => (stream.statistics(), stream.digest_ok(), stream.has_ended()),
+            // What several flows have brought has no digest.
+            Flow::Stream(stream) => {
+                let digest_ok = stream.digest_ok().filter(|_| self.past == StreamStatistics::default());
+                (self.counted(), digest_ok, stream.has_ended())
+            }
             Flow::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
             Flow::Reflected(subscription) => (Default::default(), None, subscription.ended),
         };
@@ -329,6 +431,9 @@ impl Receiving {
             first_byte: first.since(commanded),
             elapsed: now.since(commanded),
             bits_per_second: rate(bytes, self.last.since(first)),
+            interruptions: self.gaps.0,
+            interrupted: self.gaps.1,
+            stalled: reason == Some(Reason::TimedOut) && self.lost.is_none() && now < self.heard + SILENCE,
             digest_ok,
             complete,
             reason: if complete { None } else { reason.or(damaged) },

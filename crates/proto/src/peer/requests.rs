@@ -137,6 +137,7 @@ impl Requests {
             self.tickets.insert(asked.ticket, id);
         }
         self.asked.insert(id, asked);
+        core.under_way = self.asked.len();
         id
     }
 
@@ -242,6 +243,7 @@ impl Requests {
 
     pub(super) fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<Asked> {
         let asked = self.asked.remove(&id)?;
+        core.under_way = self.asked.len();
         if self.tickets.get(&asked.ticket) == Some(&id) {
             self.tickets.remove(&asked.ticket);
         }

@@ -1,13 +1,15 @@
 //! What happens to sessions: sources start and end, requesters report, stop,
 //! fall silent, get lost and come back.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::api::{Event, Opened, SessionId, Ticket};
 use super::core::Core;
 use super::links::Loss;
-use super::provide::{MAX_ANSWERS, Provide};
-use super::session::Phase;
+use super::provide::{MAX_ANSWERS, Provide, Wish};
+use super::session::{Phase, Session};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 use crate::ids::{LinkId, RequestId};
@@ -16,6 +18,9 @@ use crate::wire::{Message, Reason, Report};
 /// What the objects under way that are held in memory may take together, bytes.
 /// Beyond it: "busy".
 const MAX_OBJECT_MEMORY: usize = 4 * MAX_HELD_BYTES;
+
+/// The shortest pause between two dials to a requester that is silent.
+const SHORTEST_REDIAL: Duration = Duration::from_secs(1);
 
 /// How often an acceptance is sent that nobody confirms.
 const ACCEPT_TRIES: u32 = 5;
@@ -124,6 +129,10 @@ impl Provide {
             return;
         };
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        if core.now >= session.is_doubted_at(core) && session.wish.reflect.is_none() {
+            // After such a silence what was under way may be lost, whatever the association says.
+            session.interrupt();
+        }
         session.heard = core.now;
         session.confirmed = true;
         core.timers.clear(Timer::Accept(id));
@@ -174,10 +183,66 @@ impl Provide {
     pub(super) fn on_serve_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let silent_at = session.heard + session.patience();
-        if core.now < silent_at {
+        if core.now >= silent_at {
+            return self.stop_requester(core, id, Reason::TimedOut);
+        }
+        let (doubted_at, wish) = (session.is_doubted_at(core), &session.wish);
+        if wish.relayed || wish.reflect.is_some() || wish.addresses.is_empty() {
             return core.timers.set(Timer::Serve(id), silent_at);
         }
-        self.stop_requester(core, id, Reason::TimedOut);
+        if core.now < doubted_at {
+            return core.timers.set(Timer::Serve(id), doubted_at.min(silent_at));
+        }
+        let trips = session.link.map_or(SHORTEST_REDIAL, |link| core.pto(link) * 3);
+        core.timers.set(Timer::Serve(id), silent_at.min(core.now + trips.max(SHORTEST_REDIAL)));
+        self.dial(core, id);
+    }
+
+    /// Ends what silent requesters hold, the one that was silent for longest first, until there
+    /// is room for a request. Who comes back asks anew.
+    pub(super) fn make_room(&mut self, core: &mut Core, wish: &Wish) {
+        for _ in 0..self.live.len() {
+            let is_of_kind = |session: &Session| {
+                session.gives_way(core.now) && session.wish.service.is_stream() == wish.service.is_stream()
+            };
+            let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
+            let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
+            if !self.is_busy(wish) {
+                return;
+            }
+            self.stop_requester(core, id, Reason::TimedOut);
+        }
+    }
+
+    /// A requester has lost what it is served and asks under another number: it goes on under
+    /// the one before. Returns whether there is such a session.
+    pub(super) fn goes_on(&mut self, core: &mut Core, wish: &Wish) -> bool {
+        let is_same = |session: &Session| {
+            let old = &session.wish;
+            matches!(session.phase, Phase::Streaming(_) | Phase::Sending(_))
+                && (old.requester, old.nonce, old.service) == (wish.requester, wish.nonce, wish.service)
+                && !old.relayed
+                && !wish.relayed
+        };
+        let Some(id) = self.live_where(is_same).first().copied() else { return false };
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        if !wish.addresses.is_empty() {
+            session.wish.addresses.clone_from(&wish.addresses);
+        }
+        if let Some(hub) = wish.asked_by.filter(|link| core.is_hub(*link)) {
+            core.send(hub, &Message::Pending { id: wish.key.1, requester: Some(wish.requester) });
+        } else if let Some(link) = wish.asked_by {
+            self.resume(core, id, link);
+            return true;
+        }
+        // Whatever was under way has not come.
+        session.interrupt();
+        session.repeat_accept(core);
+        if session.link.is_none() || core.now >= session.is_doubted_at(core) {
+            self.dial(core, id);
+        }
+        self.pump(core);
+        true
     }
 
     /// An association has gone: the requester is dialled again, and the flow

@@ -10,7 +10,7 @@ use super::provide::Wish;
 use super::publish::{Live, MEMBER_SILENCE};
 use super::timers::Timer;
 use crate::delivery::Delivery;
-use crate::flow::{ObjectSender, Room, SILENCE, StreamSender};
+use crate::flow::{ObjectSender, PATIENCE, Room, SILENCE, StreamSender};
 use crate::grid::Cell;
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Channel;
@@ -20,6 +20,9 @@ use crate::wire::{Accept, Hop, Message, Offer, Report, Step, Traced};
 
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
+
+/// How long it takes at most to find a requester again that is back at the end of its patience.
+const REDIAL_TIME: Duration = Duration::from_secs(10);
 
 /// Between two dials to a requester whose association has gone.
 pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
@@ -100,7 +103,20 @@ impl Session {
 
     /// How long the requester may be silent.
     pub(super) fn patience(&self) -> Duration {
-        if self.wish.reflect.is_some() { MEMBER_SILENCE } else { SILENCE }
+        if self.wish.reflect.is_some() { MEMBER_SILENCE } else { PATIENCE + REDIAL_TIME }
+    }
+
+    /// When its requester is to be dialled anew: after half of the time in which others may
+    /// take its place, but not before an answer can have come on a long path.
+    pub(super) fn is_doubted_at(&self, core: &Core) -> Time {
+        let trips = self.link.map_or(Duration::ZERO, |link| core.pto(link) * 3);
+        self.heard + (SILENCE / 2).max(trips)
+    }
+
+    /// Whether its requester has been silent for so long that another one may have its place.
+    pub(super) fn gives_way(&self, now: Time) -> bool {
+        let is_under_way = matches!(self.phase, Phase::Streaming(_) | Phase::Sending(_));
+        is_under_way && now.since(self.heard) >= SILENCE
     }
 
     pub(super) fn waits_for_link(&self) -> bool {

@@ -238,7 +238,7 @@ impl Requests {
     }
 
     /// Who asks for another way for the stream of request `id`.
-    fn replacement(&self, id: RequestId) -> Option<RequestId> {
+    pub(super) fn replacement(&self, id: RequestId) -> Option<RequestId> {
         self.asked.iter().find(|(_, asked)| asked.taking.replaces == Some(id)).map(|(id, _)| *id)
     }
 
@@ -251,6 +251,9 @@ impl Requests {
         after: Option<Duration>,
     ) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
+        if !asked.is_subscribed() && asked.taking.lost.is_none() {
+            return self.nobody_goes_on(core, id, reason, after);
+        }
         let taking = &mut asked.taking;
         taking.tries += 1;
         let is_over = taking.lost.is_some_and(|since| core.now.since(since) >= LOST_PATIENCE);
@@ -264,15 +267,15 @@ impl Requests {
     }
 
     /// The stream of request `id` has another way, and that of the request
-    /// before is not wanted any more. Returns who provided that, if there was one.
-    pub(super) fn replace(&mut self, core: &mut Core, id: RequestId) -> Option<NodeId> {
+    /// before is not wanted any more. Returns that, if there was one.
+    pub(super) fn replace(&mut self, core: &mut Core, id: RequestId) -> Option<Box<Receiving>> {
         let asked = self.asked.get_mut(&id)?;
         let (ticket, old) = (asked.ticket, asked.taking.replaces.take()?);
         self.stop_provider(core, old, Reason::Cancelled);
         let before = self.remove(core, old);
         self.tickets.insert(ticket, id);
         match before?.phase {
-            Phase::Receiving(receiving) => Some(receiving.provider),
+            Phase::Receiving(receiving) => Some(receiving),
             Phase::Homeless | Phase::Reaching | Phase::Waiting | Phase::Pending => None,
         }
     }
@@ -286,6 +289,9 @@ impl Requests {
 
     pub(super) fn on_resubscribe_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let Some(Asked { phase: Phase::Receiving(receiving), taking, .. }) = self.asked.get(&id) else { return };
+        if receiving.may_be_resumed() && taking.lost.is_none() {
+            return self.on_pause_over(core, attach, id);
+        }
         if receiving.is_broken() || taking.lost.is_some() || taking.tries > 0 {
             self.find_another_way(core, attach, id);
         }

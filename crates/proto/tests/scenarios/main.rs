@@ -21,6 +21,7 @@ mod members;
 mod meshes;
 mod multicast;
 mod objects;
+mod outages;
 mod profiles;
 mod providers;
 mod pushes;

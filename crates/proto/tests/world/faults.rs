@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use roost_proto::Service;
 use roost_proto::hub;
-use roost_proto::peer::Config;
+use roost_proto::peer::{Command, Config};
 
 use super::host::{Host, HostId, Raw};
 use super::network::WorldLink;
@@ -36,6 +37,12 @@ impl World {
         let config = Config { epoch, ..self.config(node.0, hubs) };
         self.hosts[node.0] = Host::node(node.0, config);
         self.schedule(Duration::ZERO, Action::Wake { host: node });
+    }
+
+    /// A node that has started again offers every service.
+    pub fn offer_everything(&mut self, node: HostId) {
+        let services = Service::ALL.into_iter().collect();
+        self.command(node, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
     }
 
     /// The host's process dies; its neighbours notice, after a path's delay.

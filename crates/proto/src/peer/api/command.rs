@@ -41,6 +41,9 @@ pub struct Wanted {
     pub transports: SchemeSet,
     /// How long to wait for a provider to accept.
     pub deadline: Duration,
+    /// How long what is under way may come no further before it ends: an object goes on where
+    /// it is meanwhile, a stream where it stands.
+    pub patience: Duration,
     /// Whom to ask, without a hub; `None` leaves the choice to the hub. Goes
     /// with [`Mode::Forward`] only, and not in the client/server baseline. The
     /// area then has no meaning. With [`Reflection::Always`] the hub is asked
@@ -77,6 +80,7 @@ impl Wanted {
             duration: None,
             transports: SchemeSet::ALL,
             deadline: Duration::from_secs(10),
+            patience: crate::flow::PATIENCE,
             provider: None,
             scope: Scope::Anywhere,
             profile: None,

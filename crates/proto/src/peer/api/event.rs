@@ -322,6 +322,12 @@ pub struct Summary {
     pub elapsed: Duration,
     /// Payload rate between the first payload and the end; 0 if both came at once.
     pub bits_per_second: u64,
+    /// How often a stream paused for two seconds or more and then went on.
+    pub interruptions: u32,
+    /// How long those pauses took together.
+    pub interrupted: Duration,
+    /// Whether its provider was there to the end and brought next to nothing.
+    pub stalled: bool,
     /// Whether the payload has the digest that the provider announced; `None`
     /// if it cannot be said, because datagrams were lost or overtaken or the
     /// end was never heard of.

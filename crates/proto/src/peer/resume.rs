@@ -1,0 +1,151 @@
+//! What is under way outlives outages. While nothing comes its request is put again, under
+//! another number and with the same secret, by which a provider that has kept its end goes on
+//! with that; whoever else accepts takes its place. It ends when the request's patience does.
+
+use std::time::Duration;
+
+use super::api::Wanted;
+use super::asked::{Asked, Phase};
+use super::attach::Attach;
+use super::core::Core;
+use super::receiving::Receiving;
+use super::requests::Requests;
+use super::subscribe::Taking;
+use super::timers::Timer;
+use crate::ids::{NodeId, RequestId};
+use crate::wire::{Offer, Reason};
+
+/// The pause before the second attempt; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The longest pause, so that what can go on does so soon after.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Between two looks at a flow that is silent.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Requests {
+    /// The flow of a request may have fallen silent: it is asked for again, or ends.
+    pub(super) fn look_after(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else { return };
+        let due = receiving.gives_up_at();
+        if core.now >= due {
+            let reason = receiving.why_it_ends();
+            self.stop_provider(core, id, reason);
+            return self.finish(core, id, Some(reason));
+        }
+        let doubted_at = receiving.is_doubted_at();
+        if core.now < doubted_at {
+            return core.timers.set(Timer::Receive(id), doubted_at.min(due));
+        }
+        core.timers.set(Timer::Receive(id), due.min(core.now + LOOK));
+        self.ask_again(core, attach, id);
+    }
+
+    /// Puts a request again whose flow does not come, unless that is under way or is to wait.
+    /// However many requests there are: each has one of these at most.
+    pub(super) fn ask_again(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        if core.timers.is_set(Timer::Resubscribe(id)) || self.replacement(id).is_some() {
+            return;
+        }
+        let Some(Asked { ticket, wanted, nonce, commanded, phase: Phase::Receiving(receiving), taking, .. }) =
+            self.asked.get(&id)
+        else {
+            return;
+        };
+        let left = taking.ends.map(|ends| ends.since(core.now));
+        if left.is_some_and(|left| left.is_zero()) {
+            self.stop_provider(core, id, Reason::TimedOut);
+            return self.finish(core, id, Some(Reason::TimedOut));
+        }
+        // Whoever is next may have the same, and its provider may be elsewhere now.
+        let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
+        let taking = Taking { aim, replaces: Some(id), ends: taking.ends, ..Taking::default() };
+        let duration = left.filter(|_| wanted.service.is_stream()).or(wanted.duration);
+        let wanted = Wanted { trace: false, duration, resume: receiving.has(), ..wanted.clone() };
+        let patience = receiving.gives_up_at().since(core.now);
+        let (nonce, commanded) = (*nonce, *commanded);
+        let again = Asked { commanded, taking, ..Asked::new(*ticket, wanted, core.now, patience) };
+        let again = self.number(core, again);
+        if let Some(asked) = self.asked.get_mut(&again) {
+            asked.nonce = nonce;
+        }
+        self.begin_search(core, attach, again);
+    }
+
+    /// The association over which a flow came has gone: its provider has a moment to come back.
+    pub(super) fn look_soon(&self, core: &mut Core, id: RequestId) {
+        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id)
+            && receiving.may_be_resumed()
+            && receiving.has_begun()
+        {
+            core.timers.set(Timer::Receive(id), receiving.is_doubted_at().min(receiving.gives_up_at()));
+        }
+    }
+
+    /// Nobody goes on with the flow of a request at present.
+    pub(super) fn nobody_goes_on(&mut self, core: &mut Core, id: RequestId, reason: Reason, after: Option<Duration>) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        if reason == Reason::NotAllowed {
+            return self.finish(core, id, Some(reason));
+        }
+        asked.taking.tries += 1;
+        let pause = (FIRST_PAUSE * (1 << asked.taking.tries.min(4))).min(LONGEST_PAUSE);
+        core.set(Timer::Resubscribe(id), pause.max(after.unwrap_or_default().min(LONGEST_PAUSE)));
+    }
+
+    /// It is time to ask again for what does not come; what comes again is left alone.
+    pub(super) fn on_pause_over(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id)
+            && core.now >= receiving.is_doubted_at()
+        {
+            self.ask_again(core, attach, id);
+        }
+    }
+
+    /// Something has come of a flow: nobody else need go on with it.
+    pub(super) fn comes_again(&mut self, core: &mut Core, id: RequestId) {
+        core.timers.clear(Timer::Resubscribe(id));
+        self.drop_replacement(core, id);
+        if let Some(Asked { taking, phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
+            taking.tries = 0;
+            core.timers.set(Timer::Receive(id), receiving.is_doubted_at().min(receiving.gives_up_at()));
+        }
+    }
+
+    /// The flow has no way any more, of which nobody is to blame: it is asked for at once.
+    pub(super) fn lost(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
+            receiving.is_lost();
+            self.look_after(core, attach, id);
+        }
+    }
+
+    /// Whether what is offered goes on with what request `id` is to replace. Another object does not.
+    pub(super) fn fits_what_it_replaces(&self, id: RequestId, offer: &Offer) -> bool {
+        let old = self.asked.get(&id).and_then(|asked| asked.taking.replaces).and_then(|old| self.asked.get(&old));
+        match old.map(|old| &old.phase) {
+            Some(Phase::Receiving(receiving)) => receiving.may_go_on_with(offer),
+            _ => true,
+        }
+    }
+
+    /// A provider would begin anew with another object: what has come is of no use with that, and
+    /// if it came from the same provider nobody will go on with it.
+    pub(super) fn has_changed(&mut self, core: &mut Core, id: RequestId, provider: NodeId) {
+        let Some(old) = self.asked.get(&id).and_then(|asked| asked.taking.replaces) else { return };
+        match self.asked.get(&old).map(|old| &old.phase) {
+            Some(Phase::Receiving(receiving)) if receiving.provider == provider => {
+                self.finish(core, old, Some(Reason::SourceFailed));
+            }
+            _ => self.fail(core, id, Reason::NotFound),
+        }
+    }
+}
+
+impl Receiving {
+    /// Whether its outage may be outlived: nothing that is reflected, of which the owner knows.
+    pub(super) fn may_be_resumed(&self) -> bool {
+        !self.is_reflected() && !self.has_ended()
+    }
+}

@@ -1,0 +1,161 @@
+//! What is under way when links are down for a while, or a provider starts again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::flow::PATIENCE;
+use roost_proto::peer::{Summary, Ticket};
+use roost_proto::wire::{Chunk, Message, Mode, Reason};
+use roost_proto::{Role, Service};
+
+use crate::world::seeds::for_seeds;
+use crate::world::{HostId, MS, SECOND, World, object};
+use crate::{ANYWHERE, finished, three};
+
+/// Long enough to be under way in each outage.
+const BYTES: usize = 12_000_000;
+
+/// A provider that has sent a part of a video and of an image.
+struct Scene {
+    world: World,
+    hub: HostId,
+    provider: HostId,
+    requester: HostId,
+    video: Ticket,
+    image: Ticket,
+}
+
+impl Scene {
+    fn new(seed: u64, mode: Mode) -> Self {
+        let (mut world, hub, provider, requester) = three(seed, Role::SuperNode);
+        world.path.delay = MS * (5 + seed as u32 * 7 % 60);
+        world.hosts[provider.0].object_bytes = Some(BYTES);
+        world.hosts[provider.0].reads_objects = true;
+        let video = world.request_with(requester, Service::Video, ANYWHERE, |wanted| {
+            (wanted.duration, wanted.mode) = (Some(60 * SECOND), mode);
+        });
+        world.run(2 * SECOND);
+        let image = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.mode = mode);
+        let some = |world: &World| world.hosts[requester.0].payloads(image).count() > 30;
+        assert!(world.run_while(5 * SECOND, some), "seed {seed}: nothing comes");
+        world.run(MS * (seed * 131 % 20) as u32);
+        for ticket in [video, image] {
+            assert!(world.hosts[requester.0].payloads(ticket).next().is_some(), "seed {seed}: it has not begun");
+            assert!(world.hosts[requester.0].ending(ticket).is_none(), "seed {seed}: it is over");
+        }
+        Self { world, hub, provider, requester, video, image }
+    }
+
+    /// Nobody reaches `host` for so long.
+    fn out(&mut self, host: HostId, span: Duration) {
+        for other in [self.hub, self.provider, self.requester].into_iter().filter(|other| *other != host) {
+            self.world.cut(host, other);
+        }
+        self.world.run(span);
+        self.world.heal();
+    }
+
+    fn came(&self, ticket: Ticket) -> usize {
+        self.world.hosts[self.requester.0].payloads(ticket).count()
+    }
+
+    /// Both go on within so long, and end well.
+    fn goes_on(mut self, seed: u64, within: Duration) -> Summary {
+        let before = [self.video, self.image].map(|ticket| self.came(ticket));
+        self.world.run(within);
+        for (ticket, before) in [self.video, self.image].into_iter().zip(before) {
+            assert!(self.came(ticket) > before, "seed {seed}: {ticket:?} does not go on");
+        }
+        let image = finished(&mut self.world, self.requester, self.image);
+        assert!(image.complete && image.digest_ok == Some(true), "seed {seed}: {image:?}");
+        assert!(self.world.delivered(self.requester, self.image) == object(BYTES), "seed {seed}");
+        let video = finished(&mut self.world, self.requester, self.video);
+        assert!(video.complete && video.interruptions == 1, "seed {seed}: {video:?}");
+        self.world.run(2 * SECOND);
+        assert!(self.world.status(self.provider).sessions.is_empty(), "seed {seed}");
+        video
+    }
+}
+
+#[test]
+fn a_link_that_is_down_interrupts_and_ends_nothing() {
+    for_seeds(12, |seed| {
+        let mut scene = Scene::new(seed, Mode::Forward);
+        let span = [4, 10, 25][seed as usize % 3] * SECOND;
+        let host = [scene.requester, scene.provider][seed as usize / 3 % 2];
+        scene.out(host, span);
+        let video = scene.goes_on(seed, 3 * SECOND);
+        assert!(video.lost > 0 && video.interrupted >= span, "seed {seed}: {video:?}");
+    });
+}
+
+#[test]
+fn a_hub_that_is_cut_off_interrupts_nothing() {
+    for_seeds(3, |seed| {
+        let mut scene = Scene::new(seed, Mode::Forward);
+        let hub = scene.hub;
+        scene.out(hub, [4, 10, 25][seed as usize % 3] * SECOND);
+        let video = finished(&mut scene.world, scene.requester, scene.video);
+        assert!(video.complete && (video.lost, video.interruptions) == (0, 0), "seed {seed}: {video:?}");
+    });
+}
+
+#[test]
+fn a_provider_that_starts_again_goes_on() {
+    for_seeds(8, |seed| {
+        let mut scene = Scene::new(seed, Mode::Forward);
+        let (provider, hub) = (scene.provider, scene.hub);
+        let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
+        restart(&mut scene.world, provider, &[hub], 2_000);
+        let host = &mut scene.world.hosts[provider.0];
+        (host.object_bytes, host.reads_objects) = (Some(BYTES), true);
+        scene.world.offer_everything(provider);
+        scene.world.run(SECOND);
+        scene.goes_on(seed, 12 * SECOND);
+    });
+}
+
+#[test]
+fn silence_beyond_the_patience_ends_with_the_reason() {
+    for_seeds(4, |seed| {
+        let mut scene = Scene::new(seed, Mode::Forward);
+        let provider = scene.provider;
+        scene.world.freeze(provider);
+        scene.world.run(PATIENCE + SECOND);
+        for ticket in [scene.video, scene.image] {
+            let summary = finished(&mut scene.world, scene.requester, ticket);
+            assert_eq!((summary.complete, summary.reason), (false, Some(Reason::TimedOut)), "seed {seed}");
+            assert!(summary.elapsed < PATIENCE + 5 * SECOND, "seed {seed}: {summary:?}");
+        }
+    });
+}
+
+#[test]
+fn a_byte_now_and_then_is_no_progress() {
+    let (mut world, _, provider, requester) = three(1, Role::SuperNode);
+    world.hosts[provider.0].object_bytes = Some(BYTES);
+    world.hosts[provider.0].reads_objects = true;
+    world.corpus = Some(Vec::new());
+    let image = world.request(requester, Service::Image, ANYWHERE);
+    let some = |world: &World| world.hosts[requester.0].payloads(image).count() > 3;
+    assert!(world.run_while(5 * SECOND, some));
+    let said = world.corpus.take().unwrap();
+    let id = said.iter().find_map(|message| match Message::decode(message) {
+        Ok(Message::Accept(accept)) => Some(accept.id),
+        _ => None,
+    });
+    world.freeze(provider);
+    world.run(SECOND);
+    for _ in 0..40 {
+        if world.hosts[requester.0].ending(image).is_some() {
+            break;
+        }
+        let offset = world.delivered(requester, image).len() as u64;
+        let chunk = Chunk { id: id.unwrap(), offset, payload: Bytes::from_static(b"!") };
+        world.inject(provider, requester, Message::Chunk(chunk).encode());
+        world.run(SECOND);
+    }
+    let summary = finished(&mut world, requester, image);
+    assert_eq!((summary.reason, summary.stalled), (Some(Reason::TimedOut), true), "{summary:?}");
+    assert!(summary.elapsed < PATIENCE + 3 * SECOND, "{summary:?}");
+}

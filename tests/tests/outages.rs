@@ -1,0 +1,86 @@
+//! Links that are down for a while under transfers: real daemons in namespaces,
+//! which this machine must allow; `emulate doctor` says what is missing.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use roost_tests::lab::{Lab, Link};
+use roost_tests::network::{Client, Network, PATIENCE, text};
+use roost_tests::process::{binary, wait_until};
+
+/// Bytes of the image: eight seconds at the rate of its links.
+const IMAGE: usize = 10_000_000;
+
+/// A hub, a provider at 5,5 and a requester, each with its own link to a router.
+fn star(network: &Network) -> (Lab<'_>, Client) {
+    let hosts = ["sn", "provider", "requester"];
+    let links: Vec<Link<'_>> = hosts.iter().map(|host| (*host, "router", "delay = \"2ms\"")).collect();
+    let mut lab = Lab::new(network, &links);
+    lab.supernode("sn", &[]);
+    let image: Vec<u8> = (0..IMAGE).map(|index| (index * 31 % 251) as u8).collect();
+    std::fs::write(network.path("image"), image).unwrap();
+    let source = format!("file:{}", text(&network.path("image")));
+    let with = ["--super", "udp://sn:7700", "--services", "video", "--sources-image", &source];
+    lab.node("provider", "5,5", &with);
+    let requester = lab.node("requester", "1,1", &["--super", "udp://sn:7700"]);
+    (lab, requester)
+}
+
+fn ask(requester: &Client, service: &str, rest: &[&str]) -> Child {
+    let mut command = Command::new(binary("roost"));
+    command.arg("--socket").arg(&requester.socket).args(["request", service, "--at", "5,5", "--json"]).args(rest);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn has_begun(requester: &Client, transfers: usize) {
+    let begun = wait_until(PATIENCE, || {
+        let receiving = requester.status()?["receiving"].as_array()?.clone();
+        let begun = receiving.iter().filter(|one| one["bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+        (begun.count() == transfers).then_some(())
+    });
+    assert!(begun.is_some(), "{}", requester.log());
+}
+
+/// A video and an image over each transport, under which a host's link is down for so long.
+fn outlive(host: &str, outage: u64) {
+    let network = Network::new();
+    let (mut lab, requester) = star(&network);
+    let mut transfers = Vec::new();
+    for transport in ["udp", "tcp", "quic"] {
+        for service in ["video", "image"] {
+            let output = text(&network.path(&format!("{service}-{transport}")));
+            let lasting: &[&str] = if service == "video" { &["--for", "30s"] } else { &[] };
+            let rest = [&["--transport", transport, "-o", &output], lasting].concat();
+            transfers.push((format!("{service} over {transport}"), ask(&requester, service, &rest)));
+        }
+    }
+    has_begun(&requester, transfers.len());
+    lab.run(&format!("link {host} router down"));
+    std::thread::sleep(Duration::from_secs(outage));
+    lab.run(&format!("link {host} router up"));
+    let back = Instant::now();
+    let mut wrong = Vec::new();
+    for (name, child) in transfers {
+        let output = child.wait_with_output().unwrap();
+        if output.status.code() != Some(0) {
+            let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            wrong.push(format!("{name}: {} after {:?}\n{said}{errors}", output.status, back.elapsed()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for transport in ["udp", "tcp", "quic"] {
+        let got = std::fs::read(network.path(&format!("image-{transport}"))).unwrap();
+        assert!(got == std::fs::read(network.path("image")).unwrap(), "the image over {transport} differs");
+    }
+}
+
+#[test]
+fn transfers_outlive_a_requesters_outage() {
+    outlive("requester", 4);
+}
+
+#[test]
+fn transfers_outlive_a_providers_outage() {
+    outlive("provider", 10);
+}
