@@ -6,6 +6,7 @@
 //! that answers, and adds the others as further paths.
 
 mod addresses;
+mod allowance;
 mod congestion;
 mod endpoints;
 mod greeting;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
@@ -9,6 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendStream, VarInt};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::allowance::Allowance;
 use super::link::QuicLink;
 use crate::association::{CopyId, MAX_CHUNK_BYTES, PathId};
 
@@ -101,11 +103,17 @@ async fn read_datagrams(link: &QuicLink, connection: &Connection) {
 /// arrived is delivered. As long as a message waits for room, nothing is read.
 async fn read_streams(link: &QuicLink, connection: &Connection) -> ConnectionError {
     let mut reading = FuturesUnordered::new();
+    let mut allowance = Allowance::new(Instant::now());
     let mut over = None;
     loop {
         tokio::select! {
             accepted = connection.accept_uni(), if over.is_none() => match accepted {
-                Ok(stream) => reading.push(read_stream(stream)),
+                Ok(stream) => {
+                    if let Some(most) = allowance.note_opened(Instant::now(), connection.rtt()) {
+                        connection.set_max_concurrent_uni_streams(VarInt::from_u32(most));
+                    }
+                    reading.push(read_stream(stream));
+                }
                 Err(error) => over = Some(error),
             },
             Some(read) = reading.next() => match read {

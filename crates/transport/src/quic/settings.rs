@@ -14,7 +14,10 @@ use crate::transport::Context;
 
 /// The most streams that a peer may have open: chunks that are not read yet. An
 /// association has fewer, so that there always is one for a heartbeat.
-const MAX_STREAMS: u32 = MAX_COPIES as u32 + 512;
+pub(super) const MAX_STREAMS: u32 = MAX_COPIES as u32 + 512;
+/// The same when a connection begins. quinn holds a place of 17 bytes for each that may be opened,
+/// which most nodes of a hub never use.
+pub(super) const FIRST_STREAMS: u32 = 100;
 /// A connection on which nothing happens is kept this long: whether a peer is
 /// alive is the owner's business, and probing it costs bytes.
 const IDLE: Duration = Duration::from_secs(600);
@@ -41,7 +44,7 @@ pub(super) fn transport(packet_bytes: usize, probing: &Probing, has_several: boo
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
-        .max_concurrent_uni_streams(VarInt::from_u32(MAX_STREAMS))
+        .max_concurrent_uni_streams(VarInt::from_u32(FIRST_STREAMS))
         .stream_receive_window(VarInt::from_u32(2 * MAX_CHUNK_BYTES as u32))
         .receive_window(VarInt::from_u32(RECEIVE_WINDOW))
         .send_window(u64::from(RECEIVE_WINDOW))

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ConnectionError, DatagramEvent, Dir, Endpoint, Event, SendDatagramError, StreamEvent, StreamId, Transmit,
+    ConnectionError, DatagramEvent, Dir, Endpoint, Event, SendDatagramError, StreamEvent, StreamId, Transmit, VarInt,
 };
 use roost_proto::{Channel, Congestion, Delivery};
 
@@ -97,7 +97,7 @@ impl QuicEnd {
         let config = settings::client(path, &probing, self.count > 1);
         // The address is one, and there are ids left.
         if let Ok((handle, connection)) = self.endpoint.connect(now, config, peer(path), "peer") {
-            self.paths.insert(path, Path::new(handle, connection, probing));
+            self.paths.insert(path, Path::new(now, handle, connection, probing));
         }
     }
 
@@ -241,6 +241,9 @@ impl QuicEnd {
         while let Some(path) = self.paths.get_mut(&number)
             && let Some(id) = path.connection.streams().accept(Dir::Uni)
         {
+            if let Some(most) = path.allowance.note_opened(now, path.connection.rtt()) {
+                path.connection.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(most));
+            }
             path.streams.reading.insert(id, Vec::new());
             self.read(now, number, id);
         }
@@ -285,7 +288,7 @@ impl QuicEnd {
                 let config = settings::server(Some(&probing), self.count > 1);
                 match self.endpoint.accept(incoming, now, &mut self.buffer, Some(config)) {
                     Ok((handle, connection)) => {
-                        self.paths.insert(number, Path::new(handle, connection, probing));
+                        self.paths.insert(number, Path::new(now, handle, connection, probing));
                         None
                     }
                     Err(error) => error.response,

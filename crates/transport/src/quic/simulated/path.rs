@@ -1,24 +1,29 @@
 //! A path of a simulated link: a connection, with what is under way on it.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionHandle};
 
 use super::streams::Streams;
 use crate::association::Measured;
+use crate::quic::allowance::Allowance;
 use crate::quic::probing::Probing;
 
 pub(super) struct Path {
     pub(super) handle: ConnectionHandle,
     pub(super) connection: Connection,
     pub(super) streams: Streams,
+    pub(super) allowance: Allowance,
     pub(super) probing: Probing,
     /// Whether the association uses it.
     pub(super) is_joined: bool,
 }
 
 impl Path {
-    pub(super) fn new(handle: ConnectionHandle, connection: Connection, probing: Probing) -> Self {
-        Self { handle, connection, streams: Streams::default(), probing, is_joined: false }
+    pub(super) fn new(now: Instant, handle: ConnectionHandle, connection: Connection, probing: Probing) -> Self {
+        let (streams, allowance) = (Streams::default(), Allowance::new(now));
+        Self { handle, connection, streams, allowance, probing, is_joined: false }
     }
 
     /// Says the first words.

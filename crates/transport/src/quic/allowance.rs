@@ -1,0 +1,58 @@
+//! Streams that a peer may have open on one connection.
+
+use std::time::{Duration, Instant};
+
+use super::settings::{FIRST_STREAMS, MAX_STREAMS};
+
+/// The streams that the peer may have open. It doubles once half of it is opened within a round
+/// trip, so that it stays ahead of a window that doubles as often.
+pub(super) struct Allowance {
+    streams: u32,
+    opened: u32,
+    since: Instant,
+}
+
+impl Allowance {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { streams: FIRST_STREAMS, opened: 0, since: now }
+    }
+
+    /// The peer has opened one; answers the allowance if it is another from now on.
+    pub(super) fn note_opened(&mut self, now: Instant, rtt: Duration) -> Option<u32> {
+        if now.duration_since(self.since) > rtt {
+            (self.opened, self.since) = (0, now);
+        }
+        self.opened += 1;
+        if self.opened <= self.streams / 2 || self.streams == MAX_STREAMS {
+            return None;
+        }
+        (self.opened, self.since) = (0, now);
+        self.streams = (2 * self.streams).min(MAX_STREAMS);
+        Some(self.streams)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn allowance_doubles_for_busy_peers() {
+        let now = Instant::now();
+        let mut allowance = Allowance::new(now);
+        let grown: Vec<u32> = (0..10_000).filter_map(|_| allowance.note_opened(now, RTT)).collect();
+        assert_eq!(grown, [200, 400, 800, 1600, MAX_STREAMS]);
+    }
+
+    #[test]
+    fn allowance_stays_for_calm_peers() {
+        let now = Instant::now();
+        let mut allowance = Allowance::new(now);
+        for turn in 0..1000 {
+            let now = now + turn * RTT / 40;
+            assert_eq!(allowance.note_opened(now, RTT), None);
+        }
+    }
+}
