@@ -19,6 +19,7 @@ mod handshake;
 mod hello;
 mod moving;
 mod outbox;
+mod record_numbers;
 pub(crate) mod session;
 mod signing;
 mod strangers;

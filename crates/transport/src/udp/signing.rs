@@ -12,9 +12,9 @@ use dimpl::crypto::{Buf, CryptoProvider, HashAlgorithm, KeyProvider, SignatureAl
 
 static KEYS: Keys = Keys(Mutex::new(Vec::new()));
 
-/// dimpl's provider, but for the keys.
+/// dimpl's provider, but for the keys and the masks of record numbers.
 pub(super) fn provider() -> CryptoProvider {
-    CryptoProvider { key_provider: &KEYS, ..default_provider() }
+    CryptoProvider { key_provider: &KEYS, dtls13_cipher_suites: super::record_numbers::suites(), ..default_provider() }
 }
 
 /// The keys in use, by the digest of what they were read from: one for each
