@@ -14,8 +14,9 @@ use super::population::place;
 use super::probe::Probe;
 use crate::failure::{Failure, Outcome};
 
-/// Nodes among which lookups in flight are shared out.
-const ASKERS: u32 = 4;
+/// Few nodes with several lookups in flight each: their packets travel together, which is the least
+/// that a lookup costs a hub. With as many nodes as lookups nothing travels together, which is the most.
+pub(super) const FEW_ASKERS: u32 = 4;
 
 /// A lookup without an answer for this long is lost.
 const LOST: Duration = Duration::from_millis(500);
@@ -30,6 +31,8 @@ const LONGEST_NANOS: u64 = 10_000_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Lookups {
     pub(super) in_flight: u32,
+    /// Nodes among which those in flight are shared out.
+    pub(super) askers: u32,
     pub(super) answered: u64,
     pub(super) lost: u64,
     pub(super) wrong: u64,
@@ -39,18 +42,19 @@ pub(super) struct Lookups {
     pub(super) hub_micros: Option<f64>,
 }
 
-/// Looks nodes of the population up by place and service for `seconds`.
+/// Looks nodes of the population up by place and service for `seconds`, with `in_flight` lookups
+/// shared out among at most `askers` nodes.
 pub(super) async fn run(
     maker: &Arc<Maker>,
     nodes: u32,
-    in_flight: u32,
+    (in_flight, askers): (u32, u32),
     seconds: Duration,
     probe: Option<&Probe>,
 ) -> Outcome<Lookups> {
-    let askers = ASKERS.min(in_flight);
+    let count = askers.min(in_flight);
     let mut ready = Vec::new();
-    for asker in 0..askers {
-        let window = in_flight / askers + u32::from(asker < in_flight % askers);
+    for asker in 0..count {
+        let window = in_flight / count + u32::from(asker < in_flight % count);
         let node = maker.attach(None).await?;
         ready.push(Asker::new(node, window, nodes, asker)?);
     }
@@ -73,6 +77,7 @@ pub(super) async fn run(
     let spent = before.zip(after).map(|(before, after)| after.saturating_sub(before));
     Ok(Lookups {
         in_flight,
+        askers: count,
         answered,
         lost,
         wrong,

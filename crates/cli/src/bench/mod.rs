@@ -66,8 +66,9 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     steps.say("measuring");
     tokio::time::sleep(SETTLE).await;
     let idle = population.idle_rate(seconds).await;
-    let single = locate::run(&maker, nodes, 1, seconds, None).await?;
-    let load = locate::run(&maker, nodes, args.in_flight, seconds, probe.as_ref()).await?;
+    let single = locate::run(&maker, nodes, (1, 1), seconds, None).await?;
+    let batched = locate::run(&maker, nodes, (args.in_flight, locate::FEW_ASKERS), seconds, probe.as_ref()).await?;
+    let spread = locate::run(&maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
     let warm = warm::run(&maker).await?;
     let lost = population.lost();
     steps.say("leaving");
@@ -82,7 +83,7 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
         _ => None,
     };
     let silent = nodes - kept;
-    Report { hub: args.hub.to_string(), nodes, silent, join: join.joins, idle, single, load, warm, memory, lost }
+    Report { hub: args.hub.to_string(), nodes, silent, join: join.joins, idle, single, batched, spread, warm, memory, lost }
         .print(output)
 }
 

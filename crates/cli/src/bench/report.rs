@@ -35,7 +35,10 @@ pub(super) struct Report {
     pub(super) join: Joins,
     pub(super) idle: f64,
     pub(super) single: Lookups,
-    pub(super) load: Lookups,
+    /// From few nodes.
+    pub(super) batched: Lookups,
+    /// From as many nodes as there are lookups in flight.
+    pub(super) spread: Lookups,
     pub(super) warm: Warm,
     pub(super) memory: Option<Memory>,
     pub(super) lost: u64,
@@ -71,8 +74,6 @@ impl Report {
             let value = value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"));
             table.row([measure, value, unit.to_owned()]);
         };
-        let load = &self.load;
-        let many = format!("{} in flight", load.in_flight);
         let entries = self.nodes * super::SERVICES_PER_NODE;
         row("entries".to_owned(), Some(f64::from(entries)), 0, "");
         row("join, four services".to_owned(), Some(self.join.bytes), 0, "bytes");
@@ -80,12 +81,15 @@ impl Report {
         row("idle, per node".to_owned(), Some(self.idle), 2, "bytes/s");
         row("locate, 1 in flight, p50".to_owned(), Some(micros(&self.single.nanos, 0.5)), 1, "us");
         row("locate, 1 in flight, p99".to_owned(), Some(micros(&self.single.nanos, 0.99)), 1, "us");
-        row(format!("locate, {many}, rate"), Some(load.per_second), 0, "1/s");
-        row(format!("locate, {many}, p50"), Some(micros(&load.nanos, 0.5)), 1, "us");
-        row(format!("locate, {many}, p99"), Some(micros(&load.nanos, 0.99)), 1, "us");
-        row(format!("locate, {many}, unanswered"), Some(load.lost as f64), 0, "");
-        row(format!("locate, {many}, not found"), Some(load.wrong as f64), 0, "");
-        row(format!("hub processor, {many}"), load.hub_micros, 2, "us/lookup");
+        for load in [&self.batched, &self.spread] {
+            let many = format!("{} in flight of {} askers", load.in_flight, load.askers);
+            row(format!("locate, {many}, rate"), Some(load.per_second), 0, "1/s");
+            row(format!("locate, {many}, p50"), Some(micros(&load.nanos, 0.5)), 1, "us");
+            row(format!("locate, {many}, p99"), Some(micros(&load.nanos, 0.99)), 1, "us");
+            row(format!("locate, {many}, unanswered"), Some(load.lost as f64), 0, "");
+            row(format!("locate, {many}, not found"), Some(load.wrong as f64), 0, "");
+            row(format!("hub processor, {many}"), load.hub_micros, 2, "us/lookup");
+        }
         row("hub memory, per attached node".to_owned(), self.memory.map(|memory| memory.per_node), 0, "bytes");
         row("hub memory, per entry".to_owned(), self.memory.map(|memory| memory.per_entry), 0, "bytes");
         let way = if self.warm.relayed { "relayed" } else { "direct" };
@@ -105,7 +109,8 @@ impl Report {
             "join": {"bytes": self.join.bytes, "ms": self.join.millis},
             "idle": {"bytes_per_second_per_node": self.idle},
             "locate": lookups(&self.single),
-            "load": lookups(&self.load),
+            "load": lookups(&self.batched),
+            "load_many_askers": lookups(&self.spread),
             "memory": self.memory.map(|memory| json!({
                 "per_node_bytes": memory.per_node, "per_entry_bytes": memory.per_entry
             })),
@@ -123,6 +128,7 @@ impl Report {
 fn lookups(run: &Lookups) -> Value {
     json!({
         "in_flight": run.in_flight,
+        "askers": run.askers,
         "answered": run.answered,
         "lost": run.lost,
         "wrong": run.wrong,
