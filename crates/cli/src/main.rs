@@ -42,7 +42,7 @@ fn run(cli: &Cli, output: Output) -> Outcome {
         Command::Config(args) => commands::config::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
-        other => runtime()?.block_on(run_async(other, &socket, output)),
+        other => runtime(other)?.block_on(run_async(other, &socket, output)),
     }
 }
 
@@ -69,7 +69,13 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
     }
 }
 
-fn runtime() -> Outcome<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+/// One thread for what talks to a daemon, which starts and ends sooner than several do; several
+/// for what runs a world of its own.
+fn runtime(command: &Command) -> Outcome<tokio::runtime::Runtime> {
+    let mut builder = match command {
+        Command::Bench(_) | Command::Demo(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.worker_threads(2).enable_all().build();
     runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))
 }

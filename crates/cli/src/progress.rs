@@ -48,7 +48,10 @@ impl Progress {
     pub(crate) fn start(output: Output, what: String) -> Self {
         let bar = if output.shows_progress() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         bar.set_message(what.clone());
-        bar.enable_steady_tick(TICK);
+        // A hidden one would only take the time of starting and ending a thread.
+        if output.shows_progress() {
+            bar.enable_steady_tick(TICK);
+        }
         let (begun, heard) = (Instant::now(), Instant::now());
         Self { bar, begun, before: 0, bytes: 0, total: None, heard, what, is_silent: false }
     }

@@ -23,7 +23,9 @@ impl Steps {
             bar.set_style(style);
         }
         bar.set_message(what);
-        bar.enable_steady_tick(TICK);
+        if output.shows_progress() {
+            bar.enable_steady_tick(TICK);
+        }
         Self { bar }
     }
 
