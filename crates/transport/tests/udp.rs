@@ -173,6 +173,40 @@ async fn a_dial_ends_in_time_however_often_its_peer_begins_anew() {
     beginning_anew.abort();
 }
 
+/// Carries datagrams between a node and a hub, and every 5 ms a ClientHello to the node that comes
+/// from the hub's address and not from the hub.
+async fn forge_hellos(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket, node: SocketAddr) {
+    let (mut there, mut here) = ([0; 2000], [0; 2000]);
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    for random in (0..=255).rev().cycle() {
+        tokio::select! {
+            Ok((len, _)) = front.recv_from(&mut there) => back.send(&there[..len]).await.map(drop).expect("room"),
+            Ok(len) = back.recv(&mut here) => front.send_to(&here[..len], node).await.map(drop).expect("room"),
+            _ = ticks.tick() => {
+                let mut forged = hello(random);
+                forged.resize(1200, 0);
+                front.send_to(&forged, node).await.map(drop).expect("room");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_hellos_end_no_handshake() {
+    let world = World::new();
+    for _ in 0..5 {
+        let (mut node, hub) = (listening(&world, "uav").await, world.hub(Scheme::Udp).await);
+        let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+        let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+        back.connect(hub.address().primary().expect("a host")).await.expect("a route");
+        let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
+        let forging = tokio::spawn(forge_hellos(front, back, node.address().primary().expect("a host")));
+        node.dial(vec![at], RoleSet::ALL);
+        dialled(&mut node).await;
+        forging.abort();
+    }
+}
+
 /// What follows a datagram from somebody who can send from either address but
 /// has no key: it again, it damaged, and what needs no key.
 fn forged(datagram: &[u8]) -> Vec<Vec<u8>> {

@@ -25,7 +25,8 @@ const HEARTBEAT_CREDIT: f64 = 4.0;
 #[derive(Debug)]
 pub(super) struct Sender {
     outbox: Outbox,
-    paths: BTreeMap<PathId, Path>,
+    /// Boxed: a node of the tree has room for eleven, and nearly all associations have one.
+    paths: BTreeMap<PathId, Box<Path>>,
     chunks: BTreeMap<ChunkId, InFlight>,
     copies: BTreeMap<CopyId, Copy>,
     next_id: u64,
@@ -77,7 +78,7 @@ impl Sender {
     }
 
     pub(super) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: Measured) {
-        self.paths.insert(path, Path::new(now, rank, measured));
+        self.paths.insert(path, Box::new(Path::new(now, rank, measured)));
         self.rescue_all(now);
         self.dispatch(now);
     }
@@ -189,7 +190,7 @@ impl Sender {
     fn usable(&self) -> impl Iterator<Item = (PathId, &Path)> {
         let none = self.paths.values().all(|path| path.suspect_since.is_some());
         let usable = self.paths.iter().filter(move |(_, path)| none || path.suspect_since.is_none());
-        usable.map(|(path, it)| (*path, it))
+        usable.map(|(path, it)| (*path, &**it))
     }
 
     fn transmit(&mut self, now: Instant, chunk: ChunkId, on: PathId) {

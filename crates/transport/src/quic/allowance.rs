@@ -43,7 +43,7 @@ mod tests {
         let now = Instant::now();
         let mut allowance = Allowance::new(now);
         let grown: Vec<u32> = (0..10_000).filter_map(|_| allowance.note_opened(now, RTT)).collect();
-        assert_eq!(grown, [200, 400, 800, 1600, MAX_STREAMS]);
+        assert_eq!(grown, [100, 200, 400, 800, 1600, MAX_STREAMS]);
     }
 
     #[test]
@@ -51,7 +51,7 @@ mod tests {
         let now = Instant::now();
         let mut allowance = Allowance::new(now);
         for turn in 0..1000 {
-            let now = now + turn * RTT / 40;
+            let now = now + turn * RTT / 20;
             assert_eq!(allowance.note_opened(now, RTT), None);
         }
     }

@@ -17,7 +17,7 @@ use crate::transport::Context;
 pub(super) const MAX_STREAMS: u32 = MAX_COPIES as u32 + 512;
 /// The same when a connection begins. quinn holds a place of 17 bytes for each that may be opened,
 /// which most nodes of a hub never use.
-pub(super) const FIRST_STREAMS: u32 = 100;
+pub(super) const FIRST_STREAMS: u32 = 50;
 /// A connection on which nothing happens is kept this long: whether a peer is
 /// alive is the owner's business, and probing it costs bytes.
 const IDLE: Duration = Duration::from_secs(600);

@@ -126,6 +126,7 @@ impl Endpoint {
     pub(super) fn dial(self: &Arc<Self>, to: SocketAddr, dialling: Dialling) {
         let mut table = self.lock();
         let mut turning = Turning::new(self, &mut table);
+        turning.displace_unproved(to);
         if let Some(slot) = turning.table.handshaking.get(&to).copied() {
             if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = turning.entry(slot) {
                 handshake.adopt(dialling);

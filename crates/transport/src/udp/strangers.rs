@@ -1,5 +1,6 @@
 //! Who may begin a handshake, and who gives way when there are too many.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use super::endpoint::Slot;
@@ -16,10 +17,8 @@ impl Turning<'_> {
             return false;
         }
         let limit = self.endpoint.context.limits.handshakes;
-        let proved = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
-        if !proved && (self.table.strangers * 4 >= limit || size < hello::MIN_UNPROVED) {
-            let cookie = self.table.cookies.make(self.now, route.to);
-            self.table.outbox.push(route, &[&[hello::RETRY], &cookie]);
+        let needs_proof = self.table.strangers * 4 >= limit || size < hello::MIN_UNPROVED;
+        if needs_proof && !self.proves(route, cookie) {
             return false;
         }
         let admitted = self.table.bucket.take(self.now);
@@ -31,6 +30,28 @@ impl Turning<'_> {
             self.displace_oldest();
         }
         admitted
+    }
+
+    /// Whether a ClientHello proves its sender's address; one that does not is answered with a cookie.
+    pub(super) fn proves(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>) -> bool {
+        let proves = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
+        if !proves {
+            let cookie = self.table.cookies.make(self.now, route.to);
+            self.table.outbox.push(route, &[&[hello::RETRY], &cookie]);
+        }
+        proves
+    }
+
+    /// Ends a stranger's handshake that holds the address of a peer to be dialled and has proved
+    /// nothing: its sender may have forged that address, and a dial would wait for it in vain.
+    pub(super) fn displace_unproved(&mut self, at: SocketAddr) {
+        let Some(slot) = self.table.handshaking.get(&at).copied() else { return };
+        self.with(slot, |entry, _| {
+            if matches!(&entry.phase, Phase::Handshake(handshake) if handshake.is_doubtful()) {
+                entry.phase = Phase::Gone;
+            }
+            Turn::Same
+        });
     }
 
     /// Ends the oldest handshake that a stranger began. Looks at all that are

@@ -186,9 +186,16 @@ impl<'a> Turning<'a> {
                 self.with(slot, |entry, desk| entry.receive(records, desk));
                 return;
             }
-            if handshake.client && handshake.random >= Some(random) {
+            // Of two that dial each other at once, the greater random goes on. A peer that has answered
+            // ours and begins nevertheless has given ours up.
+            if handshake.client && handshake.random >= Some(random) && !handshake.has_heard() {
                 return;
             }
+            // Whoever can forge the peer's address must not end what is under way.
+            if !self.proves(route, cookie) {
+                return;
+            }
+            let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) else { return };
             inherited = handshake.dial.take().map(|dial| (dial, handshake.until));
             self.with(slot, |entry, _| {
                 entry.phase = Phase::Gone;
@@ -198,11 +205,13 @@ impl<'a> Turning<'a> {
         if inherited.is_none() && !self.admit(route, cookie, records.len()) {
             return;
         }
+        let is_proved = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
         let (dial, until) = inherited.unzip();
         let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &Dialling| dial.wish.expect);
         let Some(slot) = self.begin(route, dial, false, expect) else { return };
         if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) {
             handshake.random = Some(random);
+            handshake.is_proved = is_proved;
             // A dial has its time, however often its peer begins anew.
             handshake.until = until.unwrap_or(handshake.until);
         }
@@ -213,7 +222,7 @@ impl<'a> Turning<'a> {
     fn handle_retry(&mut self, from: SocketAddr, cookie: [u8; hello::COOKIE]) {
         let Some(slot) = self.table.handshaking.get(&from).copied() else { return };
         let Some(Entry { phase: Phase::Handshake(handshake), route, .. }) = self.entry(slot) else { return };
-        if !handshake.client || handshake.has_heard() || handshake.cookie.is_some() {
+        if !handshake.client || handshake.is_answered() || handshake.cookie.is_some() {
             return;
         }
         handshake.cookie = Some(cookie);
