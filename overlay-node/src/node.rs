@@ -13,7 +13,7 @@ use roost_daemon::http::Router;
 use roost_daemon::media::{Bound, Media, MediaMetrics, Place, rows as relayed};
 use roost_daemon::repeats::Repeats;
 use roost_daemon::resolve::{Redial, resolve_all};
-use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
+use roost_daemon::{Base, Failure, Program, Running, Shared, random_secret, random_seed};
 use roost_identity::Identity;
 use roost_proto::peer::{self, Command, Discovery, Peer};
 use roost_proto::{Address, Role, RoleSet, ServiceSet};
@@ -199,6 +199,7 @@ fn machine_config(
         discovery: config.discovery,
         media,
         seed: random_seed().map_err(Failure::failed)?,
+        secret: random_secret().map_err(Failure::failed)?,
     })
 }
 

@@ -36,7 +36,7 @@ pub use pace::Pace;
 pub use program::{Base, Program, Running, main, table};
 pub use shared::Shared;
 
-/// A number that nobody can guess, from the system, for a machine's seed.
+/// A number from the system for the seed of a machine's jitter.
 ///
 /// # Errors
 /// When the system gives none.
@@ -44,6 +44,16 @@ pub fn random_seed() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     random_bytes(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// What a machine's nonces and tags come from, by the system's random source.
+///
+/// # Errors
+/// When the system gives none.
+pub fn random_secret() -> std::io::Result<roost_proto::random::RootSecret> {
+    let mut bytes = [0; 32];
+    random_bytes(&mut bytes)?;
+    Ok(roost_proto::random::RootSecret::from_bytes(bytes))
 }
 
 /// Fills bytes with what nobody can guess, from the system.

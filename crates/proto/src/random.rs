@@ -39,25 +39,53 @@ impl SplitMix64 {
     }
 }
 
+/// 256 bits that nobody else knows. Nonces and tags come from them, and nothing
+/// that is shown to others.
+#[derive(Clone, Copy)]
+pub struct RootSecret([u8; 32]);
+
+impl RootSecret {
+    /// The secret of these bytes. A daemon takes them from the system's random source.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The secret of a run that a seed repeats: for simulation and tests alone,
+    /// as 64 bits can be tried through.
+    pub fn of_seed(seed: u64) -> Self {
+        let mut hash = Sha256::new();
+        hash.update("secret of a seeded run");
+        hash.update(seed.to_be_bytes());
+        Self(hash.finalize().into())
+    }
+}
+
+impl std::fmt::Debug for RootSecret {
+    /// The bytes stay out of logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RootSecret")
+    }
+}
+
 /// Numbers of which those who have seen some cannot tell the next, as long as
 /// nobody knows the secret that they come from.
 #[derive(Clone)]
 pub(crate) struct Unguessable {
-    secret: u64,
+    secret: RootSecret,
     purpose: &'static str,
     drawn: u64,
 }
 
 impl Unguessable {
     /// The numbers for `purpose`: those for another one have nothing to do with them.
-    pub(crate) const fn new(secret: u64, purpose: &'static str) -> Self {
+    pub(crate) const fn new(secret: RootSecret, purpose: &'static str) -> Self {
         Self { secret, purpose, drawn: 0 }
     }
 
     pub(crate) fn next_u64(&mut self) -> u64 {
         self.drawn += 1;
         let mut hash = Sha256::new();
-        hash.update(self.secret.to_be_bytes());
+        hash.update(self.secret.0);
         hash.update(self.drawn.to_be_bytes());
         hash.update(self.purpose);
         let digest: [u8; 32] = hash.finalize().into();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use roost_proto::machine::{Input, Machine, Peer as Neighbour};
 use roost_proto::peer::{Command, Config, Discovery, Event, LINGER, MEMBER_SILENCE, Opened, Peer, SessionId};
+use roost_proto::random::RootSecret;
 use roost_proto::wire::{Accept, Forward, Message, Params, Reason, Reflect, Reflected, Rekey, Report};
 use roost_proto::{
     Address, Cell, Classes, Epoch, LinkId, NodeId, Nonce, RequestId, Role, Scheme, Secret, Service, StreamId, Tag,
@@ -110,6 +111,7 @@ impl Scene {
             multicast: false,
             discovery: Discovery::SuperNode,
             seed: 1,
+            secret: RootSecret::of_seed(1),
         };
         let mut scene = Self {
             peer: Peer::new(config),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use roost_proto::hub::{self, Hub, Kind};
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::peer::{Command, Config, Event, Peer, SessionId, Ticket};
-use roost_proto::random::SplitMix64;
+use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{Address, Classes, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
 use super::calendar::Calendar;
@@ -446,6 +446,7 @@ impl<'a> World<'a> {
             multicast: self.architecture().discovery().is_some(),
             discovery: self.architecture().discovery().unwrap_or_default(),
             seed: self.seed(machine),
+            secret: RootSecret::of_seed(self.seed(machine)),
         }
     }
 

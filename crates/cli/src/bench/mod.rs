@@ -83,8 +83,20 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
         _ => None,
     };
     let silent = nodes - kept;
-    Report { hub: args.hub.to_string(), nodes, silent, join: join.joins, idle, single, batched, spread, warm, memory, lost }
-        .print(output)
+    Report {
+        hub: args.hub.to_string(),
+        nodes,
+        silent,
+        join: join.joins,
+        idle,
+        single,
+        batched,
+        spread,
+        warm,
+        memory,
+        lost,
+    }
+    .print(output)
 }
 
 /// The address of the hub's endpoint.

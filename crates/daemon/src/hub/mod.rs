@@ -26,7 +26,7 @@ use crate::driver::{Gone, Mailbox, Sockets, driver};
 use crate::media::{Bound, Media, MediaMetrics, rows};
 use crate::resolve::{Redial, leads_here, resolve_all};
 use crate::shared::millis;
-use crate::{Base, Failure, Program, Running, Shared, random_seed};
+use crate::{Base, Failure, Program, Running, Shared, random_secret, random_seed};
 
 use media::{HubEnds, Order};
 use metrics::HubMetrics;
@@ -114,6 +114,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             addresses,
             limits: config.limits,
             reflection: bound.as_ref().map(|bound| config.relay.reflection(bound.address())),
+            secret: random_secret().map_err(Failure::failed)?,
             ..hub::Config::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
         });
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::reflect::Reflection;
 use crate::address::Address;
 use crate::ids::NodeId;
+use crate::random::RootSecret;
 use crate::service::Role;
 
 /// Which hub it is.
@@ -62,9 +63,11 @@ pub struct Config {
     /// When it started, in seconds of the Unix epoch: the other super nodes
     /// tell its lives apart by this. Default 0.
     pub epoch: u32,
-    /// The seed of its jitter, and of the tags that its grants go by: a daemon
-    /// takes it from the system's random source.
+    /// Seeds its jitter and the numbers that it shows to others.
     pub seed: u64,
+    /// The tags of its grants come from it. A daemon takes it from the system's
+    /// random source; the default follows from the seed, which others can compute.
+    pub secret: RootSecret,
     /// How much it takes on.
     pub limits: Limits,
 }
@@ -84,6 +87,7 @@ impl Config {
             reflection: None,
             epoch: 0,
             seed,
+            secret: RootSecret::of_seed(seed),
             limits: Limits::default(),
         }
     }

@@ -166,7 +166,7 @@ impl Hub {
             neighbours: Neighbours::default(),
             requests: Requests::default(),
             relays: Relays::default(),
-            reflecting: Reflecting::new(config.seed),
+            reflecting: Reflecting::new(config.secret),
             rooms: Rooms::default(),
             seeks: Seeks::default(),
             mesh: Mesh::new(&config),

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
 use super::api::{Config, Discovery, Event, Reflection, Ticket, Wanted};
 use super::asked::{Asked, Phase, sentence};
 use super::attach::Attach;
@@ -50,7 +48,7 @@ pub(super) struct Requests {
     /// Where reflected streams are taken in.
     pub(super) media: Option<SocketAddr>,
     pub(super) tags: Unguessable,
-    secret: u64,
+    nonces: Unguessable,
 }
 
 impl Requests {
@@ -63,8 +61,8 @@ impl Requests {
             discovery: config.discovery,
             judge: Judge::default(),
             media: config.media,
-            tags: Unguessable::new(config.seed, "leg"),
-            secret: config.seed,
+            tags: Unguessable::new(config.secret, "leg"),
+            nonces: Unguessable::new(config.secret, "nonce"),
         }
     }
 
@@ -126,7 +124,7 @@ impl Requests {
     /// Enters a request under a new number, with a new secret.
     pub(super) fn number(&mut self, core: &mut Core, mut asked: Asked) -> RequestId {
         let id = core.next_request();
-        asked.nonce = self.nonce(id, core);
+        asked.nonce = Nonce::from_u64(self.nonces.next_u64());
         asked.tries = 0;
         asked.hedge = None;
         asked.numbers += 1;
@@ -139,17 +137,6 @@ impl Requests {
         self.asked.insert(id, asked);
         core.under_way = self.asked.len();
         id
-    }
-
-    /// A number that only this node can know: who has seen some of them cannot
-    /// tell the next.
-    fn nonce(&self, id: RequestId, core: &mut Core) -> Nonce {
-        let mut hash = Sha256::new();
-        hash.update(self.secret.to_be_bytes());
-        hash.update(id.0.to_be_bytes());
-        hash.update(core.random.next_u64().to_be_bytes());
-        let digest: [u8; 32] = hash.finalize().into();
-        Nonce::from_u64(digest[..8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
     pub(super) fn on_deadline(&mut self, core: &mut Core, id: RequestId) {

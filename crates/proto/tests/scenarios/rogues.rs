@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
 use roost_proto::peer::{Command, Config, Discovery, Event, Peer, Provider, Ticket, Wanted};
-use roost_proto::random::SplitMix64;
+use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Params, Reason, Reflect, Request};
 use roost_proto::{
     Area, Cell, Classes, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Tag, Time,
@@ -93,6 +93,41 @@ fn nobody_has_a_provider_aim_at_others() {
             assert_eq!(is_served, served[usize::from(by_hub)], "{to}, {by_hub}");
         }
     }
+}
+
+/// The numbers that a requester shows to others, and its nonces.
+fn numbers(secrets: u64) -> (Vec<u32>, Vec<Nonce>) {
+    let mut world = World::new(3);
+    world.secrets = secrets;
+    let hub = world.hub(Role::SuperNode);
+    let (_, requester) = (world.node((27, 92), &Service::ALL, &[hub]), world.node((20, 20), &[], &[hub]));
+    world.settle();
+    world.corpus = Some(Vec::new());
+    for service in Service::ALL {
+        let ticket = world.request(requester, service, ANYWHERE);
+        finished(&mut world, requester, ticket);
+    }
+    let (mut shown, mut nonces) = (Vec::new(), Vec::new());
+    for message in world.corpus.take().unwrap_or_default() {
+        match Message::decode(&message) {
+            Ok(Message::Ping(token)) => shown.push(token),
+            Ok(Message::Request(request)) => {
+                shown.push(request.id.0);
+                nonces.push(request.nonce);
+            }
+            _ => {}
+        }
+    }
+    (shown, nonces)
+}
+
+#[test]
+fn shown_numbers_do_not_determine_nonces() {
+    let ((shown, nonces), (same, others)) = (numbers(0), numbers(1));
+    assert!(nonces.len() >= Service::ALL.len());
+    assert_eq!(shown, same);
+    assert!(nonces.iter().all(|nonce| !others.contains(nonce)));
+    assert_eq!(numbers(0), (shown, nonces));
 }
 
 #[test]
@@ -249,6 +284,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         multicast: false,
         discovery: Discovery::SuperNode,
         seed: 1,
+        secret: RootSecret::of_seed(1),
     };
     let mut peer = Peer::new(config);
     let mut closed = 0;

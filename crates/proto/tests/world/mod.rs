@@ -18,7 +18,7 @@ use std::time::Duration;
 use roost_proto::hub::{self, Hub, Kind};
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::peer::{Command, Config, Discovery, Event, Status, Ticket, Wanted};
-use roost_proto::random::SplitMix64;
+use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{Address, Area, Cell, Classes, DialId, LinkId, NodeId, Role, Scheme, Service, ServiceSet, Time};
 
 pub use check::Checker;
@@ -57,6 +57,8 @@ pub struct World {
     pub log: bool,
     /// Bytes that each host sent in each class.
     pub classes: BTreeMap<(HostId, &'static str), usize>,
+    /// Makes the secrets of its machines others, while all else follows from the seed.
+    pub secrets: u64,
     /// Every message that was delivered, if one wants them.
     pub corpus: Option<Vec<bytes::Bytes>>,
     /// Damages every chunk that passes, to see that it is noticed.
@@ -96,6 +98,7 @@ impl World {
             queue: BTreeMap::new(),
             next: 0,
             random: SplitMix64::new(seed),
+            secrets: 0,
             lans: Vec::new(),
             cut: Vec::new(),
             muted: Vec::new(),
@@ -139,6 +142,7 @@ impl World {
     }
 
     fn config(&mut self, id: usize, hubs: &[HostId]) -> Config {
+        let seed = self.random.next_u64();
         let hub_role = hubs.first().map_or(Role::SuperNode, |hub| self.hosts[hub.0].role);
         Config {
             node: node_id(id),
@@ -155,7 +159,8 @@ impl World {
             classes: Classes::default(),
             multicast: false,
             discovery: Discovery::SuperNode,
-            seed: self.random.next_u64(),
+            seed,
+            secret: RootSecret::of_seed(seed ^ self.secrets),
         }
     }
 
@@ -195,7 +200,9 @@ impl World {
 
     pub fn hub_machine_with(&mut self, number: usize, role: Role, change: impl FnOnce(&mut hub::Config)) -> Hub {
         let kind = if role == Role::Server { Kind::Server } else { Kind::SuperNode };
-        let mut config = hub::Config::new(node_id(number), kind, self.random.next_u64());
+        let seed = self.random.next_u64();
+        let mut config = hub::Config::new(node_id(number), kind, seed);
+        config.secret = RootSecret::of_seed(seed ^ self.secrets);
         config.addresses = addresses(number);
         let (media, layers, policy) = (reflect::media(number), self.layers, hub::Policy::Residual);
         config.reflection = (kind == Kind::SuperNode).then_some(hub::Reflection { media, layers, policy });

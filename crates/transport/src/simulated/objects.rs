@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use roost_proto::flow::digest;
 use roost_proto::machine::{Machine, Peer as Neighbour};
 use roost_proto::peer::{Command, Config, Discovery, Event, Opened, Peer, Provider, Summary, Ticket, Wanted};
-use roost_proto::random::SplitMix64;
+use roost_proto::random::{RootSecret, SplitMix64};
 
 use roost_proto::{Address, Area, Cell, Classes, Input, LinkId, NodeId, Role, Service, ServiceSet, Transmit};
 
@@ -76,6 +76,7 @@ fn peer(number: u8) -> Peer {
         multicast: true,
         discovery: Discovery::Multicast,
         seed: u64::from(number),
+        secret: RootSecret::of_seed(u64::from(number)),
     })
 }
 

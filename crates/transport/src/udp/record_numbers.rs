@@ -86,7 +86,10 @@ mod tests {
     #[test]
     fn masks_equal_those_of_dimpl() {
         for (ours, theirs) in suites().iter().zip(default_provider().dtls13_cipher_suites) {
-            assert_eq!((ours.suite(), ours.key_len(), ours.tag_len()), (theirs.suite(), theirs.key_len(), theirs.tag_len()));
+            assert_eq!(
+                (ours.suite(), ours.key_len(), ours.tag_len()),
+                (theirs.suite(), theirs.key_len(), theirs.tag_len())
+            );
             for seed in 0..64 {
                 let key: Vec<u8> = (0..ours.key_len()).map(|index| (index * 7 + seed * 13) as u8).collect();
                 let sample = [(seed * 31) as u8; 16];

@@ -29,7 +29,7 @@ use super::requests::{Asked, Choice, Key};
 use super::{Event, Hub};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId};
-use crate::random::Unguessable;
+use crate::random::{RootSecret, Unguessable};
 use crate::reflection::{Begin, Grant, Kind, Tag};
 use crate::service::Service;
 use crate::time::Time;
@@ -145,9 +145,9 @@ pub(super) struct Granted {
 }
 
 impl Reflecting {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(secret: RootSecret) -> Self {
         Self {
-            tags: Unguessable::new(seed, "grant"),
+            tags: Unguessable::new(secret, "grant"),
             residual_kbps: u32::MAX,
             subscribers: 0,
             carried: Vec::new(),

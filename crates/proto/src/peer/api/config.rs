@@ -9,6 +9,7 @@ use crate::address::Address;
 use crate::delivery::Classes;
 use crate::grid::Cell;
 use crate::ids::NodeId;
+use crate::random::RootSecret;
 use crate::service::{Role, ServiceSet};
 
 /// Who a node is and what it does.
@@ -51,9 +52,12 @@ pub struct Config {
     pub multicast: bool,
     /// How it finds providers. Without `multicast` always through hubs.
     pub discovery: Discovery,
-    /// Where its random numbers start. Nonces come from it, so a daemon takes
-    /// it from the system's random source.
+    /// Seeds its jitter and the numbers that it shows to others: request ids and
+    /// the tokens of its pings.
     pub seed: u64,
+    /// Nonces and tags come from it. It must not follow from `seed` in a daemon:
+    /// others can compute the seed from the numbers that they are shown.
+    pub secret: RootSecret,
 }
 
 /// How a node finds providers.
