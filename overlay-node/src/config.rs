@@ -160,7 +160,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             Kind::Path,
             "",
             "Folder for the files that other nodes send with `roost send`; without one none are taken.",
-            "A folder of its own, which the daemon's user may write to. Any node of the group may send.",
+            "A folder of its own, which the daemon's user may write to; it is made if it is not there. Any node of the group may send.",
             false,
         ),
         row(

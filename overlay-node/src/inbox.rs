@@ -68,16 +68,17 @@ impl Inbox {
         Self { folder, limit, under_way: Mutex::default() }
     }
 
-    /// Whether files can be written there.
+    /// Whether files can be written there; makes the folder if it is not there.
     ///
     /// # Errors
     /// One sentence that says why not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let probe = self.folder.join(".inbox.part");
-        let written = fs::write(&probe, "").and_then(|()| fs::remove_file(&probe));
+        let made = fs::create_dir_all(&self.folder);
+        let written = made.and_then(|()| fs::write(&probe, "")).and_then(|()| fs::remove_file(&probe));
         let folder = self.folder.display();
         written.map_err(|error| {
-            format!("the inbox {folder} cannot be written to: {error}; make that folder, for this user")
+            format!("the inbox {folder} cannot be written to: {error}; name a folder that this user may write to")
         })
     }
 
@@ -218,11 +219,17 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Whether a file in the inbox may have this name: it stays in the folder, is
-/// seen there, and is no part of another one.
+/// seen there as what it is, is no part of another one, and no command takes it for a flag.
 fn is_sane(name: &str) -> bool {
     let is_part = name.ends_with(".part") || name.ends_with(".part.json");
-    let is_odd = |letter: char| letter == '/' || letter == '\\' || letter.is_control();
-    !name.is_empty() && !name.starts_with('.') && !is_part && !name.contains(is_odd)
+    let is_odd = |letter: char| letter == '/' || letter == '\\' || letter.is_control() || turns_text(letter);
+    !name.is_empty() && !name.starts_with(['.', '-']) && !is_part && !name.contains(is_odd)
+}
+
+/// Whether a letter changes the direction of those around it (Unicode's Bidi_Control), so that
+/// `gpj.exe` reads as `exe.jpg`.
+const fn turns_text(letter: char) -> bool {
+    matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// What the part of an object is called, before `.part`: an offer with another
@@ -269,11 +276,22 @@ mod tests {
         for name in ["survey.tif", "a b", "ä.jpg", "..a".trim_start_matches('.'), "no-extension"] {
             assert!(is_sane(name), "{name}");
         }
-        for name in
-            ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\\b", "a\0b", "a\nb", ".bashrc", "x.part", "x.part.json"]
-        {
+        let hidden = ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\\b", ".bashrc", "x.part", "x.part.json"];
+        let misleading = ["a\0b", "a\nb", "-rf", "x\u{202e}gpj.exe", "x\u{2066}y", "x\u{200f}y", "\u{61c}x"];
+        for name in hidden.into_iter().chain(misleading) {
             assert!(!is_sane(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn missing_folder_is_made() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("new").join("inbox");
+        Inbox::new(folder.clone(), 1).check().unwrap();
+        assert!(folder.is_dir() && fs::read_dir(&folder).unwrap().next().is_none());
+        fs::write(parent.path().join("file"), "").unwrap();
+        let refused = Inbox::new(parent.path().join("file"), 1).check().unwrap_err();
+        assert!(refused.contains("this user may write to"), "{refused}");
     }
 
     #[test]

@@ -214,10 +214,19 @@ fn pause(first: Duration, tries: u32, left: Duration) -> Duration {
     (first * (1 << tries.min(6))).min(LONGEST_PAUSE).min((left / 2).max(first))
 }
 
+/// A duration as a person would say it: 9.999999599 s is 10 s. In tenths of a second from one on,
+/// in milliseconds below.
+pub(super) fn for_people(duration: Duration) -> Duration {
+    let step = if duration < Duration::from_secs(1) { 1 } else { 100 };
+    let steps = (duration.as_secs_f64() * 1e3 / step as f64).round();
+    Duration::from_millis((steps as u64).saturating_mul(step))
+}
+
 /// Why a request failed, for people.
 pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
     let wanted = &asked.wanted;
-    let Wanted { service, area, deadline, .. } = wanted;
+    let Wanted { service, area, .. } = wanted;
+    let deadline = for_people(wanted.deadline);
     if let Some(detail) = wanted.provider.as_ref().and_then(|_| direct::sentence(reason, wanted)) {
         return detail;
     }
@@ -254,6 +263,14 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_told_rounded() {
+        let told = |nanos| format!("{:?}", for_people(Duration::from_nanos(nanos)));
+        let nanos = [9_999_999_599, 4_999_999_430, 10_000_000_000, 1_540_000_000, 12_400_000, 0];
+        assert_eq!(nanos.map(told), ["10s", "5s", "10s", "1.5s", "12ms", "0ns"]);
+        assert!(for_people(Duration::MAX) > Duration::from_secs(1 << 40));
+    }
 
     #[test]
     fn a_request_is_repeated_more_slowly_and_to_the_end() {

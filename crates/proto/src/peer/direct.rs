@@ -2,7 +2,7 @@
 //! an association with the provider itself.
 
 use super::api::{Provider, Reflection, Wanted};
-use super::asked::{Asked, Phase};
+use super::asked::{Asked, Phase, for_people};
 use super::core::Core;
 use super::links::{Loss, Way};
 use super::requests::Requests;
@@ -26,7 +26,8 @@ pub(super) fn objection(core: &Core, wanted: &Wanted) -> Option<&'static str> {
 
 /// Why a request to a known provider failed, for people; `None` if it is as for any other.
 pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> Option<String> {
-    let Wanted { service, deadline, .. } = wanted;
+    let Wanted { service, .. } = wanted;
+    let deadline = for_people(wanted.deadline);
     match reason {
         Reason::NotFound => Some(format!("that node does not offer {service}")),
         Reason::Busy => Some(format!("that provider of {service} is busy")),

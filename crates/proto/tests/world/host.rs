@@ -271,6 +271,9 @@ impl Host {
         }
         let mut payload = vec![source.count as u8; source.bytes];
         payload[..8].copy_from_slice(&source.count.to_be_bytes());
+        // A stream may go on as another session, here or at another provider, whose source begins anew.
+        payload[8..16].copy_from_slice(&session.0.to_be_bytes());
+        payload[16..20].copy_from_slice(&self.neighbour.node.as_bytes()[..4]);
         source.count += 1;
         let pause = source.pause;
         self.command(now, Command::Data { session, payload: payload.into() });
