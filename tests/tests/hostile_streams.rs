@@ -73,8 +73,9 @@ fn who_has_the_address_of_an_upstream_that_has_died_can_repeat_and_invent_nothin
     send_all(&successor, &invented, hub);
     stream(&scene.nodes[0], "they come", |now| count(now, "packets") == opened + invented.len() as u64);
     scene.stands();
-    let (summary, written) = watcher.summary();
-    is_whole(&summary, &written);
+    // Nobody went on with it, which is no success.
+    let (code, said) = watcher.fails();
+    assert!(code == Some(7) && said.contains("fell silent"), "{code:?}: {said}");
 }
 
 /// What cannot be read, and what can and means nothing here: cut off, guessed, and far ahead.
