@@ -226,8 +226,8 @@ fn is_sane(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(['.', '-']) && !is_part && !name.contains(is_odd)
 }
 
-/// Whether a letter changes the direction of those around it (Unicode's Bidi_Control), so that
-/// `gpj.exe` reads as `exe.jpg`.
+/// Letters that change the direction of those around them (Unicode's Bidi_Control) make `gpj.exe`
+/// read as `exe.jpg`.
 const fn turns_text(letter: char) -> bool {
     matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

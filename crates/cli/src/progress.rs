@@ -15,9 +15,9 @@ pub(crate) struct Progress {
     before: u64,
     bytes: u64,
     total: Option<u64>,
-    /// When something came last.
+    /// The time of the last data.
     heard: Instant,
-    /// What comes, to be shown again after a silence that was.
+    /// The transfer's description, shown again after a silence.
     what: String,
     is_silent: bool,
 }
@@ -38,7 +38,7 @@ pub(crate) struct ProgressEvent {
     rate_bits_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     left_s: Option<f64>,
-    /// How long nothing has come, seconds; only where that is long.
+    /// Seconds without data; only where they are many.
     #[serde(skip_serializing_if = "Option::is_none")]
     silent_s: Option<u64>,
 }

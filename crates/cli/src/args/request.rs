@@ -58,7 +58,7 @@ pub(crate) struct ReceiveArgs {
     /// How long to wait for a provider
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
-    /// How long the data may come no further before the transfer ends; it goes on by itself meanwhile
+    /// Time without progress after which the transfer ends; until then it goes on by itself
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::time)]
     pub(crate) patience: Duration,
     /// Where the data goes: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT;

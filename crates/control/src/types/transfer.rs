@@ -117,10 +117,10 @@ pub struct Summary {
     pub duplicates: u64,
     /// Datagrams that came but that the reader of this API was too slow for.
     pub unread: u64,
-    /// How often a stream paused for two seconds or more and went on.
+    /// Pauses of a stream of two seconds or more after which it went on.
     #[serde(default)]
     pub interruptions: u32,
-    /// How long those pauses took together, milliseconds.
+    /// Those pauses together, milliseconds.
     #[serde(default)]
     pub interrupted_ms: f64,
     /// Interarrival jitter, milliseconds (RFC 3550, section 6.4.1).

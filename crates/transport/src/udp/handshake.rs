@@ -40,7 +40,7 @@ pub(super) struct Handshake {
     pub(super) expect: RoleSet,
     /// The random of the ClientHello.
     pub(super) random: Option<[u8; 32]>,
-    /// Whether the peer has proved its address with a cookie.
+    /// The peer has proved its address with a cookie.
     pub(super) is_proved: bool,
     /// The proof of address that the listener asked for.
     pub(super) cookie: Option<[u8; COOKIE]>,
@@ -128,12 +128,12 @@ impl Handshake {
         self.received > 0
     }
 
-    /// Whether the peer has answered with its certificate, which nobody at another address can.
+    /// The peer has answered with its certificate, which nobody at another address can.
     pub(super) fn is_answered(&self) -> bool {
         self.verdict.is_some()
     }
 
-    /// Whether anybody may have begun it in the name of an address that is not its own.
+    /// Anybody may have begun it, in the name of an address that is not its own.
     pub(super) fn is_doubtful(&self) -> bool {
         !self.client && self.dial.is_none() && !self.is_proved && !self.is_answered()
     }

@@ -32,7 +32,7 @@ impl Turning<'_> {
         admitted
     }
 
-    /// Whether a ClientHello proves its sender's address; one that does not is answered with a cookie.
+    /// Checks a ClientHello's proof of its sender's address; one without it is answered with a cookie.
     pub(super) fn proves(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>) -> bool {
         let proves = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
         if !proves {

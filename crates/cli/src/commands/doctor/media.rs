@@ -15,7 +15,7 @@ use super::Finding;
 const HUB_PORT: u16 = 7700;
 const MEDIA_PORT: u16 = 7702;
 
-/// How long each question waits for its answer: 3.5 s in all, enough for the longest paths.
+/// The wait for each question's answer: 3.5 s in all, enough for the longest paths.
 const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
 /// Asks the media port of the node's super node for a sign of life, if it is known.
@@ -36,7 +36,7 @@ fn unanswered(found: String) -> Finding {
     Finding::warn("media port", found, fix)
 }
 
-/// Whether there is a relay: it ends what somebody believes to have from it, and it does not send.
+/// Tells a relay by its answer: it ends what somebody believes to have from it, and it does not send.
 fn answers(media: SocketAddr) -> io::Result<bool> {
     let any: IpAddr = if media.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
