@@ -61,6 +61,11 @@ impl Requests {
             return self.has_changed(core, id, provider);
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
+        // A stream relayed for this node alone has an end; the reflected one still comes and has none.
+        if asked.taking.resumes && origin.reflected.is_none() {
+            stop(core, link, id, Reason::Cancelled);
+            return self.fail(core, id, Reason::Unreachable);
+        }
         // What opens it is for nobody between the two.
         let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
             asked.taking.wanted && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
