@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roost_identity::{Identity, Policy};
-use roost_proto::{Endpoint, RoleSet};
+use roost_proto::{Endpoint, LONGEST_ROUND_TRIP, RoleSet};
 
 /// What [`crate::bind`] needs.
 #[derive(Clone)]
@@ -37,9 +37,14 @@ pub struct Limits {
     /// New handshakes of peers per second for each transport, sustained; as
     /// many again may come in a burst. Default 1000, about what one core can do.
     pub handshakes_per_second: u32,
-    /// How long one address of a dial, or the handshake of a peer, may take.
-    /// Default 5 s.
+    /// Shortest wait of one end of a handshake for the other's next message; it is longer if the
+    /// round trip asks for it, see [`Self::longest_round_trip`]. Default 5 s.
     pub handshake_timeout: Duration,
+    /// The longest round trip that is allowed for. An address of which nothing is
+    /// known has one and a half of it for its first answer, who has answered once
+    /// three of the round trips measured, and a peer that dials three of these.
+    /// Default 10 s.
+    pub longest_round_trip: Duration,
     /// The most bytes that wait in a link to be sent or acknowledged, for
     /// reliable messages, and as many again for datagrams. Default 12 MiB, which
     /// is more than a node's objects and one whole stream have on their way.
@@ -61,6 +66,7 @@ impl Default for Limits {
             handshakes: 512,
             handshakes_per_second: 1000,
             handshake_timeout: Duration::from_secs(5),
+            longest_round_trip: LONGEST_ROUND_TRIP,
             link_queue_bytes: 12 << 20,
             event_queue_bytes: 64 << 20,
             packet_bytes: 1200,

@@ -1,6 +1,8 @@
 //! Counts for metrics: what went through the sockets, and who was refused.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use roost_identity::Refusal;
 use roost_proto::Scheme;
@@ -48,6 +50,8 @@ pub struct SchemeCounters {
     pub paths_back: u64,
     /// Peers refused by us, by the label of [`Refusal`].
     pub refused: Vec<(&'static str, u64)>,
+    /// The address at which the last of them was seen.
+    pub last_refused: Option<SocketAddr>,
 }
 
 /// The counts of one transport, as they run.
@@ -65,6 +69,7 @@ pub(crate) struct Live {
     pub(crate) paths_lost: AtomicU64,
     pub(crate) paths_back: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
+    last_refused: Mutex<Option<SocketAddr>>,
 }
 
 impl Live {
@@ -73,8 +78,9 @@ impl Live {
         count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Counts a peer that we refused.
-    pub(crate) fn refuse(&self, refusal: Refusal) {
+    /// Counts a peer that we refused, and remembers where it is seen.
+    pub(crate) fn refuse(&self, at: SocketAddr, refusal: Refusal) {
+        *self.last_refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
         if let Some(index) = Refusal::ALL.iter().position(|kind| *kind == refusal) {
             Self::add(&self.refused[index], 1);
         }
@@ -95,6 +101,7 @@ impl Live {
             turned_away: get(&self.turned_away),
             paths_lost: get(&self.paths_lost),
             paths_back: get(&self.paths_back),
+            last_refused: *self.last_refused.lock().unwrap_or_else(PoisonError::into_inner),
             refused: Refusal::ALL.iter().zip(&self.refused).map(|(kind, count)| (kind.label(), get(count))).collect(),
         }
     }

@@ -1,13 +1,17 @@
 //! Strangers whose handshakes are under way, and who gives way when there are
-//! too many: a newcomer takes the place of the oldest who has sent nothing yet,
-//! else of the oldest of all. So whoever speaks at once gets in, however many
-//! others hold the line.
+//! too many: one of the host that has most of them, its oldest who has sent
+//! nothing yet, else its oldest. So whoever speaks at once gets in, however many
+//! others hold the line, and one host turns over no places but its own.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
+
+use crate::udp::Bucket;
 
 /// All strangers of one transport.
 #[derive(Debug)]
@@ -16,12 +20,22 @@ pub(crate) struct Crowd {
     places: Mutex<Places>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Places {
     last: u64,
     /// In the order of their coming. Whose entry goes has lost its place.
-    silent: BTreeMap<u64, oneshot::Sender<Infallible>>,
-    heard: BTreeMap<u64, oneshot::Sender<Infallible>>,
+    silent: BTreeMap<u64, Holder>,
+    heard: BTreeMap<u64, Holder>,
+    by_host: BTreeMap<IpAddr, usize>,
+    /// Limits how many lose their places to others: half of all in a second.
+    turnover: Bucket,
+}
+
+/// The stranger in a place; dropping it ends its handshake.
+#[derive(Debug)]
+struct Holder {
+    host: IpAddr,
+    _place: oneshot::Sender<Infallible>,
 }
 
 /// One stranger's place; it is free again when this is dropped.
@@ -35,7 +49,11 @@ pub(crate) struct Place {
 impl Crowd {
     /// Room for `limit` strangers, but for one at least.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit: limit.max(1), places: Mutex::default() })
+        let limit = limit.max(1);
+        let per_second = u32::try_from(limit.div_ceil(2)).unwrap_or(u32::MAX);
+        let (silent, heard, by_host) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let turnover = Bucket::new(per_second, Instant::now());
+        Arc::new(Self { limit, places: Mutex::new(Places { last: 0, silent, heard, by_host, turnover }) })
     }
 
     /// How many there are.
@@ -43,20 +61,22 @@ impl Crowd {
         self.lock().len()
     }
 
-    /// A place for a newcomer, who has said something or not; whether somebody
-    /// else lost it for that.
-    pub(crate) fn enter(self: &Arc<Self>, heard: bool) -> (Place, bool) {
+    /// A place for a newcomer, who has said something or not, and whether somebody
+    /// else lost it for that. `None` if so many have lost theirs that it is turned away.
+    pub(crate) fn enter(self: &Arc<Self>, host: IpAddr, heard: bool) -> Option<(Place, bool)> {
         let (holder, lost) = oneshot::channel();
+        let host = network_of(host);
         let mut places = self.lock();
-        let full = places.len() >= self.limit;
-        if full && places.silent.pop_first().is_none() {
-            places.heard.pop_first();
+        let is_full = places.len() >= self.limit;
+        if is_full && !places.make_room(host) {
+            return None;
         }
         places.last += 1;
         let number = places.last;
+        *places.by_host.entry(host).or_default() += 1;
         let whereto = if heard { &mut places.heard } else { &mut places.silent };
-        whereto.insert(number, holder);
-        (Place { number, lost, crowd: Arc::clone(self) }, full)
+        whereto.insert(number, Holder { host, _place: holder });
+        Some((Place { number, lost, crowd: Arc::clone(self) }, is_full))
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -64,9 +84,45 @@ impl Crowd {
     }
 }
 
+/// The network of one host: one that has an address of IPv6 has 2⁶⁴.
+fn network_of(host: IpAddr) -> IpAddr {
+    match host.to_canonical() {
+        IpAddr::V6(host) => IpAddr::V6((host.to_bits() >> 64 << 64).into()),
+        host => host,
+    }
+}
+
 impl Places {
     fn len(&self) -> usize {
         self.silent.len() + self.heard.len()
+    }
+
+    /// Has one lose its place, of the host that has most; false if too many have of late.
+    fn make_room(&mut self, newcomer: IpAddr) -> bool {
+        let most = self.by_host.values().copied().max().unwrap_or(0);
+        let is_most = |host: &IpAddr| self.by_host.get(host) == Some(&most);
+        let is_own = is_most(&newcomer);
+        let loses = |holder: &Holder| if is_own { holder.host == newcomer } else { is_most(&holder.host) };
+        let oldest =
+            |all: &BTreeMap<u64, Holder>| all.iter().find(|(_, holder)| loses(holder)).map(|(number, _)| *number);
+        let Some(number) = oldest(&self.silent).or_else(|| oldest(&self.heard)) else { return false };
+        if !is_own && !self.turnover.take(Instant::now()) {
+            return false;
+        }
+        self.remove(number);
+        true
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(Holder { host, .. }) = self.silent.remove(&number).or_else(|| self.heard.remove(&number)) else {
+            return;
+        };
+        if let Some(count) = self.by_host.get_mut(&host) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_host.remove(&host);
+            }
+        }
     }
 }
 
@@ -91,9 +147,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut places = self.crowd.lock();
-        places.silent.remove(&self.number);
-        places.heard.remove(&self.number);
+        self.crowd.lock().remove(self.number);
     }
 }
 
@@ -103,21 +157,47 @@ mod tests {
 
     use super::*;
 
+    fn host(number: u8) -> IpAddr {
+        [10, 0, 0, number].into()
+    }
+
     #[tokio::test]
-    async fn the_oldest_silent_one_gives_way_and_then_the_oldest() {
+    async fn oldest_silent_gives_way_then_oldest() {
         let crowd = Crowd::new(2);
-        let (mut first, _) = crowd.enter(true);
-        let (mut silent, displaced) = crowd.enter(false);
+        let (mut first, _) = crowd.enter(host(1), true).unwrap();
+        let (mut silent, displaced) = crowd.enter(host(1), false).unwrap();
         assert!(!displaced);
-        let (third, displaced) = crowd.enter(false);
+        let (third, displaced) = crowd.enter(host(1), false).unwrap();
         assert!(displaced && crowd.len() == 2);
         assert_eq!(silent.hold(pending::<()>()).await, None);
         assert_eq!(first.hold(ready(1)).await, Some(1));
         third.heard();
-        let (_fourth, displaced) = crowd.enter(false);
+        let (_fourth, displaced) = crowd.enter(host(1), false).unwrap();
         assert!(displaced);
         assert_eq!(first.hold(pending::<()>()).await, None);
         drop((first, silent, third));
         assert_eq!(crowd.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn one_host_displaces_itself_alone() {
+        let crowd = Crowd::new(64);
+        let mut honest: Vec<Place> = (1..=8).map(|number| crowd.enter(host(number), false).unwrap().0).collect();
+        // Many addresses of one network are one host.
+        let stranger = |number: u64| IpAddr::V6((0x2001_0db8_u128 << 96 | u128::from(number)).into());
+        let flood: Vec<_> = (0..10_000).filter_map(|number| crowd.enter(stranger(number), false)).collect();
+        assert_eq!((crowd.len(), flood.len()), (64, 10_000));
+        for place in &mut honest {
+            assert_eq!(place.hold(ready(1)).await, Some(1));
+        }
+        assert!(crowd.enter(host(9), false).is_some());
+    }
+
+    #[test]
+    fn many_hosts_turn_over_half() {
+        let crowd = Crowd::new(64);
+        let hosts = (0..=255).map(host);
+        let taken: Vec<_> = hosts.filter_map(|host| crowd.enter(host, false)).collect();
+        assert!((96..=110).contains(&taken.len()), "{}", taken.len());
     }
 }

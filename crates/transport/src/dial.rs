@@ -129,7 +129,7 @@ where
     }
 }
 
-/// Tries one host; at most for [`crate::Limits::handshake_timeout`].
+/// Tries one host, for as long as its round trip asks for.
 async fn attempt(
     shared: &Shared,
     wish: &Wish,

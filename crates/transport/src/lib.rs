@@ -30,11 +30,14 @@ mod crowd;
 mod dial;
 mod error;
 mod event;
+mod forgotten;
 #[doc(hidden)]
 pub mod fuzzing;
+mod known;
 mod levels;
 mod link;
 mod multicast;
+mod patience;
 mod presence;
 mod quic;
 #[cfg(feature = "simulated")]
@@ -47,6 +50,7 @@ pub use config::{Config, Limits};
 pub use counters::{Counters, SchemeCounters};
 pub use error::{BindError, SendError};
 pub use event::{Event, Events};
+pub use known::{Known, Memory};
 pub use link::{LinkInfo, PathInfo};
 pub use multicast::{
     DEFAULT_GROUPS, MAX_MULTICAST_BYTES, MulticastConfig, MulticastCounters, MulticastError, TOLERANCE,

@@ -166,6 +166,8 @@ pub(crate) enum Carrier {
 #[derive(Default)]
 pub(crate) struct Registry {
     next: AtomicU64,
+    /// Links that came and went.
+    changes: AtomicU64,
     links: RwLock<HashMap<LinkId, Carrier>>,
 }
 
@@ -177,11 +179,19 @@ impl Registry {
 
     pub(crate) fn insert(&self, link: LinkId, carrier: Carrier) {
         self.links.write().unwrap_or_else(PoisonError::into_inner).insert(link, carrier);
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the link was there.
     pub(crate) fn remove(&self, link: LinkId) -> bool {
-        self.links.write().unwrap_or_else(PoisonError::into_inner).remove(&link).is_some()
+        let was_there = self.links.write().unwrap_or_else(PoisonError::into_inner).remove(&link).is_some();
+        self.changes.fetch_add(u64::from(was_there), Ordering::Relaxed);
+        was_there
+    }
+
+    /// The number of links that came and went.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn get(&self, link: LinkId) -> Option<Carrier> {

@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use roost_identity::{GroupKey, Identity, Policy, Side, Standing};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
-use roost_proto::{Address, Channel, Congestion, Delivery, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
+use roost_proto::{
+    Address, Channel, Congestion, Delivery, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme, printable,
+};
 use tokio::net::lookup_host;
 
 use crate::config::{Config, Limits};
@@ -17,8 +19,11 @@ use crate::counters::Counters;
 use crate::dial::{Wish, dial};
 use crate::error::{BindError, SendError};
 use crate::event::{Event, Events, Queue};
+use crate::forgotten::Forgotten;
+use crate::known::Known;
 use crate::link::{Carrier, LinkInfo, Registry};
 use crate::multicast::{Multicast, MulticastConfig, MulticastCounters, MulticastError};
+use crate::patience::RoundTrips;
 use crate::presence::{self, Place};
 use crate::quic::Quic;
 use crate::tcp::Tcp;
@@ -37,6 +42,11 @@ pub(crate) fn cut(reason: &str) -> &str {
     &reason[..fits.unwrap_or(0)]
 }
 
+/// A reason that the peer gave, as it may be shown: no more of it than may travel, nothing but plain letters.
+pub(crate) fn given(reason: &str) -> String {
+    printable(cut(reason)).into_owned()
+}
+
 /// What every transport needs.
 pub(crate) struct Context {
     pub(crate) identity: Arc<Identity>,
@@ -44,6 +54,8 @@ pub(crate) struct Context {
     pub(crate) admit: RoleSet,
     pub(crate) limits: Limits,
     pub(crate) registry: Registry,
+    pub(crate) round_trips: RoundTrips,
+    pub(crate) forgotten: Forgotten,
     pub(crate) queue: Queue,
     /// Set once nobody may dial us any more.
     pub(crate) closing: AtomicBool,
@@ -86,11 +98,13 @@ impl Drop for Shared {
 /// that cannot be used; then nothing stays open.
 pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
     let context = Arc::new(Context {
+        forgotten: Forgotten::new(&config.identity),
         identity: config.identity,
         policy: config.policy,
         admit: config.admit,
         limits: config.limits,
         registry: Registry::default(),
+        round_trips: RoundTrips::default(),
         queue: Queue::new(config.limits.event_queue_bytes),
         closing: AtomicBool::new(false),
     });
@@ -177,9 +191,9 @@ impl Transport {
         &self.shared.local
     }
 
-    /// Tries to reach a peer: the addresses in their order, each for
-    /// [`Limits::handshake_timeout`] and with a head start of 250 ms on the
-    /// next, until one leads to a peer of an expected role that is `node`, if
+    /// Tries to reach a peer: the addresses in their order, each for as long as
+    /// its round trip asks for ([`Limits::longest_round_trip`] if that is not
+    /// known) and with a head start of 250 ms on the next, until one leads to a peer of an expected role that is `node`, if
     /// that is given; the other attempts end then. Answered by
     /// [`crate::Event::Up`] or [`crate::Event::DialFailed`] with this number.
     pub fn dial(&self, id: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>) {
@@ -300,6 +314,32 @@ impl Transport {
     pub fn links(&self) -> Vec<LinkInfo> {
         let links = self.shared.context.registry.all();
         links.iter().filter_map(|(link, carrier)| describe(*link, carrier)).collect()
+    }
+
+    /// The number of links that came and went.
+    pub fn changes(&self) -> u64 {
+        self.shared.context.registry.changes()
+    }
+
+    /// The peers that dialled us over `udp://` and `quic://`, those of the newest links last.
+    pub fn known(&self) -> Vec<Known> {
+        let links = self.shared.context.registry.all();
+        let known = links.iter().flat_map(|(link, carrier)| match carrier {
+            Carrier::Udp(endpoint, slot) => endpoint.known(*slot, *link).into_iter().collect(),
+            Carrier::Tcp(_) => Vec::new(),
+            Carrier::Quic(quic) => quic.known(),
+        });
+        known.collect()
+    }
+
+    /// Tells a peer of an earlier run that its link is gone, with one datagram from the address that
+    /// it dialled, if that is listened on. Answers `false` if the socket is not ready for it.
+    pub fn say_forgotten(&self, known: &Known) -> bool {
+        match known.scheme {
+            Scheme::Udp => self.shared.udp.say_forgotten(known),
+            Scheme::Tcp => true,
+            Scheme::Quic => self.shared.quic.say_forgotten(known),
+        }
     }
 
     /// The counts of all transports.

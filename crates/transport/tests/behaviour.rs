@@ -157,7 +157,11 @@ fn nobody(scheme: Scheme) -> Address {
 }
 
 async fn impatient_node(world: &World) -> Node {
-    let limits = Limits { handshake_timeout: Duration::from_millis(600), ..Limits::default() };
+    let limits = Limits {
+        handshake_timeout: Duration::from_millis(600),
+        longest_round_trip: Duration::ZERO,
+        ..Limits::default()
+    };
     Node::start(world.member("uav", Role::Node), None, &[], limits).await
 }
 

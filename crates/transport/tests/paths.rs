@@ -170,7 +170,11 @@ async fn a_path_that_is_not_added_in_the_end_is_given_up_alone() {
     let first = quinn::Endpoint::server(config.clone(), ([127, 0, 0, 1], 0).into()).expect("a socket");
     let port = first.local_addr().expect("an address").port();
     let second = quinn::Endpoint::server(config, ([127, 0, 0, 2], port).into()).expect("a socket");
-    let limits = Limits { handshake_timeout: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits {
+        handshake_timeout: Duration::from_millis(500),
+        longest_round_trip: Duration::ZERO,
+        ..Limits::default()
+    };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
     let hosts = vec![[127, 0, 0, 1].into()];
     node.dial(vec![roost_proto::Address { scheme: roost_proto::Scheme::Quic, port, hosts }], RoleSet::ALL);

@@ -157,7 +157,11 @@ fn knock(at: &Address, times: u8) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dial_ends_in_time_however_often_its_peer_begins_anew() {
     let world = World::new();
-    let limits = Limits { handshake_timeout: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits {
+        handshake_timeout: Duration::from_millis(300),
+        longest_round_trip: Duration::ZERO,
+        ..Limits::default()
+    };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
     let fickle = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     node.dial(vec![Address::single(Scheme::Udp, fickle.local_addr().expect("its address"))], RoleSet::ALL);

@@ -48,6 +48,11 @@ impl Pace {
         Duration::from_secs_f64(bytes as f64 * pace)
     }
 
+    /// Least rate of the path that the handshake has shown, bytes per second.
+    pub(super) fn least_rate(&self) -> f64 {
+        1.0 / self.bound
+    }
+
     /// To be waited for: twice as long as it takes. What is not measured yet is a bound as it is.
     pub(super) fn patience(&self, bytes: usize) -> Duration {
         self.of(bytes) * if self.bytes > 0.0 { 2 } else { 1 }

@@ -152,8 +152,9 @@ impl Path {
 
     fn room(&self) -> usize {
         let held = (self.min_rtt() + QUEUE).as_secs_f64();
-        let wanted = self.rate.known().map_or(FLOOR, |rate| (2.0 * rate * held) as usize);
-        wanted.clamp(FLOOR, self.window().saturating_add(FLOOR))
+        // The first bytes must not wait until the rate is known.
+        let rate = self.rate.known().unwrap_or_else(|| self.pace.least_rate());
+        ((2.0 * rate * held) as usize).clamp(FLOOR, self.window().saturating_add(FLOOR))
     }
 
     /// The shortest round trip of late: what others queue, or another cell, makes

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::settings::{FIRST_STREAMS, MAX_STREAMS};
 
-/// The streams that the peer may have open. It doubles once half of it is opened within a round
-/// trip, so that it stays ahead of a window that doubles as often.
+/// Once this part of the allowance is opened within a round trip, it is so many times as much: it
+/// stays ahead of a window that grows fivefold.
+const GROWTH: u32 = 4;
+
+/// The streams that the peer may have open.
 pub(super) struct Allowance {
     streams: u32,
     opened: u32,
@@ -23,11 +26,11 @@ impl Allowance {
             (self.opened, self.since) = (0, now);
         }
         self.opened += 1;
-        if self.opened <= self.streams / 2 || self.streams == MAX_STREAMS {
+        if self.opened <= self.streams / GROWTH || self.streams == MAX_STREAMS {
             return None;
         }
         (self.opened, self.since) = (0, now);
-        self.streams = (2 * self.streams).min(MAX_STREAMS);
+        self.streams = (GROWTH * self.streams).min(MAX_STREAMS);
         Some(self.streams)
     }
 }
@@ -39,11 +42,11 @@ mod tests {
     const RTT: Duration = Duration::from_millis(100);
 
     #[test]
-    fn allowance_doubles_for_busy_peers() {
+    fn allowance_grows_for_busy_peers() {
         let now = Instant::now();
         let mut allowance = Allowance::new(now);
         let grown: Vec<u32> = (0..10_000).filter_map(|_| allowance.note_opened(now, RTT)).collect();
-        assert_eq!(grown, [100, 200, 400, 800, 1600, MAX_STREAMS]);
+        assert_eq!(grown, [200, 800, MAX_STREAMS]);
     }
 
     #[test]
@@ -51,7 +54,7 @@ mod tests {
         let now = Instant::now();
         let mut allowance = Allowance::new(now);
         for turn in 0..1000 {
-            let now = now + turn * RTT / 20;
+            let now = now + turn * RTT / 10;
             assert_eq!(allowance.note_opened(now, RTT), None);
         }
     }

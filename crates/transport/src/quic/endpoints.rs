@@ -4,21 +4,30 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError};
 
-use quinn::{Connection, Endpoint, EndpointConfig, Runtime, TokioRuntime};
+use quinn::{AsyncUdpSocket as _, Connection, Endpoint, Runtime, TokioRuntime};
+use roost_proto::Scheme;
 
 use super::Inner;
+use super::forgotten::Voice;
 use super::paths::pairs;
 use super::probing::Probing;
+use super::settings;
 use super::socket::CountedSocket;
-use super::state::Here;
+use super::state::{Called, Here};
 use crate::udp::unspecified;
 
 impl Inner {
     pub(super) fn open(&self, at: SocketAddr, server: Option<quinn::ServerConfig>) -> io::Result<Endpoint> {
         let runtime = Arc::new(TokioRuntime);
-        let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(at)?)?;
+        let socket = std::net::UdpSocket::bind(at)?;
+        let key = self.context.forgotten.key(Scheme::Quic, socket.local_addr()?);
+        let socket = runtime.wrap_udp_socket(socket)?;
         let socket = Arc::new(CountedSocket::new(socket, Arc::clone(&self.live)));
-        let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
+        if server.is_some() {
+            let voice = Voice { socket: Arc::clone(&socket), key: key.clone() };
+            self.voices.write().unwrap_or_else(PoisonError::into_inner).insert(socket.local_addr()?, voice);
+        }
+        let endpoint = Endpoint::new_with_abstract_socket(settings::endpoint(key), server, socket, runtime)?;
         self.endpoints.write().unwrap_or_else(PoisonError::into_inner).push(endpoint.clone());
         Ok(endpoint)
     }
@@ -58,12 +67,12 @@ impl Inner {
     pub(super) fn here(&self, endpoint: &Endpoint, to: SocketAddr, hosts: &[SocketAddr]) -> Here {
         let from = endpoint.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let place = || hosts.iter().position(|host| *host == to).unwrap_or(hosts.len()) as u8;
-        Here { from, rank: from.map_or_else(place, |ip| self.rank(ip)) }
+        Here { from, rank: from.map_or_else(place, |ip| self.rank(ip)), called: None }
     }
 
     /// Our end of a path that a peer dialled.
-    pub(super) fn here_of(&self, connection: &Connection) -> Here {
-        Here { from: None, rank: connection.local_ip().map_or(u8::MAX, |ip| self.rank(ip)) }
+    pub(super) fn here_of(&self, connection: &Connection, called: Option<Called>) -> Here {
+        Here { from: None, rank: connection.local_ip().map_or(u8::MAX, |ip| self.rank(ip)), called }
     }
 
     /// Where an address of ours stands among those on which we listen.

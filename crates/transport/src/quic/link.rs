@@ -25,6 +25,7 @@ use crate::association::{PathEvent, PathId};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
+use crate::known::Known;
 use crate::link::{Carrier, Identified, LinkInfo, Tally};
 use crate::transport::{Context, cut};
 
@@ -34,8 +35,6 @@ pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 const VIOLATION: VarInt = VarInt::from_u32(1);
 /// The application close code of a path that is given up; its link goes on.
 pub(super) const GIVEN_UP: VarInt = VarInt::from_u32(2);
-/// How long a closed link may take to hand over what was sent.
-pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A path of the association, and what it wants done there.
 type Joined = (PathId, mpsc::UnboundedReceiver<Order>);
@@ -226,7 +225,8 @@ impl QuicLink {
             }
         };
         // What is not there by then is given up.
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, handed_over).await;
+        let limit = self.context.limits.next_answer(self.identified.rtt);
+        let _ = tokio::time::timeout(limit, handed_over).await;
     }
 
     /// Queues a message.
@@ -263,6 +263,11 @@ impl QuicLink {
             let message = as_sent(channel, delivery, message, now, state.longest_rtt());
             state.association.send(now, message).then_some(()).ok_or(SendError::Full(self.identified.link))
         })
+    }
+
+    /// The connections that the peer dialled.
+    pub(crate) fn known(&self) -> Vec<Known> {
+        self.lock().known()
     }
 
     /// Closes the link once what was sent has been acknowledged.

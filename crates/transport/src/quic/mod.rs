@@ -9,6 +9,7 @@ mod addresses;
 mod allowance;
 mod congestion;
 mod endpoints;
+mod forgotten;
 mod greeting;
 mod link;
 mod notice;
@@ -36,13 +37,14 @@ use rustls::pki_types::CertificateDer;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use forgotten::{Voice, first_id};
 use greeting::{Hello, LinkKey, NoGreeting, Welcome, hear_hello, hear_welcome, say_hello, say_welcome};
 use link::CLOSED;
 pub(crate) use link::QuicLink;
 use notice::Notice;
 use paths::Keeper;
 use probing::Probing;
-use state::Here;
+use state::{Called, Here};
 
 use crate::association::PathId;
 use crate::counters::{Live, SchemeCounters};
@@ -50,7 +52,7 @@ use crate::crowd::Crowd;
 use crate::dial::{TOO_LATE, Wish, unexpected};
 use crate::link::{Carrier, Identified, Passed, seen_at};
 use crate::tcp::verified;
-use crate::transport::Context;
+use crate::transport::{Context, given};
 use crate::udp::Bucket;
 
 /// Everything that is QUIC.
@@ -71,6 +73,8 @@ struct Inner {
     endpoints: RwLock<Vec<Endpoint>>,
     /// What was chosen for the addresses that we listen at.
     congestion: RwLock<HashMap<SocketAddr, Congestion>>,
+    /// The listening sockets, which tell remotes of earlier runs that they are forgotten.
+    voices: RwLock<HashMap<SocketAddr, Voice>>,
     /// Those that are of no use, since their address is gone.
     gone: RwLock<Vec<SocketAddr>>,
 }
@@ -80,7 +84,7 @@ enum End {
     /// We dialled, perhaps from an address in particular.
     Dialler(DialId, Here),
     /// We were dialled, at this port.
-    Listener(u16),
+    Listener(u16, Option<Called>),
 }
 
 impl Quic {
@@ -95,6 +99,7 @@ impl Quic {
             context,
             endpoints: RwLock::default(),
             congestion: RwLock::default(),
+            voices: RwLock::default(),
             gone: RwLock::default(),
         };
         Ok(Self { inner: Arc::new(inner), listeners: Mutex::default(), busy: Arc::default() })
@@ -113,20 +118,34 @@ impl Quic {
     /// Reaches a peer, at `to` first; the link is announced on success, the
     /// reason comes back otherwise. The others of its `hosts` become further paths.
     pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], wish: Wish) -> Result<(), String> {
-        let limit = self.inner.context.limits.handshake_timeout;
-        match timeout(limit, self.begin(to, hosts, wish)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(format!("no answer in {} s", limit.as_secs_f32())),
-        }
-    }
-
-    async fn begin(&self, to: SocketAddr, hosts: &[SocketAddr], wish: Wish) -> Result<(), String> {
         let inner = &self.inner;
         let endpoint = inner.endpoint_for(to, hosts).map_err(|error| error.to_string())?;
         let has_several = hosts.len() > 1 || inner.addressed().count() > 1;
-        let (connection, probing) = inner.connect(&endpoint, to, wish.expect, has_several).await?;
-        say_hello(&connection, &Hello::Link).await.map_err(|error| inner.failed(&error))?;
-        let welcome = hear_welcome(&connection).await.map_err(|error| inner.no_greeting(&error))?;
+        let (limits, trips) = (&inner.context.limits, &inner.context.round_trips);
+        let limit = limits.first_answer(trips.of(to.ip(), wish.node));
+        let Ok(connected) = timeout(limit, inner.connect(&endpoint, to, wish.expect, has_several)).await else {
+            trips.doubt(to.ip(), wish.node);
+            return Err(format!("no answer in {} s", limit.as_secs_f32()));
+        };
+        let (connection, probing) = connected?;
+        let limit = limits.next_answer(connection.rtt());
+        match timeout(limit, self.begin((endpoint, to, hosts), connection, probing, wish)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
+        }
+    }
+
+    /// Goes on once the handshake of QUIC itself is over.
+    async fn begin(
+        &self,
+        (endpoint, to, hosts): (Endpoint, SocketAddr, &[SocketAddr]),
+        connection: Connection,
+        probing: Probing,
+        wish: Wish,
+    ) -> Result<(), String> {
+        let inner = &self.inner;
+        say_hello(&connection, &Hello::Link).await.map_err(|error| inner.failed(to, &error))?;
+        let welcome = hear_welcome(&connection).await.map_err(|error| inner.no_greeting(to, &error))?;
         let passed = identify(&inner.context, &connection, wish.expect)?;
         if wish.node.is_some_and(|node| node != passed.peer.node) {
             connection.close(CLOSED, b"you are not the node that was expected");
@@ -205,20 +224,21 @@ async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
             let _ = incoming.retry();
             continue;
         }
-        if inner.context.registry.len() >= limits.links || !bucket.take(Instant::now()) {
+        let has_room = inner.context.registry.len() < limits.links && bucket.take(Instant::now());
+        // It has sent a ClientHello.
+        let place = if has_room { inner.crowd.enter(incoming.remote_address().ip(), true) } else { None };
+        let Some((mut place, displaced)) = place else {
             Live::add(&inner.live.turned_away, 1);
             incoming.refuse();
             continue;
-        }
-        // It has sent a ClientHello.
-        let (mut place, displaced) = inner.crowd.enter(true);
+        };
         Live::add(&inner.live.turned_away, u64::from(displaced));
         let (inner, busy) = (Arc::clone(&inner), Arc::clone(&busy));
-        let port = endpoint.local_addr().map_or(0, |at| at.port());
+        let Ok(at) = endpoint.local_addr() else { return };
         let probing = inner.probing(&endpoint);
         tokio::spawn(async move {
             let from = incoming.remote_address();
-            let greeting = timeout(limits.handshake_timeout, inner.greet(incoming, probing, port, &busy));
+            let greeting = timeout(limits.stranger(), inner.greet(incoming, probing, at, &busy));
             // Who has lost the place was counted by the one that took it.
             let Some(greeted) = place.hold(greeting).await else { return };
             Live::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
@@ -241,17 +261,19 @@ impl Inner {
         let probing = self.probing(endpoint);
         let config = settings::client(&self.context, expect, &probing, has_several)?;
         let connecting = endpoint.connect_with(config, to, &to.ip().to_string()).map_err(|error| error.to_string())?;
-        Ok((connecting.await.map_err(|error| self.failed(&error))?, probing))
+        Ok((connecting.await.map_err(|error| self.failed(to, &error))?, probing))
     }
 
     /// The handshake with somebody who dialled us.
-    async fn greet(&self, incoming: Incoming, probing: Probing, port: u16, busy: &Arc<()>) -> Result<(), String> {
-        let hosts = self.hosts(port);
+    async fn greet(&self, incoming: Incoming, probing: Probing, at: SocketAddr, busy: &Arc<()>) -> Result<(), String> {
+        let (from, hosts) = (incoming.remote_address(), self.hosts(at.port()));
         let server = settings::accepting(&self.server, &self.context, &probing, hosts.len() > 1);
-        let connecting = incoming.accept_with(server).map_err(|error| self.failed(&error))?;
-        let connection = connecting.await.map_err(|error| self.failed(&error))?;
+        let (connecting, name) = first_id(|| incoming.accept_with(server));
+        let connecting = connecting.map_err(|error| self.failed(from, &error))?;
+        let called = name.map(|name| Called { at, name });
+        let connection = connecting.await.map_err(|error| self.failed(from, &error))?;
         let passed = identify(&self.context, &connection, self.context.admit)?;
-        let hello = hear_hello(&connection).await.map_err(|error| self.no_greeting(&error))?;
+        let hello = hear_hello(&connection).await.map_err(|error| self.no_greeting(from, &error))?;
         let link = match hello {
             Hello::Link => self.context.registry.allocate(),
             Hello::Path { link, .. } => LinkId(link),
@@ -260,12 +282,12 @@ impl Inner {
         if let Hello::Path { code, .. } = hello {
             let link = self.link_to_extend(link, &connection, &passed, &code)?;
             say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-            let here = self.here_of(&connection);
+            let here = self.here_of(&connection, called);
             let added = link.add_path(connection, probing, here, busy);
             return added.map(drop).ok_or_else(|| "more paths than a link may have".to_owned());
         }
         say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-        self.announce(link, connection, probing, passed, End::Listener(port), busy);
+        self.announce(link, connection, probing, passed, End::Listener(at.port(), called), busy);
         Ok(())
     }
 
@@ -301,7 +323,7 @@ impl Inner {
     ) -> (Arc<QuicLink>, Option<PathId>) {
         let (dial, here, port) = match end {
             End::Dialler(dial, here) => (Some(dial), here, None),
-            End::Listener(port) => (None, self.here_of(&connection), Some(port)),
+            End::Listener(port, called) => (None, self.here_of(&connection, called), Some(port)),
         };
         let identified = Identified {
             link: id,
@@ -312,6 +334,7 @@ impl Inner {
             rtt: connection.rtt(),
             since: SystemTime::now(),
         };
+        self.context.round_trips.note(Some(connection.remote_address().ip()), identified.peer.node, identified.rtt);
         let up = identified.up(dial);
         Live::add(&self.live.handshakes, 1);
         let key = LinkKey::of(&connection);
@@ -321,17 +344,17 @@ impl Inner {
     }
 
     /// Why a greeting did not come, in a sentence.
-    fn no_greeting(&self, why: &NoGreeting) -> String {
+    fn no_greeting(&self, at: SocketAddr, why: &NoGreeting) -> String {
         match why {
-            NoGreeting::Lost(error) => self.failed(error),
+            NoGreeting::Lost(error) => self.failed(at, error),
             NoGreeting::Nonsense => "the peer does not speak our protocol".to_owned(),
         }
     }
 
     /// Why a handshake failed, in a sentence; counts a refusal of ours.
-    fn failed(&self, error: &ConnectionError) -> String {
+    fn failed(&self, at: SocketAddr, error: &ConnectionError) -> String {
         if let Some((Side::Us, refusal)) = refusal(error) {
-            self.live.refuse(refusal);
+            self.live.refuse(at, refusal);
         }
         sentence(error)
     }
@@ -377,12 +400,13 @@ fn sentence(error: &ConnectionError) -> String {
     }
     match error {
         ConnectionError::ApplicationClosed(close) if !close.reason.is_empty() => {
-            String::from_utf8_lossy(&close.reason).into_owned()
+            given(&String::from_utf8_lossy(&close.reason))
         }
         ConnectionError::ApplicationClosed(_) => "the peer closed the link".to_owned(),
         ConnectionError::TimedOut => "the peer has not been heard for too long".to_owned(),
         ConnectionError::Reset => "the peer no longer knows the link".to_owned(),
         ConnectionError::LocallyClosed => "the peer broke the protocol".to_owned(),
-        other => other.to_string(),
+        // It may hold what the peer said.
+        other => given(&other.to_string()),
     }
 }

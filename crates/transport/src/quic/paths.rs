@@ -150,7 +150,8 @@ impl Keeper {
     }
 
     async fn try_one(&self, pair: Pair) -> (Pair, Result<PathId, String>) {
-        let limit = self.inner.context.limits.handshake_timeout;
+        // Another way to the peer may be a longer one.
+        let limit = self.inner.context.limits.stranger();
         (pair, timeout(limit, self.add(pair)).await.unwrap_or_else(|_| Err("no answer".to_owned())))
     }
 
@@ -175,8 +176,8 @@ impl Keeper {
         let attempt = Attempt(Some(connection.clone()));
         let code = self.link.key.as_ref().and_then(|key| key.code(&connection)).ok_or("TLS tells no secret")?;
         let hello = Hello::Path { link: self.welcome.link, code };
-        say_hello(&connection, &hello).await.map_err(|error| self.inner.failed(&error))?;
-        hear_welcome(&connection).await.map_err(|error| self.inner.no_greeting(&error))?;
+        say_hello(&connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
+        hear_welcome(&connection).await.map_err(|error| self.inner.no_greeting(to, &error))?;
         let passed = identify(&self.inner.context, &connection, self.expect)?;
         if passed.peer.node != self.link.identified.peer.node {
             return Err("another node answers there".to_owned());

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{AckFrequencyConfig, ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use quinn::{AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use roost_identity::tls;
 use roost_proto::RoleSet;
 
+use super::forgotten::Ids;
 use super::probing::Probing;
 use crate::association::{MAX_CHUNK_BYTES, MAX_COPIES, WINDOW_BYTES};
+use crate::forgotten::token;
 use crate::transport::Context;
 
 /// The most streams that a peer may have open: chunks that are not read yet. An
@@ -36,6 +39,21 @@ pub(super) const DATAGRAM_BUFFER: usize = 1 << 20;
 const RECEIVE_WINDOW: u32 = WINDOW_BYTES as u32 + (1 << 20);
 /// Bytes of handshakes that strangers may have us hold.
 const INCOMING_BUFFER: u64 = 1 << 20;
+
+/// The least time between two packets that tell that a connection is not known here any more:
+/// after a restart all peers are to hear that, a thousand in a second.
+const RESET_PAUSE: Duration = Duration::from_millis(1);
+
+/// Configures a socket. The tokens that tell that a connection is forgotten follow from `key`, and
+/// so do the ids of connections, so that those of an earlier run are known as ours.
+pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
+    let mut ids = [0; 8];
+    ids.copy_from_slice(&token(&key, b"connection ids")[..8]);
+    let ids = u64::from_be_bytes(ids);
+    let mut config = EndpointConfig::new(Arc::new(key));
+    config.cid_generator(move || Box::new(Ids::new(ids))).min_reset_interval(RESET_PAUSE);
+    config
+}
 
 /// How a connection behaves whose packets are so large.
 pub(super) fn transport(packet_bytes: usize, probing: &Probing, has_several: bool) -> Arc<TransportConfig> {

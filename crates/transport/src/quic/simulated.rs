@@ -18,7 +18,7 @@ use roost_proto::{Channel, Congestion, Delivery};
 
 use self::path::Path;
 use super::greeting::{Hello, Welcome};
-use super::link::{CLOSE_TIMEOUT, CLOSED, GIVEN_UP};
+use super::link::{CLOSED, GIVEN_UP};
 use super::probing::Probing;
 use super::sentence;
 use super::settings::DATAGRAM_BUFFER;
@@ -77,13 +77,15 @@ impl QuicEnd {
     }
 
     fn new(now: Instant, congestion: Congestion, by_peer: bool, count: u8) -> Self {
+        let limits = Limits::default();
+        let until = now + if by_peer { limits.stranger() } else { limits.first_answer(None) };
         Self {
             endpoint: settings::endpoint(by_peer),
             paths: BTreeMap::new(),
             count,
             congestion,
             by_peer,
-            phase: Phase::Greeting { until: now + Limits::default().handshake_timeout },
+            phase: Phase::Greeting { until },
             loose: VecDeque::new(),
             happenings: VecDeque::new(),
             association: Association::new(Limits::default().link_queue_bytes),
@@ -176,7 +178,12 @@ impl QuicEnd {
         let Some(path) = self.paths.get_mut(&number) else { return };
         match event {
             // Each side greets; who dials is up when it has been answered.
-            Event::Connected if !self.by_peer => path.say(hello(number).write()),
+            Event::Connected if !self.by_peer => {
+                if let Phase::Greeting { until } = &mut self.phase {
+                    *until = now + Limits::default().next_answer(path.connection.rtt());
+                }
+                path.say(hello(number).write());
+            }
             Event::Stream(StreamEvent::Opened { .. }) => self.accept_streams(now, number),
             Event::Stream(StreamEvent::Readable { id }) => self.read(now, number, id),
             Event::Stream(StreamEvent::Finished { id }) => {
@@ -311,7 +318,10 @@ impl End for QuicEnd {
 
     fn close(&mut self, now: Instant, reason: &str) {
         self.phase = match self.phase {
-            Phase::Up => Phase::Draining { reason: reason.to_owned(), until: now + CLOSE_TIMEOUT },
+            Phase::Up => {
+                let rtt = self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default();
+                Phase::Draining { reason: reason.to_owned(), until: now + Limits::default().next_answer(rtt) }
+            }
             Phase::Greeting { .. } => {
                 self.paths.clear();
                 Phase::Over

@@ -1,18 +1,19 @@
 //! What a QUIC link consists of: its association, and a connection for each path.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn::Connection;
-use roost_proto::{Channel, Delivery};
+use roost_proto::{Channel, Delivery, Scheme};
 use tokio::sync::mpsc;
 
 use super::notice::{PathName, path_name};
 use super::path::Order;
 use super::probing::Probing;
 use crate::association::{Action, Association, CopyId, MAX_PATHS, Measured, Message, PathId, PathView};
+use crate::known::{Known, LinkName};
 use crate::link::PathInfo;
 
 /// How long a datagram is of use, at least. Over several paths it is repeated
@@ -41,12 +42,23 @@ pub(super) struct Here {
     /// Where it stands among ours, or else the peer's address among theirs: the
     /// first is preferred to its backup.
     pub(super) rank: u8,
+    /// The address and id by which the remote knows the connection, if it dialled us.
+    pub(super) called: Option<Called>,
+}
+
+/// The address of the socket that a peer dialled, and the first id that the connection got there,
+/// under which the peer sends all the time.
+#[derive(Clone, Copy)]
+pub(super) struct Called {
+    pub(super) at: SocketAddr,
+    pub(super) name: LinkName,
 }
 
 /// A connection of the link.
 pub(super) struct Path {
     pub(super) connection: Connection,
     from: Option<IpAddr>,
+    called: Option<Called>,
     probing: Probing,
     orders: mpsc::UnboundedSender<Order>,
     /// Room for datagrams while none waits.
@@ -105,7 +117,7 @@ impl State {
         self.next_path += 1;
         let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
         let measured = measured(&connection, &probing);
-        self.paths.insert(id, Path { connection, from: here.from, probing, orders, idle_space });
+        self.paths.insert(id, Path { connection, from: here.from, called: here.called, probing, orders, idle_space });
         self.association.add_path(now, id, here.rank, measured);
         Some(id)
     }
@@ -117,6 +129,17 @@ impl State {
         }
         self.association.remove_path(now, id);
         self.paths.is_empty()
+    }
+
+    /// The paths that the peer dialled.
+    pub(super) fn known(&self) -> Vec<Known> {
+        let known = self.paths.values().filter_map(|path| {
+            let Called { at, name } = path.called?;
+            let (from, to) = (path.connection.local_ip(), path.connection.remote_address());
+            let from = from.filter(|_| at.ip().is_unspecified());
+            Some(Known { scheme: Scheme::Quic, at, from, to, name })
+        });
+        known.collect()
     }
 
     /// The paths at an address of ours.

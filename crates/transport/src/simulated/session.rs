@@ -17,9 +17,8 @@ use crate::udp::session::{Packet, Session, write_close};
 const FLIGHT: u8 = 0x80;
 /// When a flight is repeated for the first time, as DTLS and TCP do; then twice as late.
 const REPEAT: Duration = Duration::from_secs(1);
-/// How long a closed link waits for what was sent to be acknowledged.
-const DRAIN: Duration = Duration::from_secs(5);
-/// How long it answers after that, and how often, in case its farewell was lost.
+/// Shortest time that a closed connection that has drained still answers, and the most answers, in
+/// case its farewell was lost.
 const LINGER: Duration = Duration::from_secs(3);
 const FAREWELLS: u8 = 5;
 /// What TCP adds to the round trip before it repeats, at least; idle for as
@@ -82,7 +81,8 @@ impl SessionEnd {
     }
 
     fn new(attire: &'static Attire, now: Instant, expected: u8) -> Self {
-        let until = now + Limits::default().handshake_timeout;
+        let limits = Limits::default();
+        let until = now + if expected == 0 { limits.stranger() } else { limits.first_answer(None) };
         let greeting = Greeting { expected, arrived: 0, sent: now, repeat_at: now + REPEAT, wait: 2 * REPEAT, until };
         Self {
             attire,
@@ -125,6 +125,7 @@ impl SessionEnd {
         let last = self.attire.flights.len() as u8 - 1;
         (greeting.expected, greeting.arrived, greeting.sent) = (flight + 2, 0, now);
         (greeting.repeat_at, greeting.wait) = (now + REPEAT, 2 * REPEAT);
+        greeting.until = greeting.until.max(now + Limits::default().next_answer(rtt));
         if flight < last {
             self.send_flight(flight + 1);
         }
@@ -226,7 +227,7 @@ impl SessionEnd {
             write_close(&mut written, 0, reason);
             let farewell = Bytes::from(written);
             self.push_sealed(farewell.clone());
-            self.phase = Phase::Closed { farewell, left: FAREWELLS, until: now + LINGER };
+            self.phase = Phase::Closed { farewell, left: FAREWELLS, until: now + LINGER.max(2 * self.session.rtt()) };
         }
     }
 
@@ -276,7 +277,10 @@ impl End for SessionEnd {
 
     fn close(&mut self, now: Instant, reason: &str) {
         match self.phase {
-            Phase::Up => self.phase = Phase::Draining { reason: reason.to_owned(), until: now + DRAIN },
+            Phase::Up => {
+                let until = now + Limits::default().next_answer(self.session.rtt());
+                self.phase = Phase::Draining { reason: reason.to_owned(), until };
+            }
             Phase::Greeting(_) => self.phase = Phase::Gone,
             _ => {}
         }

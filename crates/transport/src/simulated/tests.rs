@@ -112,6 +112,26 @@ fn a_handshake_takes_as_many_round_trips_as_its_flights() {
 }
 
 #[test]
+fn links_come_up_over_every_round_trip() {
+    for kind in ALL {
+        for tenths in [1, 6, 12, 16, 20, 40, 70, 100] {
+            let rtt = MS * 100 * tenths;
+            let mut pair = Pair { delay: rtt / 2, ..Pair::new(kind, 0, u64::from(tenths)) };
+            pair.run(rtt * 4);
+            for side in 0..2 {
+                assert!(matches!(pair.seen[side][..], [(_, Happening::Up { .. })]), "{kind:?}, {rtt:?}: side {side}");
+            }
+            for number in 0..20 {
+                pair.ends[0].send(pair.now, Channel::Reliable { flow: 1 }, vec![number; 1000].into());
+            }
+            pair.run(rtt * 6);
+            assert_eq!(pair.messages(1).len(), 20, "{kind:?}, {rtt:?}");
+            assert!(pair.seen.iter().flatten().all(|(_, seen)| !matches!(seen, Happening::Down { .. })), "{rtt:?}");
+        }
+    }
+}
+
+#[test]
 fn over_tcp_the_begin_of_an_object_comes_with_the_first_flight() {
     let mut pair = Pair::new(TCP, 0, 1);
     pair.run(Duration::from_secs(1));
@@ -181,7 +201,7 @@ fn a_peer_that_stays_silent_is_given_up() {
     assert!(matches!(pair.seen[0].last(), Some((_, Happening::Down { .. }))));
     for kind in ALL {
         let mut nobody = Pair::new(kind, 100, 1);
-        nobody.run(Duration::from_secs(6));
+        nobody.run(Duration::from_secs(16));
         assert!(nobody.ends[0].is_over() && nobody.seen[0].is_empty(), "{kind:?}");
     }
 }

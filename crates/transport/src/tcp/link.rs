@@ -19,13 +19,15 @@ use crate::error::SendError;
 use crate::event::Event;
 use crate::levels::Pushed;
 use crate::link::{Carrier, Identified, LinkInfo, Tally};
-use crate::transport::{Context, cut};
+use crate::transport::{Context, cut, given};
 
-/// How long a closed link may take to hand over what was sent.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it then waits for the peer to close its side: a connection that is
-/// dropped with unread data would take back what was just sent.
+/// Longest wait for the remote to close its side, once a closed connection has handed over what was
+/// sent: one that is dropped with unread data would take back what was just sent.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// Bytes that are taken from TLS ahead of the frame that is read, and that each idle link holds. TLS has
+/// the rest of what came, and longer pieces go past this.
+const READ_AHEAD: usize = 512;
 
 /// A TCP link, as the owner reaches it.
 pub(crate) struct TcpLink {
@@ -81,7 +83,7 @@ impl TcpLink {
                         writer.end(sentence(&error));
                     }
                 }
-                () = after(&writer.over, CLOSE_TIMEOUT) => {}
+                () = after(&writer.over, writer.context.limits.next_answer(writer.identified.rtt)) => {}
             }
             writer.stop.notify_one();
             drop(busy);
@@ -140,7 +142,7 @@ impl TcpLink {
 
     /// Delivers messages until the stream ends; answers why it did.
     async fn read(&self, stream: impl AsyncRead + Unpin) -> String {
-        let mut stream = BufReader::with_capacity(8 * 1024, stream);
+        let mut stream = BufReader::with_capacity(READ_AHEAD, stream);
         loop {
             match frame::read(&mut stream).await {
                 Ok(Some(Frame::Message(_))) if self.is_over() => {}
@@ -150,7 +152,7 @@ impl TcpLink {
                     self.context.queue.push_when_room(event).await;
                 }
                 Ok(Some(Frame::Ready)) => {}
-                Ok(Some(Frame::Close(reason))) => return reason,
+                Ok(Some(Frame::Close(reason))) => return given(&reason),
                 Ok(None) => return "the peer closed the connection".to_owned(),
                 Err(error) => {
                     Live::add(&self.live.malformed, u64::from(error.kind() == io::ErrorKind::InvalidData));

@@ -33,7 +33,7 @@ use crate::counters::Live;
 use crate::crowd::{Crowd, Place};
 use crate::dial::{TOO_LATE, Wish, unexpected};
 use crate::link::{Identified, Passed, Tally, seen_at};
-use crate::transport::Context;
+use crate::transport::{Context, given};
 use crate::udp::Bucket;
 
 /// Connections that the system keeps for us until we accept them.
@@ -44,9 +44,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes that may wait in the system and have not been sent: what is more
 /// urgent waits for no more than these, and for what is under way.
 const UNSENT: u32 = 32 * 1024;
-
-/// How long somebody who has connected may take to send a first byte.
-const FIRST_BYTE: Duration = Duration::from_secs(1);
 
 /// Everything that is TCP.
 pub(crate) struct Tcp {
@@ -118,31 +115,38 @@ impl Tcp {
 
     /// Reaches a peer; the link is announced on success, the reason comes back otherwise.
     pub(crate) async fn dial(&self, to: SocketAddr, wish: Wish) -> Result<(), String> {
-        let limit = self.context.limits.handshake_timeout;
-        match timeout(limit, self.connect(to, wish)).await {
+        let (limits, trips) = (&self.context.limits, &self.context.round_trips);
+        let limit = limits.first_answer(trips.of(to.ip(), wish.node));
+        let started = Instant::now();
+        let Ok(connected) = timeout(limit, TcpStream::connect(to)).await else {
+            trips.doubt(to.ip(), wish.node);
+            return Err(format!("no answer in {} s", limit.as_secs_f32()));
+        };
+        let stream = connected.map_err(|error| sentence(&error))?;
+        let rtt = started.elapsed();
+        // The handshake of TLS, and the greeting.
+        let limit = 2 * limits.next_answer(rtt);
+        match timeout(limit, self.shake_hands(stream, rtt, to, wish)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(format!("no answer in {} s", limit.as_secs_f32())),
+            Err(_) => Err(format!("the handshake was not done in {} s", limit.as_secs_f32())),
         }
     }
 
-    async fn connect(&self, to: SocketAddr, wish: Wish) -> Result<(), String> {
+    async fn shake_hands(&self, stream: TcpStream, rtt: Duration, to: SocketAddr, wish: Wish) -> Result<(), String> {
         let context = &self.context;
         let config = tls::client_config(&context.identity, &context.policy, wish.expect);
         let config = config.map_err(|error| error.to_string())?;
-        let started = Instant::now();
-        let stream = TcpStream::connect(to).await.map_err(|error| sentence(&error))?;
-        let rtt = started.elapsed();
         be_prompt(&stream);
         let tally = Arc::<Tally>::default();
         let stream = Counted::new(stream, Arc::clone(&tally), Arc::clone(&self.live));
         let connected = TlsConnector::from(config).connect(to.ip().into(), stream).await;
         let mut stream = connected.map_err(|error| {
-            count_refusal(&self.live, &error);
+            count_refusal(&self.live, to, &error);
             sentence(&error)
         })?;
         match frame::read(&mut stream).await.map_err(|error| sentence(&error))? {
             Some(Frame::Ready) => {}
-            Some(Frame::Close(reason)) => return Err(reason),
+            Some(Frame::Close(reason)) => return Err(given(&reason)),
             Some(Frame::Message(_)) => return Err("the peer does not speak our protocol".to_owned()),
             None => return Err("the peer closed the connection".to_owned()),
         }
@@ -175,7 +179,10 @@ impl Listener {
                 Live::add(&self.live.turned_away, 1);
                 continue;
             }
-            let (place, displaced) = self.crowd.enter(false);
+            let Some((place, displaced)) = self.crowd.enter(from.ip(), false) else {
+                Live::add(&self.live.turned_away, 1);
+                continue;
+            };
             Live::add(&self.live.turned_away, u64::from(displaced));
             let (listener, bucket) = (Arc::clone(&self), Arc::clone(&bucket));
             tokio::spawn(async move { listener.attend(stream, from, place, &bucket).await });
@@ -186,7 +193,8 @@ impl Listener {
     /// what comes to nothing.
     async fn attend(&self, stream: TcpStream, from: SocketAddr, mut place: Place, bucket: &Mutex<Bucket>) {
         // Who has lost the place was counted by the one that took it.
-        let Some(spoke) = place.hold(timeout(FIRST_BYTE, stream.readable())).await else { return };
+        let limit = self.context.limits.stranger();
+        let Some(spoke) = place.hold(timeout(limit, stream.readable())).await else { return };
         if !matches!(spoke, Ok(Ok(()))) {
             return Live::add(&self.live.failed_handshakes, 1);
         }
@@ -194,11 +202,10 @@ impl Listener {
         if !bucket.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now()) {
             return Live::add(&self.live.turned_away, 1);
         }
-        let limit = self.context.limits.handshake_timeout;
         let Some(greeted) = place.hold(timeout(limit, self.greet(stream, from))).await else { return };
         Live::add(&self.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
         if let Ok(Err(error)) = greeted {
-            count_refusal(&self.live, &error);
+            count_refusal(&self.live, from, &error);
             tracing::debug!(peer = %from, reason = sentence(&error), "handshake failed");
         }
     }
@@ -258,6 +265,7 @@ impl Parts<'_> {
             rtt,
             since: SystemTime::now(),
         };
+        self.context.round_trips.note(Some(at.ip()), identified.peer.node, rtt);
         let up = identified.up(dial);
         Live::add(&self.live.handshakes, 1);
         let link = TcpLink::new(identified, Arc::clone(self.context), Arc::clone(self.live), tally);
@@ -278,8 +286,8 @@ pub(crate) fn verified<C: AsRef<[u8]>>(
 }
 
 /// Counts a refusal of ours that is behind a failed handshake.
-fn count_refusal(live: &Live, error: &io::Error) {
+fn count_refusal(live: &Live, at: SocketAddr, error: &io::Error) {
     if let Some((Side::Us, refusal)) = tls_error(error).and_then(refusal_from_tls_error) {
-        live.refuse(refusal);
+        live.refuse(at, refusal);
     }
 }

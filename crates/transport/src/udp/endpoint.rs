@@ -6,22 +6,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context as Waking;
 use std::time::Instant;
 
+use aws_lc_rs::hmac;
 use bytes::Bytes;
 use dimpl::DtlsCertificate;
 use quinn::udp::{RecvMeta, UdpSocketState};
 use roost_identity::Standing;
-use roost_proto::{Channel, Delivery, LinkId};
+use roost_proto::{Channel, Delivery, LinkId, Scheme};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::Udp;
 use super::entry::{Entry, Phase, Turn};
 use super::handshake::Dialling;
+use super::hello;
 use super::outbox::Route;
 use super::table::{BATCH, BUFFER, Table, Turning};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
+use crate::forgotten::token;
+use crate::known::Known;
 use crate::link::LinkInfo;
 use crate::transport::Context;
 
@@ -41,7 +45,8 @@ pub(crate) struct Endpoint {
     pub(super) context: Arc<Context>,
     pub(super) live: Arc<Live>,
     pub(super) config: Arc<dimpl::Config>,
-    pub(super) certificate: DtlsCertificate,
+    /// The key from which the tokens of its sessions follow.
+    pub(super) forgotten: hmac::Key,
     table: Mutex<Table>,
 }
 
@@ -54,15 +59,22 @@ impl Endpoint {
         let _ = io.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
         let table = Table::new(&udp.context.limits)?;
         Ok(Arc::new(Self {
+            forgotten: udp.context.forgotten.key(Scheme::Udp, socket.local_addr()?),
             local: socket.local_addr()?,
             socket: UdpSocket::from_std(socket)?,
             io,
             context: Arc::clone(&udp.context),
             live: Arc::clone(&udp.live),
             config: Arc::clone(&udp.config),
-            certificate: udp.certificate.clone(),
             table: Mutex::new(table),
         }))
+    }
+
+    /// The certificate to show in a handshake that begins now; a renewal replaces it.
+    pub(super) fn certificate(&self) -> DtlsCertificate {
+        let identity = &self.context.identity;
+        let (certificate, private_key) = (identity.certificate_der().to_vec(), identity.key_pkcs8_der().to_vec());
+        DtlsCertificate { certificate, private_key }
     }
 
     pub(crate) fn local(&self) -> SocketAddr {
@@ -87,9 +99,16 @@ impl Endpoint {
     pub(crate) fn poll(self: &Arc<Self>, cx: &mut Waking<'_>, events: &mut impl Extend<Event>) -> Option<Instant> {
         let mut table = self.lock();
         let mut more = true;
+        // With events at hand the caller comes again by itself, and needs neither to hear of
+        // more to read nor to be woken.
         for _ in 0..TURNS {
-            more = self.turn(&mut table) || self.socket.poll_recv_ready(cx).is_ready();
-            if !more || !table.events.is_empty() {
+            more = self.turn(&mut table);
+            if !table.events.is_empty() {
+                more = false;
+            } else if !more {
+                more = self.socket.poll_recv_ready(cx).is_ready();
+            }
+            if !more {
                 break;
             }
         }
@@ -195,6 +214,26 @@ impl Endpoint {
         self.context.queue.waker.wake();
     }
 
+    /// The peer of a link, if it dialled us.
+    pub(crate) fn known(&self, slot: Slot, link: LinkId) -> Option<Known> {
+        let table = self.lock();
+        let entry = table.entries.get(slot as usize)?.as_deref()?;
+        let Route { to, from } = entry.route;
+        let is_up = matches!(&entry.phase, Phase::Up(identified) if identified.link == link);
+        let name = entry.moving.called.filter(|_| is_up)?;
+        Some(Known { scheme: Scheme::Udp, at: self.local, from, to, name })
+    }
+
+    /// Says that the link of an earlier run is gone; answers whether there was room for it.
+    pub(super) fn say_forgotten(&self, known: &Known) -> bool {
+        let mut table = self.lock();
+        let said = token(&self.forgotten, &known.name);
+        let had_room = table.outbox.push(Route { to: known.to, from: known.from }, &[&[hello::FORGOTTEN], &said]);
+        drop(table);
+        self.flush();
+        had_room
+    }
+
     pub(crate) fn standing(&self, slot: Slot, link: LinkId) -> Option<Standing> {
         self.lock().entries.get(slot as usize)?.as_ref()?.standing(link)
     }
@@ -208,10 +247,16 @@ impl Endpoint {
         let mut chunks = buffers.chunks_mut(BUFFER);
         let mut slices: [IoSliceMut<'_>; BATCH] =
             std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        let result = self.socket.try_io(Interest::READABLE, || self.io.recv((&self.socket).into(), &mut slices, meta));
+        let mut count = 0;
+        let result = self.socket.try_io(Interest::READABLE, || {
+            count = self.io.recv((&self.socket).into(), &mut slices, meta)?;
+            // Fewer than there was room for are all that there were: the system tells of the next
+            // ones, and need not be asked again to say that there is nothing.
+            if cfg!(target_os = "linux") && count < BATCH { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
         match result {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Ok(()) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => count,
             Err(error) => {
                 // An ICMP error of an earlier datagram; the next call goes on.
                 tracing::debug!(%error, "reading the socket failed");

@@ -1,21 +1,24 @@
 //! One session of an endpoint: its DTLS state, its phase, its counts.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use aws_lc_rs::rand;
 use dimpl::{Dtls, Output};
 use roost_proto::Scheme;
 
 use super::endpoint::{Endpoint, Slot};
 use super::established::refused;
 use super::handshake::{Dialling, Handshake, Step};
-use super::hello;
+use super::hello::{self, SessionId};
 use super::moving::Moving;
 use super::outbox::{Outbox, Route};
-use super::session::{Packet, PeerSilent, Session, write_ready};
+use super::session::{Packet, PeerSilent, Session, write_keepsake, write_ready};
 use crate::counters::Live;
 use crate::dial::TOO_LATE;
 use crate::event::Event;
+use crate::forgotten::token;
 use crate::link::{Identified, Passed, seen_at};
 use crate::transport::Context;
 
@@ -43,10 +46,33 @@ pub(super) struct Entry {
     pub(super) moving: Moving,
     /// What goes in front of the next datagram.
     head: Vec<u8>,
+    /// Output of dimpl that came while something was sealed.
+    late: VecDeque<Late>,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
     pub(super) messages_sent: u64,
     pub(super) messages_received: u64,
+}
+
+/// Output of dimpl, kept until it may be worked off.
+enum Late {
+    Certificate(Vec<u8>),
+    Connected,
+    Plain(Vec<u8>),
+    Closed,
+}
+
+impl Late {
+    /// `None` for what is worked off at once.
+    fn of(output: &Output<'_>) -> Option<Self> {
+        match output {
+            Output::PeerCert(der) => Some(Self::Certificate(der.to_vec())),
+            Output::Connected => Some(Self::Connected),
+            Output::ApplicationData(plain) => Some(Self::Plain(plain.to_vec())),
+            Output::CloseNotify => Some(Self::Closed),
+            _ => None,
+        }
+    }
 }
 
 pub(super) enum Phase {
@@ -109,6 +135,7 @@ impl Entry {
             stirred: false,
             moving: Moving::default(),
             head: Vec::new(),
+            late: VecDeque::new(),
             bytes_sent: 0,
             bytes_received: 0,
             messages_sent: 0,
@@ -151,15 +178,24 @@ impl Entry {
 
     /// Works off what dimpl has to say.
     pub(super) fn run(&mut self, desk: &mut Desk<'_>) -> Turn {
+        while let Some(late) = self.late.pop_front() {
+            match late {
+                Late::Certificate(der) => self.judge(&der, desk),
+                Late::Connected => self.connected(desk),
+                Late::Plain(plain) => {
+                    let turn = self.opened(&plain, desk);
+                    if matches!(turn, Turn::Established { .. }) {
+                        return turn;
+                    }
+                }
+                Late::Closed => self.fail("the peer closed the link", desk),
+            }
+        }
         let mut sealed = std::mem::take(desk.sealed);
         let turn = loop {
             match self.dtls.poll_output(&mut sealed) {
                 Output::Packet(packet) => self.post(packet, desk),
-                Output::PeerCert(der) => {
-                    if let Phase::Handshake(handshake) = &mut self.phase {
-                        handshake.judge(der, self.route.to, desk);
-                    }
-                }
+                Output::PeerCert(der) => self.judge(der, desk),
                 Output::Connected => self.connected(desk),
                 Output::ApplicationData(plain) => {
                     let turn = self.opened(plain, desk);
@@ -178,6 +214,12 @@ impl Entry {
         };
         *desk.sealed = sealed;
         turn
+    }
+
+    fn judge(&mut self, der: &[u8], desk: &mut Desk<'_>) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.judge(der, self.route.to, desk);
+        }
     }
 
     /// Puts a sealed datagram into the outbox.
@@ -213,11 +255,14 @@ impl Entry {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
                     break;
                 }
-                // Nothing else follows from sending.
-                _ => {}
+                // It had come before, and waits for its turn, which is the next.
+                output => self.late.extend(Late::of(&output)),
             }
         }
         *desk.sealed = sealed;
+        if !self.late.is_empty() {
+            self.dtls_deadline = Some(desk.now);
+        }
     }
 
     /// The same, with something in front of it that everybody may read.
@@ -230,6 +275,16 @@ impl Entry {
         desk.plain.clear();
         write_ready(desk.plain);
         self.seal(desk);
+    }
+
+    /// Greets who dialled us, and leaves with it what we say should we forget it.
+    pub(super) fn welcome(&mut self, desk: &mut Desk<'_>) {
+        self.seal_ready(desk);
+        if let Some(called) = self.moving.called {
+            desk.plain.clear();
+            write_keepsake(desk.plain, &called, &token(&desk.endpoint.forgotten, &called));
+            self.seal(desk);
+        }
     }
 
     /// Both sides have the keys and we have the peer's certificate.
@@ -320,11 +375,14 @@ impl Entry {
             rtt: handshake.rtt(desk.now),
             since: SystemTime::now(),
         };
+        desk.context.round_trips.note(Some(self.route.to.ip()), identified.peer.node, identified.rtt);
         let limits = &desk.context.limits;
         self.session = Session::new(limits.packet(), limits.link_queue_bytes, identified.rtt);
         self.phase = Phase::Up(Box::new(identified));
         if !client {
-            self.seal_ready(desk);
+            let mut called = SessionId::default();
+            self.moving.called = rand::fill(&mut called).ok().map(|()| called);
+            self.welcome(desk);
         }
         Turn::Established { dial, early }
     }
@@ -357,8 +415,12 @@ impl Entry {
         }
         match &mut self.phase {
             Phase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, desk),
-            Phase::Handshake(handshake) => match handshake.overdue(desk.now, desk.context.limits.handshake_timeout) {
-                Some(reason) => self.fail(&reason, desk),
+            Phase::Handshake(handshake) => match handshake.overdue(desk.now) {
+                Some(reason) => {
+                    let wanted = handshake.dial.as_ref().map(|dial| dial.wish.node);
+                    wanted.into_iter().for_each(|node| desk.context.round_trips.doubt(self.route.to.ip(), node));
+                    self.fail(&reason, desk);
+                }
                 None if handshake.ready_due(desk.now) => self.seal_ready(desk),
                 None => {}
             },

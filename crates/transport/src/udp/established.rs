@@ -14,13 +14,12 @@ use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
 use crate::link::{Carrier, LinkInfo};
+use crate::transport::given;
 
-/// How long a closed session still answers, so that a lost farewell is repeated.
+/// Shortest time that a closed session still answers, so that a lost farewell is repeated.
 const LINGER: Duration = Duration::from_secs(3);
 /// How often it answers.
 const FAREWELLS: u8 = 5;
-/// How long a session that is being closed waits for acknowledgements.
-const DRAIN: Duration = Duration::from_secs(5);
 
 impl Entry {
     /// Makes a link that has just come up known, and goes on with what it sent early.
@@ -69,13 +68,14 @@ impl Entry {
     pub(super) fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut Desk<'_>) {
         match packet {
             // Its first one led here, so ours was lost.
-            Packet::Ready if self.by_peer => return self.seal_ready(desk),
+            Packet::Ready if self.by_peer => return self.welcome(desk),
             Packet::Close { code, reason } => return self.end(refused(code, reason), desk),
             Packet::Reliable { .. } | Packet::Ack(_) => self.stirred = true,
             Packet::Moved { cookie } => {
                 self.moving.claim.take_if(|claim| *claim == cookie);
             }
-            Packet::Ready | Packet::Datagram(_) | Packet::Fragment(_) => {}
+            Packet::Keepsake { id, token } if !self.by_peer => self.moving.keepsake = Some((id, token)),
+            Packet::Ready | Packet::Keepsake { .. } | Packet::Datagram(_) | Packet::Fragment(_) => {}
         }
         let (events, count) = (&mut *desk.events, &mut self.messages_received);
         let outcome = self.session.handle_packet(desk.now, packet, |message| {
@@ -167,7 +167,7 @@ impl Entry {
             _ => return,
         }
         desk.context.registry.remove(link);
-        self.phase = Phase::Draining { reason, until: desk.now + DRAIN };
+        self.phase = Phase::Draining { reason, until: desk.now + desk.context.limits.next_answer(self.session.rtt()) };
         self.pump(desk);
     }
 
@@ -183,7 +183,7 @@ impl Entry {
         write_close(&mut farewell, code, reason);
         desk.plain.clone_from(&farewell);
         self.seal(desk);
-        self.phase = Phase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER };
+        self.phase = Phase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER.max(2 * self.session.rtt()) };
     }
 
     /// The link, if it is up, is over: the owner is told.
@@ -202,6 +202,6 @@ pub(super) fn refused(code: u8, reason: &str) -> String {
     match Refusal::from_code(code) {
         Some(refusal) => Side::Peer.sentence(refusal),
         None if reason.is_empty() => "the peer closed the link".to_owned(),
-        None => reason.to_owned(),
+        None => given(reason),
     }
 }

@@ -9,12 +9,13 @@ use tokio::sync::oneshot;
 
 use super::entry::{Desk, NO_REFUSAL};
 use super::hello::COOKIE;
+use crate::config::Limits;
 use crate::dial::{Wish, unexpected};
 use crate::link::Passed;
 
 /// The most bytes of a peer's handshake. A certificate of ours takes half a kilobyte.
 const MAX_BYTES: usize = 32 * 1024;
-/// After how long a dialler greets again when it is not greeted back. Doubles.
+/// After how long a dialler greets again when it is not greeted back, at least. Doubles.
 const READY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A dial's wish for one address.
@@ -50,9 +51,12 @@ pub(super) struct Handshake {
     pub(super) early: Option<Vec<u8>>,
     /// Why the system has not sent what it should have, the last time.
     pub(super) unsent: Option<String>,
-    /// When it is given up.
+    /// Start of the handshake, and the time at which it is given up.
+    pub(super) since: Instant,
     pub(super) until: Instant,
-    last_sent: Instant,
+    /// Time at which our first datagram left, or the one that proves our address. The answer may be
+    /// to a repetition, so the round trip is at most the time since.
+    asked: Option<Instant>,
     rtt: Option<Duration>,
     received: usize,
     verdict: Option<Result<Passed, Verdict>>,
@@ -88,8 +92,9 @@ impl Handshake {
             hello: Vec::new(),
             early: None,
             unsent: None,
+            since: now,
             until: now + limit,
-            last_sent: now,
+            asked: None,
             rtt: None,
             received: 0,
             verdict: None,
@@ -140,22 +145,38 @@ impl Handshake {
 
     /// A datagram leaves.
     pub(super) fn sent(&mut self, datagram: &[u8], now: Instant) {
-        self.last_sent = now;
+        self.asked.get_or_insert(now);
         if self.client && self.hello.is_empty() {
             self.hello = datagram.to_vec();
             self.random = super::hello::client_random(datagram);
         }
     }
 
+    /// Our first datagram leaves once more, since the peer wants proof of our address: it is there.
+    pub(super) fn greet_again(&mut self, now: Instant, limits: &Limits) {
+        self.extend(now, limits);
+        self.asked = Some(now);
+    }
+
+    /// The peer has answered, which measures the round trip: it has its time for the next word.
+    fn extend(&mut self, now: Instant, limits: &Limits) {
+        let rtt = now.saturating_duration_since(self.asked.unwrap_or(self.since));
+        self.until = self.until.max(now + limits.next_answer(rtt));
+    }
+
     /// Looks at the peer's certificate.
     pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &Desk<'_>) {
+        if self.client {
+            self.extend(desk.now, &desk.context.limits);
+            self.rtt = Some(self.rtt(desk.now));
+        }
         let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
         let wanted = self.dial.as_ref().and_then(|dial| dial.wish.node);
         self.verdict = Some(match verdict {
             Ok((peer, standing)) if wanted.is_none_or(|node| node == peer.node) => Ok(Passed { peer, standing }),
             Ok((peer, _)) => Err(Verdict { code: NO_REFUSAL, reason: unexpected(&peer) }),
             Err(refusal) => {
-                desk.live.refuse(refusal);
+                desk.live.refuse(from, refusal);
                 tracing::debug!(peer = %from, %refusal, "refused a certificate");
                 Err(Verdict { code: refusal.code(), reason: Side::Us.sentence(refusal) })
             }
@@ -167,12 +188,12 @@ impl Handshake {
         self.connected = true;
         match &self.verdict {
             Some(Ok(_)) if self.client => {
-                self.last_sent = now;
-                self.greeting = Some((now + READY_INTERVAL, READY_INTERVAL));
+                let interval = READY_INTERVAL.max(2 * self.rtt(now));
+                self.greeting = Some((now + interval, interval));
                 Step::Ready
             }
             Some(Ok(_)) => {
-                self.rtt = Some(now.saturating_duration_since(self.last_sent));
+                self.rtt = Some(self.rtt(now));
                 Step::Wait
             }
             Some(Err(verdict)) => Step::Refuse { code: verdict.code, reason: verdict.reason.clone() },
@@ -188,15 +209,14 @@ impl Handshake {
         }
     }
 
-    /// The round trip: from the dialler's last flight to the listener's
-    /// greeting, from the listener's flight to the dialler's last one.
+    /// The round trip: from a side's first flight to the answer.
     pub(super) fn rtt(&self, now: Instant) -> Duration {
-        self.rtt.unwrap_or_else(|| now.saturating_duration_since(self.last_sent))
+        self.rtt.unwrap_or_else(|| now.saturating_duration_since(self.asked.unwrap_or(self.since)))
     }
 
     /// Why the handshake has failed, once its time is up.
-    pub(super) fn overdue(&self, now: Instant, limit: Duration) -> Option<String> {
-        let seconds = limit.as_secs_f32();
+    pub(super) fn overdue(&self, now: Instant) -> Option<String> {
+        let seconds = self.until.saturating_duration_since(self.since).as_secs_f32();
         let unsent = self.unsent.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         (self.until <= now).then(|| match self.has_heard() {
             false => format!("no answer in {seconds} s{unsent}"),
@@ -239,10 +259,10 @@ mod tests {
     fn a_failure_names_what_the_system_did_not_send() {
         let (now, limit) = (Instant::now(), Duration::from_secs(5));
         let mut handshake = Handshake::new(true, None, RoleSet::ALL, now, limit);
-        assert_eq!(handshake.overdue(now, limit), None);
-        assert_eq!(handshake.overdue(now + limit, limit).unwrap(), "no answer in 5 s");
+        assert_eq!(handshake.overdue(now), None);
+        assert_eq!(handshake.overdue(now + limit).unwrap(), "no answer in 5 s");
         handshake.unsent = Some("the system did not send 1250 bytes: Message too long".into());
         let why = "no answer in 5 s (the system did not send 1250 bytes: Message too long)";
-        assert_eq!(handshake.overdue(now + limit, limit).unwrap(), why);
+        assert_eq!(handshake.overdue(now + limit).unwrap(), why);
     }
 }

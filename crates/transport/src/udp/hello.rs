@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::{hmac, rand};
 
+use crate::forgotten::TOKEN;
+
 /// Length of a cookie, bytes.
 pub(super) const COOKIE: usize = 16;
 /// In front of a ClientHello: a cookie.
@@ -23,6 +25,8 @@ pub(super) const RETRY: u8 = 2;
 pub(super) const UNKNOWN: u8 = 3;
 /// In front of a record from a new address: the id of its session, and the cookie.
 pub(super) const MOVED: u8 = 4;
+/// The answer to that where nobody has such a session: the token that was left with the peer.
+pub(super) const FORGOTTEN: u8 = 5;
 /// The least size of a ClientHello's first datagram, bytes, that is answered
 /// without proof of the address: the answer and its repetitions take three
 /// times as much, the most that RFC 9000, section 8.1, lets go to an address
@@ -58,6 +62,8 @@ pub(super) enum Kind<'a> {
         cookie: [u8; COOKIE],
         record: &'a [u8],
     },
+    /// The answer to it: the session is not known any more.
+    Forgotten([u8; TOKEN]),
     Noise,
 }
 
@@ -67,6 +73,7 @@ pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
         Some(&RETRY) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Retry),
         Some(&UNKNOWN) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Unknown),
         Some(&MOVED) => moved(&datagram[1..]).unwrap_or(Kind::Noise),
+        Some(&FORGOTTEN) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Forgotten),
         Some(&PROVED) => match datagram[1..].split_first_chunk() {
             Some((cookie, records)) => client_random(records).map_or(Kind::Noise, |random| Kind::Hello {
                 random,
@@ -90,6 +97,7 @@ pub(crate) fn is_told_apart(datagram: &[u8]) -> bool {
     match classify(datagram) {
         Kind::Hello { random, records, .. } => datagram.ends_with(records) && client_random(records) == Some(random),
         Kind::Retry(_) | Kind::Unknown(_) => datagram.len() == 1 + COOKIE,
+        Kind::Forgotten(_) => datagram.len() == 1 + TOKEN,
         Kind::Moved { id, cookie, record } => [&[MOVED][..], &id, &cookie, record].concat() == datagram,
         Kind::Records { .. } => matches!(datagram.first(), Some(20..=63)),
         Kind::Noise => true,

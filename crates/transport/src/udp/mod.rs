@@ -29,13 +29,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use dimpl::DtlsCertificate;
-
 pub(crate) use endpoint::{Endpoint, Slot};
 pub(crate) use handshake::Dialling;
 pub(crate) use hello::{Bucket, is_told_apart};
 
 use crate::counters::Live;
+use crate::known::Known;
 use crate::transport::Context;
 
 /// The largest datagram that DTLS adds around a packet of ours: header (5),
@@ -51,6 +50,10 @@ const HANDSHAKE_BYTES: usize = 1280 - 40 - 8 - 1 - hello::COOKIE;
 // So does a packet of the usual size.
 const _: () = assert!(1200 + SEAL_BYTES <= 1280 - 40 - 8);
 
+/// Times that a flight of the handshake is repeated: until a minute after it, which is longer than
+/// anybody waits for the answer.
+const FLIGHT_RETRIES: usize = 6;
+
 /// Sockets from which one peer can be reached: a further link to a peer that has
 /// one needs a socket of its own. With these used up, the link is replaced.
 const MAX_SOCKETS: usize = 4;
@@ -60,7 +63,6 @@ pub(crate) struct Udp {
     pub(crate) live: Arc<Live>,
     context: Arc<Context>,
     config: Arc<dimpl::Config>,
-    certificate: DtlsCertificate,
     /// The listening ones, then those for dialling that were needed.
     endpoints: RwLock<Arc<[Arc<Endpoint>]>>,
 }
@@ -70,7 +72,6 @@ impl Udp {
     ///
     /// A sentence, if the identity cannot be used.
     pub(crate) fn new(context: Arc<Context>) -> Result<Self, String> {
-        let identity = &context.identity;
         let config = dimpl::Config::builder()
             .with_crypto_provider(signing::provider())
             .mtu(HANDSHAKE_BYTES)
@@ -80,20 +81,11 @@ impl Udp {
             .dtls12_cipher_suites(&[])
             .flight_start_rto(std::time::Duration::from_millis(500))
             // Ours comes first and has the better words.
-            .handshake_timeout(2 * context.limits.handshake_timeout)
+            .flight_retries(FLIGHT_RETRIES)
+            .handshake_timeout(4 * context.limits.stranger())
             .build()
             .map_err(|error| error.to_string())?;
-        let certificate = DtlsCertificate {
-            certificate: identity.certificate_der().to_vec(),
-            private_key: identity.key_pkcs8_der().to_vec(),
-        };
-        Ok(Self {
-            live: Arc::default(),
-            config: Arc::new(config),
-            certificate,
-            endpoints: RwLock::new(Arc::new([])),
-            context,
-        })
+        Ok(Self { live: Arc::default(), config: Arc::new(config), endpoints: RwLock::new(Arc::new([])), context })
     }
 
     /// Opens a socket to listen on; answers its address.
@@ -113,6 +105,13 @@ impl Udp {
     /// Every socket.
     pub(crate) fn endpoints(&self) -> Arc<[Arc<Endpoint>]> {
         Arc::clone(&self.endpoints.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// As [`crate::Transport::say_forgotten`].
+    pub(crate) fn say_forgotten(&self, known: &Known) -> bool {
+        let endpoints = self.endpoints();
+        let endpoint = endpoints.iter().find(|endpoint| endpoint.local() == known.at);
+        endpoint.is_none_or(|endpoint| endpoint.say_forgotten(known))
     }
 
     /// Begins a handshake with `to`; `dialling` hears how it went.

@@ -13,6 +13,10 @@
 //!   ◀───────────────────────────────────────────── ready
 //! ```
 //!
+//! An end that knows no session of that id answers `forgotten` with the token that it left with the
+//! other when the session began, see [`crate::forgotten`]: after a restart the other need not find
+//! out by itself.
+//!
 //! That is one round trip, without a handshake. The cookie proves that the peer
 //! can be reached where it says (as in RFC 9853), the seal that it is the peer
 //! and means that address. We keep nothing for who asks and answer fewer bytes
@@ -37,6 +41,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+
 use super::endpoint::{Endpoint, Slot};
 use super::entry::{Desk, Entry, Phase, Turn};
 use super::hello::{self, COOKIE, SessionId};
@@ -46,11 +52,12 @@ use super::table::Turning;
 use super::unspecified;
 use crate::counters::Live;
 use crate::event::Event;
+use crate::forgotten::{TOKEN, token};
 use crate::link::seen_at;
 use crate::presence::has;
 use roost_proto::Scheme;
 
-/// How long after the last packet it is believed that the peer does not know us.
+/// Shortest time after the last packet in which `unknown` is believed.
 const RECENT: Duration = Duration::from_secs(5);
 /// The least time between two packets that tell who we are, and between two
 /// questions to a former address.
@@ -62,6 +69,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Moving {
     pub(super) id: Option<SessionId>,
+    /// Our id of the session, if the remote dialled us.
+    pub(super) called: Option<SessionId>,
+    /// The listener's id of it, and the token by which the listener shows that it has forgotten it.
+    pub(super) keepsake: Option<(SessionId, [u8; TOKEN])>,
     /// When a packet that somebody wanted sent has left.
     pub(super) last_sent: Option<Instant>,
     introductions: Introductions,
@@ -128,9 +139,11 @@ impl Moving {
 impl Entry {
     /// Tells the peer, which does not know us where we are now, who we are.
     fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut Desk<'_>) {
-        let Some(id) = self.moving.id.filter(|_| self.is_busy()) else { return };
+        let id = self.moving.keepsake.map(|(id, _)| id).or(self.moving.id);
+        let Some(id) = id.filter(|_| self.is_busy()) else { return };
         let sent = self.moving.last_sent;
-        let has_sent = sent.is_some_and(|at| desk.now < at + RECENT);
+        let recent = RECENT.max(2 * self.session.rtt());
+        let has_sent = sent.is_some_and(|at| desk.now < at + recent);
         if !has_sent || !self.moving.introductions.take(desk.now, self.session.rtt()) {
             return;
         }
@@ -206,6 +219,9 @@ impl Turning<'_> {
         let slot = self.table.ids.get(id).copied();
         let is_free = self.table.established.get(&route.to).is_none_or(|other| Some(*other) == slot);
         let is_there = self.table.cookies.check(self.now, route.to, &cookie);
+        if slot.is_none() && is_there {
+            return self.say_forgotten(route, id, record.len());
+        }
         let Some(slot) = slot.filter(|_| is_free && is_there) else {
             return Live::add(&self.endpoint.live.malformed, 1);
         };
@@ -219,6 +235,26 @@ impl Turning<'_> {
         if is_meant {
             self.relocate(slot, route);
         }
+    }
+
+    /// A session that nobody here has: from an earlier run of ours, or it is over.
+    fn say_forgotten(&mut self, route: Route, id: &SessionId, size: usize) {
+        if size > TOKEN && self.table.questions.take(self.now) {
+            let said = token(&self.endpoint.forgotten, id);
+            self.table.outbox.push(route, &[&[hello::FORGOTTEN], &said]);
+        }
+    }
+
+    /// A peer says that it has forgotten a session: believed if it says what it left with us.
+    pub(super) fn handle_forgotten(&mut self, from: SocketAddr, said: &[u8; TOKEN]) {
+        let Some(slot) = self.table.established.get(&from).copied() else { return };
+        self.with(slot, |entry, desk| {
+            let left = entry.moving.keepsake.filter(|_| entry.is_busy());
+            if left.is_some_and(|(_, token)| verify_slices_are_equal(&token, said).is_ok()) {
+                entry.end("the peer no longer knows the link".to_owned(), desk);
+            }
+            Turn::Same
+        });
     }
 
     /// Hands records to a session; where the peer was before, one that opens has

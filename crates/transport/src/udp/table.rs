@@ -148,6 +148,7 @@ impl<'a> Turning<'a> {
             Kind::Hello { random, cookie, records } => self.handle_hello(records, route, random, cookie),
             Kind::Retry(cookie) => self.handle_retry(from, cookie),
             Kind::Unknown(cookie) => self.handle_unknown(from, &cookie),
+            Kind::Forgotten(said) => self.handle_forgotten(from, &said),
             Kind::Moved { id, cookie, record } => self.handle_moved(route, &id, cookie, record),
             Kind::Noise => Live::add(&self.endpoint.live.malformed, 1),
         }
@@ -196,7 +197,7 @@ impl<'a> Turning<'a> {
                 return;
             }
             let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) else { return };
-            inherited = handshake.dial.take().map(|dial| (dial, handshake.until));
+            inherited = handshake.dial.take().map(|dial| (dial, (handshake.since, handshake.until)));
             self.with(slot, |entry, _| {
                 entry.phase = Phase::Gone;
                 Turn::Same
@@ -206,14 +207,14 @@ impl<'a> Turning<'a> {
             return;
         }
         let is_proved = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
-        let (dial, until) = inherited.unzip();
+        let (dial, time) = inherited.unzip();
         let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &Dialling| dial.wish.expect);
         let Some(slot) = self.begin(route, dial, false, expect) else { return };
         if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) {
             handshake.random = Some(random);
             handshake.is_proved = is_proved;
             // A dial has its time, however often its peer begins anew.
-            handshake.until = until.unwrap_or(handshake.until);
+            (handshake.since, handshake.until) = time.unwrap_or((handshake.since, handshake.until));
         }
         self.with(slot, |entry, desk| entry.receive(records, desk));
     }
@@ -221,11 +222,13 @@ impl<'a> Turning<'a> {
     /// The listener wants proof of our address.
     fn handle_retry(&mut self, from: SocketAddr, cookie: [u8; hello::COOKIE]) {
         let Some(slot) = self.table.handshaking.get(&from).copied() else { return };
+        let (now, limits) = (self.now, self.endpoint.context.limits);
         let Some(Entry { phase: Phase::Handshake(handshake), route, .. }) = self.entry(slot) else { return };
         if !handshake.client || handshake.is_answered() || handshake.cookie.is_some() {
             return;
         }
         handshake.cookie = Some(cookie);
+        handshake.greet_again(now, &limits);
         let (route, hello) = (*route, handshake.hello.clone());
         self.table.outbox.push(route, &[&[hello::PROVED], &cookie, &hello]);
     }
@@ -241,10 +244,12 @@ impl<'a> Turning<'a> {
         let endpoint = self.endpoint;
         let limits = endpoint.context.limits;
         let slot = self.table.free.pop().unwrap_or(self.table.entries.len() as Slot);
-        let mut dtls = Dtls::new_13(Arc::clone(&endpoint.config), endpoint.certificate.clone(), self.now);
+        let mut dtls = Dtls::new_13(Arc::clone(&endpoint.config), endpoint.certificate(), self.now);
         dtls.set_active(client);
-        let handshake = Handshake::new(client, dial, expect, self.now, limits.handshake_timeout);
-        let session = Session::new(limits.packet(), limits.link_queue_bytes, limits.handshake_timeout);
+        let known = endpoint.context.round_trips.of(route.to.ip(), dial.as_ref().and_then(|dial| dial.wish.node));
+        let limit = if client { limits.first_answer(known) } else { limits.stranger() };
+        let handshake = Handshake::new(client, dial, expect, self.now, limit);
+        let session = Session::new(limits.packet(), limits.link_queue_bytes, limit);
         let entry = Entry::new(slot, route, dtls, session, handshake);
         if slot as usize == self.table.entries.len() {
             self.table.entries.push(None);
@@ -301,7 +306,7 @@ impl<'a> Turning<'a> {
 
     /// Puts a session in the place of the one that was under its address.
     fn promote(&mut self, entry: &Entry) {
-        if let Some(id) = entry.moving.id {
+        for id in [entry.moving.id, entry.moving.called].into_iter().flatten() {
             self.table.ids.entry(id).or_insert(entry.slot);
         }
         let at = entry.route.to;
@@ -337,8 +342,10 @@ impl<'a> Turning<'a> {
         if let Some(former) = entry.moving.former {
             self.table.forget_address(former.to, entry.slot);
         }
-        if let Some(id) = entry.moving.id.filter(|id| self.table.ids.get(id) == Some(&entry.slot)) {
-            self.table.ids.remove(&id);
+        for id in [entry.moving.id, entry.moving.called].into_iter().flatten() {
+            if self.table.ids.get(&id) == Some(&entry.slot) {
+                self.table.ids.remove(&id);
+            }
         }
         self.table.free.push(entry.slot);
     }

@@ -13,6 +13,7 @@
 
 mod delivery;
 mod rate;
+mod trains;
 mod udt;
 
 use std::sync::Arc;

@@ -14,17 +14,16 @@ use quinn_proto::RttEstimator;
 
 use super::INITIAL_WINDOW;
 use super::delivery::Delivery;
+use super::trains::Trains;
 
 /// What may be under way while the path is explored, in parts of what it holds.
-/// Its growth, a byte for each that arrives, doubles it each round trip, until
-/// the rate does not: then a queue as long as the path holds is not overrun.
 const STARTUP_GAIN: f64 = 2.0;
 /// The same while the queue of that is taken down.
 const DRAIN_GAIN: f64 = 0.5;
-/// The same from then on, each for a round trip: is there more? Take down what that has
-/// queued, not further, since then the link is idle; on short paths, of which the slack for
-/// clumps is more than this leaves out, that only lasts longer. And go on. Who has a tenth
-/// more than its share under way is not starved by those that fill the queue.
+/// The same from then on, each for a round trip: is there more? Take down what that has queued,
+/// not further, since then the link is idle; on short paths, of which the slack for clumps is
+/// more than this leaves out, that only lasts longer. And go on. Who has a tenth more than its
+/// share under way is not starved by those that fill the queue.
 const CYCLE: [f64; 8] = [1.3, 0.95, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08];
 /// The step that takes the queue down, which lasts until it is gone or for so
 /// many round trips.
@@ -32,6 +31,21 @@ const DRAINING: usize = 1;
 const LONGEST_DRAIN: u32 = 4;
 /// Where the cycle begins.
 const FIRST_STEP: usize = 2;
+/// By how much the window of the startup grows for a byte that arrives: it doubles each round trip
+/// where nothing is known of the path, is five times as much while trains of packets say that it
+/// holds more, and creeps from then on: a queue is noticed a round trip after it began.
+const DOUBLES: f64 = 1.0;
+const LEAPS: f64 = 4.0;
+const CREEPS: f64 = 0.25;
+/// The part of what trains say up to which they are trusted.
+const TRUSTED: f64 = 0.9;
+/// A queue has been noticed when the first packets of so many trains, and all of those that arrived in
+/// such a part of the shortest round trip, took so much longer than that, and [`QUEUED`].
+const NOTICED_TRAINS: u32 = 3;
+const NOTICED: u32 = 8;
+const NOTICED_RTT: f64 = 1.03;
+/// The longest queue that the first step of [`CYCLE`] makes: on long paths it asks for less.
+const LONGEST_QUEUE: Duration = Duration::from_millis(125);
 /// The least time of a step.
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
 /// The path is explored as long as its rate grows by this in a round, but for
@@ -64,7 +78,7 @@ const LEAST_PACKETS: f64 = 10.0;
 /// this part of what the path holds for two of them and so long: who came when
 /// others had filled the queue takes that for the path, and more than its share.
 const RTT_LIFE: Duration = Duration::from_secs(10);
-const RTT_LIFE_ROUNDS: u32 = 40;
+const RTT_LIFE_ROUNDS: u32 = 60;
 const RTT_PROBE: Duration = Duration::from_millis(100);
 const RTT_PROBE_GAIN: f64 = 0.7;
 /// It grows by this at most each time: what looks like a longer path may be a
@@ -78,6 +92,9 @@ pub(super) struct Rate {
     phase: Phase,
     delivery: Delivery,
     peak: Peak,
+    trains: Trains,
+    /// Since when all trains have waited in a queue, and how many.
+    queued: Option<(Instant, u32)>,
     /// The shortest round trip, and when it was measured.
     base: Option<(Duration, Instant)>,
     round: Round,
@@ -113,7 +130,6 @@ struct Round {
     shortest: Option<Duration>,
     /// The most that was under way.
     most: u64,
-    /// Whether there was not always enough to send.
     was_idle: bool,
 }
 
@@ -148,6 +164,8 @@ impl Rate {
             phase: Phase::start(),
             delivery: Delivery::new(now),
             peak: Peak::default(),
+            trains: Trains::default(),
+            queued: None,
             base: None,
             round: Round::default(),
             rounds: 0,
@@ -175,14 +193,49 @@ impl Rate {
         self.round.arrived += bytes;
         self.round.was_idle |= is_idle;
         self.round.shortest = Some(self.round.shortest.map_or(took, |shortest| shortest.min(took)));
+        if self.trains.arrived(now, sent, bytes) {
+            // The others of a train wait for it.
+            self.note_queue(now, took);
+        }
+        let growth = self.growth();
         if let Phase::Startup { window, .. } = &mut self.phase
             && !is_idle
         {
-            *window += bytes as f64;
+            *window += growth * bytes as f64;
         }
         let least = self.base.map_or(Duration::ZERO, |(base, _)| base);
         if let Some(rate) = self.delivery.arrived(now, sent, bytes, least) {
             self.peak.note(rate);
+        }
+    }
+
+    /// See [`LEAPS`].
+    fn growth(&self) -> f64 {
+        let (Phase::Startup { window, .. }, Some((base, _))) = (self.phase, self.base) else { return DOUBLES };
+        match self.told(base) {
+            None => DOUBLES,
+            Some(told) if window < told => LEAPS,
+            Some(_) => CREEPS,
+        }
+    }
+
+    /// Bytes that the path holds as trains of packets tell, as far as they are trusted.
+    fn told(&self, base: Duration) -> Option<f64> {
+        self.trains.rate().map(|rate| TRUSTED * rate * base.as_secs_f64())
+    }
+
+    /// Ends the startup when a queue has stood for a while.
+    fn note_queue(&mut self, now: Instant, took: Duration) {
+        let Some((base, _)) = self.base else { return };
+        if took <= base.mul_f64(NOTICED_RTT) + QUEUED {
+            self.queued = None;
+            return;
+        }
+        let (since, trains) = self.queued.unwrap_or((now, 0));
+        self.queued = Some((since, trains + 1));
+        let is_noticed = trains >= NOTICED_TRAINS && now.saturating_duration_since(since) >= base / NOTICED;
+        if is_noticed && matches!(self.phase, Phase::Startup { .. }) {
+            self.phase = Phase::Drain;
         }
     }
 
@@ -290,14 +343,20 @@ impl Rate {
         let slack = self.peak.get() * CLUMP.as_secs_f64() + CLUMP_PACKETS * self.mtu;
         let gain = match self.phase {
             Phase::Startup { window, .. } => {
+                let told = self.base.and_then(|(base, _)| self.told(base)).unwrap_or_default();
                 let most = self.held().map_or(window, |held| (STARTUP_GAIN * held).max(INITIAL_WINDOW as f64));
-                return window.min(most).max(LEAST_PACKETS * self.mtu) as u64;
+                return window.min(most.max(told)).max(LEAST_PACKETS * self.mtu) as u64;
             }
             Phase::Drain => DRAIN_GAIN,
-            Phase::Cruise { step, .. } => CYCLE[step],
+            Phase::Cruise { step, .. } => CYCLE[step].min(self.greatest_gain()),
             Phase::Measure { .. } => RTT_PROBE_GAIN,
         };
         (gain * self.held().unwrap_or_default() + slack).min(self.ceiling).max(LEAST_PACKETS * self.mtu) as u64
+    }
+
+    /// A greater gain would queue for longer than [`LONGEST_QUEUE`].
+    fn greatest_gain(&self) -> f64 {
+        self.base.map_or(1.0, |(base, _)| 1.0 + LONGEST_QUEUE.as_secs_f64() / base.as_secs_f64())
     }
 }
 

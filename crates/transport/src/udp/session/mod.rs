@@ -21,7 +21,7 @@ use fragments::Fragments;
 #[cfg(feature = "simulated")]
 pub(crate) use packet::RELIABLE_HEADER;
 use packet::{FRAGMENT_HEADER, Part, write_datagram, write_fragment};
-pub(crate) use packet::{Packet, Violation, write_close, write_moved, write_ready};
+pub(crate) use packet::{Packet, Violation, write_close, write_keepsake, write_moved, write_ready};
 use receive::Receiver;
 use send::Sender;
 pub(crate) use send::{PeerSilent, QueueFull};
@@ -120,7 +120,7 @@ impl Session {
     ) -> Result<(), Violation> {
         match packet {
             // These concern the link and not its messages.
-            Packet::Ready | Packet::Close { .. } | Packet::Moved { .. } => {}
+            Packet::Ready | Packet::Close { .. } | Packet::Moved { .. } | Packet::Keepsake { .. } => {}
             Packet::Datagram(message) => deliver(Bytes::copy_from_slice(message)),
             Packet::Fragment(part) => {
                 let fragments = self.fragments.get_or_insert_default();

@@ -9,12 +9,14 @@
 //! | 4 | acknowledgement | largest packet number (4), delay in units of 8 µs (2), length of the first range (2), then gap (2) and length (2) of each further one |
 //! | 5 | close | code (1), reason in UTF-8 |
 //! | 6 | moved | the cookie (16) of the address that the sender has now |
+//! | 7 | keepsake | what the listener calls the session (8), and what it says once it has forgotten it (16) |
 //!
 //! Numbers are big-endian. Packet and message numbers start at 0 and never wrap:
 //! a link that has used them up is closed.
 
 use std::time::Duration;
 
+use crate::forgotten::TOKEN;
 use crate::transport::{MAX_REASON, cut};
 
 /// The most ranges in an acknowledgement.
@@ -33,6 +35,7 @@ const RELIABLE: u8 = 3;
 const ACK: u8 = 4;
 const CLOSE: u8 = 5;
 const MOVED: u8 = 6;
+const KEEPSAKE: u8 = 7;
 
 /// A packet as it was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +47,7 @@ pub(crate) enum Packet<'a> {
     Ack(Ack),
     Close { code: u8, reason: &'a str },
     Moved { cookie: [u8; 16] },
+    Keepsake { id: [u8; 8], token: [u8; TOKEN] },
 }
 
 /// The peer has sent what no sender of ours sends.
@@ -95,6 +99,10 @@ impl<'a> Packet<'a> {
                 (reason.len() <= MAX_REASON).then_some(Self::Close { code: *code, reason })
             }
             MOVED => Some(Self::Moved { cookie: body.try_into().ok()? }),
+            KEEPSAKE => {
+                let (id, token) = body.split_first_chunk()?;
+                Some(Self::Keepsake { id: *id, token: token.try_into().ok()? })
+            }
             _ => None,
         }
     }
@@ -181,6 +189,12 @@ pub(crate) fn write_close(into: &mut Vec<u8>, code: u8, reason: &str) {
 pub(crate) fn write_moved(into: &mut Vec<u8>, cookie: &[u8; 16]) {
     into.push(MOVED);
     into.extend_from_slice(cookie);
+}
+
+pub(crate) fn write_keepsake(into: &mut Vec<u8>, id: &[u8; 8], token: &[u8; TOKEN]) {
+    into.push(KEEPSAKE);
+    into.extend_from_slice(id);
+    into.extend_from_slice(token);
 }
 
 fn take_u16(bytes: &[u8]) -> Option<(u16, &[u8])> {

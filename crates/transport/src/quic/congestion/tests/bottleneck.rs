@@ -46,7 +46,7 @@ impl Path {
 }
 
 /// One direction of the path.
-struct Lane {
+pub(super) struct Lane {
     path: Path,
     free_at: Instant,
     /// When each packet is there, for which flow.
@@ -58,11 +58,11 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(path: Path, now: Instant) -> Self {
+    pub(super) fn new(path: Path, now: Instant) -> Self {
         Self { path, free_at: now, under_way: VecDeque::new(), offered: 0, dropped: 0, waited: Vec::new() }
     }
 
-    fn take(&mut self, now: Instant, flow: usize, bytes: u32, content: Bytes, random: &mut SplitMix64) {
+    pub(super) fn take(&mut self, now: Instant, flow: usize, bytes: u32, content: Bytes, random: &mut SplitMix64) {
         let wait = self.free_at.saturating_duration_since(now);
         self.offered += 1;
         self.waited.push(wait.as_secs_f64());
@@ -76,6 +76,19 @@ impl Lane {
         if !is_lost {
             self.under_way.push_back((self.free_at + self.path.rtt() / 2, flow, content));
         }
+    }
+}
+
+impl Lane {
+    /// A packet that is there by now.
+    pub(super) fn arrived(&mut self, now: Instant) -> Option<Bytes> {
+        self.next().filter(|at| *at <= now)?;
+        self.under_way.pop_front().map(|(.., content)| content)
+    }
+
+    /// Arrival of the next packet.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.under_way.front().map(|(at, ..)| *at)
     }
 }
 
@@ -145,6 +158,13 @@ impl Outcome {
     pub(super) fn queue(&self) -> f64 {
         let mean = self.waited.iter().sum::<f64>() / self.waited.len() as f64;
         mean / self.path.rtt().as_secs_f64()
+    }
+
+    /// The queue that 95 % of the packets found less of, ms.
+    pub(super) fn p95_queue_ms(&self) -> f64 {
+        let mut waited = self.waited.clone();
+        waited.sort_by(f64::total_cmp);
+        waited.get(waited.len() * 95 / 100).map_or(0.0, |seconds| seconds * 1e3)
     }
 
     /// How evenly the flows share what they have between two seconds: 1 if all have the same.

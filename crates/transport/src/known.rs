@@ -1,0 +1,198 @@
+//! The peers that have links to a daemon, as it keeps them for its next run.
+//!
+//! A daemon that was killed has forgotten its links, and over `udp://` and `quic://` the system
+//! tells nobody. Who sends something hears so then, see [`crate::forgotten`]; who is idle is told
+//! by the next run, once at each address that was kept.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use roost_proto::Scheme;
+
+use crate::udp::Bucket;
+
+/// The most peers that are kept; a daemon has 20 000 links unless a setting says otherwise.
+const MAX_KNOWN: usize = 32_768;
+/// Peers told in a second, and as many at once: half of the handshakes that are let in.
+const TOLD_PER_SECOND: u32 = 500;
+/// The least time between two writes, and what each peer adds to it.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_OF_PEER: Duration = Duration::from_millis(1);
+/// The time after which addresses that have changed are looked for.
+const REVIEW: Duration = Duration::from_secs(10);
+
+/// The number by which the peer of a link asks about it.
+pub(crate) type LinkName = [u8; 8];
+
+/// A peer that dialled us, and what tells it that its link is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub(crate) scheme: Scheme,
+    /// The address of the socket that it dialled.
+    pub(crate) at: SocketAddr,
+    /// The address of ours that it dialled, if the socket has several.
+    pub(crate) from: Option<IpAddr>,
+    pub(crate) to: SocketAddr,
+    pub(crate) name: LinkName,
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = self.from.map_or_else(|| "-".to_owned(), |from| from.to_string());
+        write!(f, "{} {} {from} {} {:016x}", self.scheme, self.at, self.to, u64::from_be_bytes(self.name))
+    }
+}
+
+impl FromStr for Known {
+    type Err = ();
+
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let [scheme, at, from, to, name] = <[&str; 5]>::try_from(line.split(' ').collect::<Vec<_>>()).map_err(drop)?;
+        Ok(Self {
+            scheme: scheme.parse().map_err(drop)?,
+            at: at.parse().map_err(drop)?,
+            from: if from == "-" { None } else { Some(from.parse().map_err(drop)?) },
+            to: to.parse().map_err(drop)?,
+            name: u64::from_str_radix(name, 16).map_err(drop)?.to_be_bytes(),
+        })
+    }
+}
+
+/// Decides when whom of the last run is told, and when what is kept for the next one is written.
+#[derive(Debug)]
+pub struct Memory {
+    untold: VecDeque<Known>,
+    telling: Bucket,
+    /// The number of changes that were seen at the last review, and when the next is due at the latest.
+    seen: Option<u64>,
+    review: Instant,
+    /// The earliest time of the next write.
+    write: Instant,
+    written: String,
+}
+
+impl Memory {
+    /// Takes what the last run has written; lines that say nothing are skipped.
+    pub fn new(text: &str, now: Instant) -> Self {
+        let untold = unique(text.lines().filter_map(|line| line.parse().ok()));
+        let telling = Bucket::new(TOLD_PER_SECOND, now);
+        Self { untold, telling, seen: None, review: now, write: now, written: text.to_owned() }
+    }
+
+    /// One of the last run's peers that may be told now.
+    pub fn next(&mut self, now: Instant) -> Option<Known> {
+        let may_tell = !self.untold.is_empty() && self.telling.take(now);
+        if may_tell { self.untold.pop_front() } else { None }
+    }
+
+    /// The socket was not ready: the peer is told later.
+    pub fn put_back(&mut self, known: Known) {
+        self.untold.push_front(known);
+    }
+
+    /// True if the connections are to be looked at; `changes` counts those that came and went.
+    pub fn is_due(&self, now: Instant, changes: u64) -> bool {
+        self.write <= now && (self.seen != Some(changes) || self.review <= now)
+    }
+
+    /// Text to write for the next run, if it differs from what was written last. Remotes that are
+    /// still to be told stay in it.
+    pub fn review(&mut self, now: Instant, changes: u64, known: Vec<Known>) -> Option<&str> {
+        let all = unique(self.untold.iter().cloned().chain(known));
+        (self.seen, self.review) = (Some(changes), now + REVIEW);
+        self.write = now + PAUSE + PAUSE_OF_PEER * all.len() as u32;
+        let text: String = all.iter().map(|known| format!("{known}\n")).collect();
+        let is_new = text != self.written;
+        self.written = text;
+        is_new.then_some(&self.written)
+    }
+}
+
+/// The last of each address, no more than are kept.
+fn unique(all: impl Iterator<Item = Known>) -> VecDeque<Known> {
+    let mut by_address = BTreeMap::new();
+    for known in all {
+        let address = (known.scheme as u8, known.at, known.to);
+        if by_address.len() < MAX_KNOWN || by_address.contains_key(&address) {
+            by_address.insert(address, known);
+        }
+    }
+    by_address.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(port: u16, name: u8) -> Known {
+        let (at, to) = (SocketAddr::from(([0; 16], 7777)), SocketAddr::from(([192, 0, 2, 1], port)));
+        Known { scheme: Scheme::Udp, at, from: None, to, name: [name; 8] }
+    }
+
+    fn text(ports: u16) -> String {
+        (1..=ports).map(|port| format!("{}\n", known(port, 1))).collect()
+    }
+
+    #[test]
+    fn what_is_written_reads_the_same() {
+        let addresses = ["127.0.0.1:1", "[::1]:2", "[fe80::1%3]:4", "0.0.0.0:5", "[::ffff:192.0.2.1]:6"];
+        for (scheme, at) in [Scheme::Udp, Scheme::Quic].into_iter().flat_map(|s| addresses.map(|at| (s, at))) {
+            for from in [None, Some(IpAddr::from([192, 0, 2, 7])), Some(IpAddr::from([7; 16]))] {
+                let (at, to) = (at.parse().unwrap(), addresses[2].parse().unwrap());
+                let known = Known { scheme, at, from, to, name: [0, 1, 2, 3, 4, 5, 6, 255] };
+                assert_eq!(known.to_string().parse(), Ok(known));
+            }
+        }
+        for nonsense in ["", "udp", "udp 1 - 2 3", "x 0.0.0.0:1 - 0.0.0.0:2 00", "udp 0.0.0.0:1 - 0.0.0.0:2 0 0"] {
+            assert_eq!(nonsense.parse::<Known>(), Err(()), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn each_address_is_told_once_and_paced() {
+        let now = Instant::now();
+        let mut memory = Memory::new(&(text(2000) + "nonsense\n" + &text(2000)), now);
+        let mut told = Vec::new();
+        for (second, most) in [(0, 500), (1, 1000), (2, 1500), (9, 2000), (10, 2000)] {
+            told.extend(std::iter::from_fn(|| memory.next(now + Duration::from_secs(second))));
+            assert_eq!(told.len(), most, "after {second} s");
+        }
+        assert!((1..=2000).all(|port| told.contains(&known(port, 1))));
+    }
+
+    #[test]
+    fn who_is_not_told_yet_stays_written() {
+        let now = Instant::now();
+        let mut memory = Memory::new(&text(3), now);
+        let first = memory.next(now).unwrap();
+        let written = memory.review(now, 0, vec![known(3, 2), known(4, 2)]).unwrap().to_owned();
+        let read: Vec<Known> = written.lines().map(|line| line.parse().unwrap()).collect();
+        // One of an address: its link of now.
+        assert_eq!((first, read), (known(1, 1), vec![known(2, 1), known(3, 2), known(4, 2)]));
+    }
+
+    #[test]
+    fn writing_waits_longer_with_more_peers() {
+        let now = Instant::now();
+        let mut memory = Memory::new("", now);
+        assert!(memory.is_due(now, 0));
+        let many = (1..=1000).map(|port| known(port, 1)).collect();
+        assert!(memory.review(now, 1, many).is_some());
+        assert!(!memory.is_due(now + Duration::from_secs(1), 2), "a second for a thousand peers");
+        assert!(memory.is_due(now + Duration::from_millis(1100), 2));
+        assert!(!memory.is_due(now + Duration::from_secs(9), 1), "nothing has changed");
+        assert!(memory.is_due(now + REVIEW, 1));
+        let same = (1..=1000).map(|port| known(port, 1)).collect();
+        assert_eq!(memory.review(now + REVIEW, 1, same), None);
+    }
+
+    #[test]
+    fn no_more_are_kept_than_the_limit() {
+        let all =
+            (0..40_000u32).map(|n| Known { at: SocketAddr::from(([0; 4], (n / 60_000) as u16)), ..known(n as u16, 1) });
+        assert_eq!(unique(all).len(), MAX_KNOWN);
+    }
+}

@@ -1,0 +1,144 @@
+//! An end of a handshake waits for the other's next message for as long as the path may need.
+//!
+//! Nobody knows how far a stranger is: its first answer may take as long as the
+//! longest round trip that is allowed for. An address whose round trip is known, and
+//! an end that has answered once, have a few time-outs of their own (RFC 9002,
+//! section 6.2), and no less than [`Limits::handshake_timeout`].
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use roost_proto::NodeId;
+
+use crate::config::Limits;
+
+/// The most hosts and peers whose round trips are remembered.
+const MAX_KNOWN: usize = 4096;
+
+/// Round trips that an end that has answered once has for its next message: a probe timeout of a
+/// path that was measured once, smoothed + 4 x half of it.
+const NEXT_TRIPS: u32 = 3;
+
+/// Round trips that an address has for its first answer if its round trip is known: that timeout,
+/// and once more.
+const KNOWN_TRIPS: u32 = 2 * NEXT_TRIPS;
+
+impl Limits {
+    /// Longest wait for the first answer of an address, whose round trip may be known.
+    pub(crate) fn first_answer(&self, known: Option<Duration>) -> Duration {
+        let unknown = self.handshake_timeout.max(self.longest_round_trip * 3 / 2);
+        known.map_or(unknown, |rtt| (rtt.min(unknown) * KNOWN_TRIPS).clamp(self.handshake_timeout, unknown))
+    }
+
+    /// Longest wait for the next message of an end that has answered after `rtt`.
+    pub(crate) fn next_answer(&self, rtt: Duration) -> Duration {
+        self.handshake_timeout.max(rtt.min(self.longest_round_trip) * NEXT_TRIPS)
+    }
+
+    /// Longest handshake of a stranger that dials us: it has two messages to send.
+    pub(crate) fn stranger(&self) -> Duration {
+        self.next_answer(self.longest_round_trip)
+    }
+}
+
+/// The round trips of hosts and peers to which there was a link.
+#[derive(Debug, Default)]
+pub(crate) struct RoundTrips(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    hosts: HashMap<IpAddr, Duration>,
+    nodes: HashMap<NodeId, Duration>,
+}
+
+impl RoundTrips {
+    /// Notes the round trip of a handshake.
+    pub(crate) fn note(&self, host: Option<IpAddr>, node: NodeId, rtt: Duration) {
+        let mut table = self.lock();
+        if table.hosts.len() >= MAX_KNOWN || table.nodes.len() >= MAX_KNOWN {
+            // Not knowing costs patience alone, and who is still there is soon known again.
+            *table = Table::default();
+        }
+        if let Some(host) = host {
+            table.hosts.insert(host.to_canonical(), rtt);
+        }
+        table.nodes.insert(node, rtt);
+    }
+
+    /// The round trip of a host, or of the node that is expected there.
+    pub(crate) fn of(&self, host: IpAddr, node: Option<NodeId>) -> Option<Duration> {
+        let table = self.lock();
+        let host = table.hosts.get(&host.to_canonical());
+        host.or_else(|| table.nodes.get(&node?)).copied()
+    }
+
+    /// A host has not answered in time: it may be farther away than it was.
+    pub(crate) fn doubt(&self, host: IpAddr, node: Option<NodeId>) {
+        let mut table = self.lock();
+        table.hosts.remove(&host.to_canonical());
+        if let Some(node) = node {
+            table.nodes.remove(&node);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    fn node(number: u16) -> NodeId {
+        let mut bytes = [0; 16];
+        bytes[..2].copy_from_slice(&number.to_be_bytes());
+        NodeId::from_bytes(bytes)
+    }
+
+    #[test]
+    fn every_round_trip_has_time_for_its_answer() {
+        let limits = Limits::default();
+        for tenths in 0..=100 {
+            let rtt = SECOND * tenths / 10;
+            for patience in [limits.first_answer(None), limits.first_answer(Some(rtt)), limits.next_answer(rtt)] {
+                assert!(patience >= rtt * 3 / 2 && patience >= 5 * SECOND, "{rtt:?}: {patience:?}");
+                assert!(patience <= 30 * SECOND, "{rtt:?}: {patience:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_known_address_is_given_up_early() {
+        let limits = Limits::default();
+        assert_eq!(limits.first_answer(None), 15 * SECOND);
+        assert_eq!(limits.first_answer(Some(SECOND / 50)), 5 * SECOND);
+        assert_eq!(limits.first_answer(Some(SECOND * 3 / 2)), 9 * SECOND);
+        assert_eq!(limits.first_answer(Some(Duration::MAX)), 15 * SECOND);
+    }
+
+    #[test]
+    fn who_was_silent_is_unknown_again() {
+        let trips = RoundTrips::default();
+        trips.note(Some(HOST), node(1), SECOND);
+        assert_eq!((trips.of(HOST, None), trips.of(OTHER, Some(node(1)))), (Some(SECOND), Some(SECOND)));
+        assert_eq!(trips.of(OTHER, None), None);
+        trips.doubt(HOST, Some(node(1)));
+        assert_eq!((trips.of(HOST, None), trips.of(OTHER, Some(node(1)))), (None, None));
+    }
+
+    #[test]
+    fn no_more_are_remembered_than_stated() {
+        let trips = RoundTrips::default();
+        for number in 0..2 * MAX_KNOWN as u32 {
+            trips.note(Some(IpAddr::from(number.to_be_bytes())), node(number as u16), SECOND);
+            assert!(trips.lock().hosts.len() <= MAX_KNOWN);
+        }
+    }
+}

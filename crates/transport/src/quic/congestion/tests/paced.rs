@@ -1,0 +1,102 @@
+//! Frames at a steady rate over two links at once, in virtual time.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use roost_proto::random::SplitMix64;
+use roost_proto::{Channel, Class, Congestion, Delivery};
+
+use super::bottleneck::{Lane, Path};
+use crate::quic::simulated::QuicEnd;
+use crate::simulated::{End, Happening};
+
+/// 100 Mbit/s with a queue of 12 ms, as the links of the lab.
+const LINK: Path = Path { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 12.0 };
+const FRAME_BYTES: usize = 65_000;
+const PERIOD: Duration = Duration::from_millis(10);
+/// Until both paths are there.
+const LEAD: Duration = Duration::from_millis(200);
+
+struct World {
+    now: Instant,
+    ends: [QuicEnd; 2],
+    /// By side and path.
+    lanes: [[Lane; 2]; 2],
+    random: SplitMix64,
+}
+
+impl World {
+    fn new(loss: f64) -> Self {
+        let now = Instant::now();
+        let lane = || Lane::new(Path { loss, ..LINK }, now);
+        let ends = [QuicEnd::dial(now, Congestion::Rate, 2), QuicEnd::accept(now, Congestion::Rate, true)];
+        Self { now, ends, lanes: [[lane(), lane()], [lane(), lane()]], random: SplitMix64::new(1) }
+    }
+
+    /// Does what is due now; answers the messages that the second end has got.
+    fn step(&mut self) -> Vec<Bytes> {
+        let Self { now, ends, lanes, random } = self;
+        for (side, paths) in lanes.iter_mut().enumerate() {
+            for (path, lane) in paths.iter_mut().enumerate() {
+                while let Some(content) = lane.arrived(*now) {
+                    ends[1 - side].handle_packet(*now, path as u8, &content);
+                }
+            }
+        }
+        let mut messages = Vec::new();
+        for (side, end) in ends.iter_mut().enumerate() {
+            if end.deadline().is_some_and(|at| at <= *now) {
+                end.handle_timeout(*now);
+            }
+            while let Some(happening) = end.poll_happening() {
+                match happening {
+                    Happening::Message(message) => messages.push(message),
+                    Happening::Down { reason } => panic!("{reason}"),
+                    Happening::Up { .. } => {}
+                }
+            }
+            while let Some(parcel) = end.poll_packet(*now) {
+                lanes[side][usize::from(parcel.path)].take(*now, 0, parcel.bytes, parcel.content, random);
+            }
+        }
+        messages
+    }
+
+    fn next(&mut self) -> Option<Instant> {
+        let arrivals = self.lanes.iter().flatten().filter_map(Lane::next);
+        let arrivals: Vec<Instant> = arrivals.collect();
+        self.ends.iter_mut().filter_map(End::deadline).chain(arrivals).min()
+    }
+}
+
+/// Time that the slowest of so many frames took.
+fn slowest(class: Class, loss: f64, count: u32) -> Duration {
+    let mut world = World::new(loss);
+    let begin = world.now + LEAD;
+    let delivery = Delivery { class, ..Delivery::default() };
+    let (mut sent, mut came, mut slowest) = (0, 0, Duration::ZERO);
+    while came < count {
+        let due = (sent < count).then_some(begin + PERIOD * sent);
+        if due.is_some_and(|due| due <= world.now) {
+            let frame = vec![0; FRAME_BYTES].into();
+            assert!(world.ends[0].offer(world.now, Channel::Reliable { flow: 1 }, &delivery, frame));
+            sent += 1;
+        }
+        for _ in world.step() {
+            slowest = slowest.max(world.now - (begin + PERIOD * came));
+            came += 1;
+        }
+        let due = (sent < count).then_some(begin + PERIOD * sent);
+        world.now = world.next().into_iter().chain(due).min().unwrap_or(world.now).max(world.now);
+    }
+    slowest
+}
+
+/// The first one, too, which meets paths of which nothing is known.
+#[test]
+fn duplicated_frames_are_never_late() {
+    for loss in [0.0, 0.01] {
+        let slowest = slowest(Class::Duplicate, loss, 50);
+        assert!(slowest < PERIOD * 9 / 10, "{loss} lost: {slowest:?}");
+    }
+}

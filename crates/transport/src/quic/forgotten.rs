@@ -1,0 +1,92 @@
+//! The ids of connections, and what tells peers of an earlier run that theirs are gone: a
+//! stateless reset (RFC 9000, section 10.3), as quinn answers a packet with that belongs to none.
+
+use std::cell::Cell;
+use std::io::ErrorKind;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::{hmac, rand};
+use quinn::AsyncUdpSocket as _;
+use quinn::udp::Transmit;
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, HashedConnectionIdGenerator, InvalidCid};
+
+use super::Quic;
+use super::socket::CountedSocket;
+use crate::forgotten::{TOKEN, token};
+use crate::known::{Known, LinkName};
+
+/// Bytes before the token: with them a reset looks like any packet.
+const PADDING: usize = 25;
+
+thread_local! {
+    /// The first id that this thread has made since it was emptied.
+    static FIRST: Cell<Option<LinkName>> = const { Cell::new(None) };
+}
+
+/// Runs `accept`, which makes a connection; answers the first id that it made as well. quinn does
+/// not tell it: the peer of an accepted connection sends under that id.
+pub(super) fn first_id<T>(accept: impl FnOnce() -> T) -> (T, Option<LinkName>) {
+    FIRST.set(None);
+    (accept(), FIRST.take())
+}
+
+/// Makes ids by which those of an earlier run are known as ours.
+pub(super) struct Ids(HashedConnectionIdGenerator);
+
+impl Ids {
+    pub(super) fn new(key: u64) -> Self {
+        Self(HashedConnectionIdGenerator::from_key(key))
+    }
+}
+
+impl ConnectionIdGenerator for Ids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let id = self.0.generate_cid();
+        FIRST.set(FIRST.get().or_else(|| id[..].try_into().ok()));
+        id
+    }
+
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        self.0.validate(id)
+    }
+
+    fn cid_len(&self) -> usize {
+        self.0.cid_len()
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        self.0.cid_lifetime()
+    }
+}
+
+/// A socket that listens, and the key of what it says.
+pub(super) struct Voice {
+    pub(super) socket: Arc<CountedSocket>,
+    pub(super) key: hmac::Key,
+}
+
+impl Voice {
+    fn say_forgotten(&self, known: &Known) -> bool {
+        let mut reset = [0; PADDING + TOKEN];
+        if rand::fill(&mut reset[..PADDING]).is_err() {
+            return true;
+        }
+        // A short header.
+        reset[0] = 0x40 | reset[0] >> 2;
+        reset[PADDING..].copy_from_slice(&token(&self.key, &known.name));
+        let (destination, src_ip) = (known.to, known.from);
+        let transmit = Transmit { destination, ecn: None, contents: &reset, segment_size: None, src_ip };
+        let sent = self.socket.try_send(&transmit);
+        // Whom the system does not reach notices the silence.
+        !sent.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+}
+
+impl Quic {
+    /// As [`crate::Transport::say_forgotten`].
+    pub(crate) fn say_forgotten(&self, known: &Known) -> bool {
+        let voices = self.inner.voices.read().unwrap_or_else(PoisonError::into_inner);
+        voices.get(&known.at).is_none_or(|voice| voice.say_forgotten(known))
+    }
+}

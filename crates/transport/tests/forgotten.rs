@@ -1,0 +1,176 @@
+//! A hub that dies without a word and starts again at its address: who had a link to it hears so.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+mod support;
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use roost_identity::Identity;
+use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
+use roost_transport::{Event, Known, Limits};
+use support::{Node, World};
+
+/// Less than any time-out that notices silence.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A hub in a runtime of its own, which is gone without a word when that is.
+async fn hub_at(identity: &Arc<Identity>, endpoint: String) -> (tokio::runtime::Runtime, Node) {
+    let identity = Arc::clone(identity);
+    let starting = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let hub = runtime.block_on(Node::start(identity, None, &[&endpoint], Limits::default()));
+        (runtime, hub)
+    });
+    tokio::task::spawn_blocking(|| starting.join().unwrap()).await.unwrap()
+}
+
+async fn kill(runtime: tokio::runtime::Runtime, hub: Node) {
+    tokio::task::spawn_blocking(|| {
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        drop(hub);
+    })
+    .await
+    .unwrap();
+}
+
+/// A node with a link to a hub that has started again, as `after`.
+async fn restarted(scheme: Scheme, is_same: bool) -> (World, Node, LinkId, (tokio::runtime::Runtime, Node)) {
+    let world = World::new();
+    let identity = world.member("hub", Role::SuperNode);
+    let (runtime, hub) = hub_at(&identity, format!("{scheme}://127.0.0.1:0")).await;
+    let at: Address = hub.address();
+    let mut node = world.node("uav").await;
+    node.dial(vec![at.clone()], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    // A message and its acknowledgement: what the hub has left with the node has come.
+    node.send(link, Channel::Reliable { flow: 1 }, vec![1]);
+    assert!(node.is_quiet().await);
+    kill(runtime, hub).await;
+    let identity = if is_same { identity } else { world.member("hub", Role::SuperNode) };
+    let again = hub_at(&identity, at.to_string()).await;
+    (world, node, link, again)
+}
+
+async fn is_told(scheme: Scheme, channel: Channel) {
+    let (_world, mut node, link, again) = restarted(scheme, true).await;
+    let sent = Instant::now();
+    node.send(link, channel, vec![2; 10]);
+    let (down, reason) = node.down().await;
+    assert_eq!((down, reason.as_str()), (link, "the peer no longer knows the link"));
+    assert!(sent.elapsed() < SOON, "{:?}", sent.elapsed());
+    kill(again.0, again.1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forgotten_udp_link_ends_soon() {
+    for channel in [Channel::Datagram, Channel::Reliable { flow: 1 }] {
+        is_told(Scheme::Udp, channel).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forgotten_quic_link_ends_soon() {
+    for channel in [Channel::Datagram, Channel::Reliable { flow: 1 }] {
+        is_told(Scheme::Quic, channel).await;
+    }
+}
+
+/// Another member at the hub's address, and whoever forges its address, end no link.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_else_ends_a_link() {
+    for scheme in [Scheme::Udp, Scheme::Quic] {
+        let (_world, mut node, link, again) = restarted(scheme, false).await;
+        for _ in 0..5 {
+            node.send(link, Channel::Datagram, vec![2; 10]);
+            assert!(node.is_quiet().await, "{scheme}: another identity has ended it");
+        }
+        kill(again.0, again.1).await;
+    }
+}
+
+/// A live session is never called forgotten, whoever asks, and a wrong token ends nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_token_ends_nothing() {
+    let world = World::new();
+    let (mut hub, there, mut node, link) = world.pair(Scheme::Udp).await;
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = hub.address().primary().unwrap();
+    for byte in 0..=255 {
+        stranger.send_to(&[&[5][..], &[byte; 16]].concat(), to).unwrap();
+    }
+    node.send(link, Channel::Reliable { flow: 1 }, vec![3]);
+    assert_eq!(hub.message().await.0, there);
+    assert!(node.is_quiet().await);
+}
+
+/// The addresses at which a hub may listen, and at which it is dialled then.
+const PLACES: [(&str, &str); 5] = [
+    ("127.0.0.1", "127.0.0.1"),
+    ("[::1]", "[::1]"),
+    ("0.0.0.0", "127.0.0.1"),
+    ("[::]", "[::1]"),
+    ("[::]", "127.0.0.1"),
+];
+
+/// An idle node with a link to a hub that has started again and says to those whom the run before
+/// has known that their links are gone.
+async fn told_by_the_next_run(scheme: Scheme, (at, dialled): (&str, &str), is_same: bool) -> (World, Node, LinkId) {
+    let world = World::new();
+    let identity = world.member("hub", Role::SuperNode);
+    let (runtime, hub) = hub_at(&identity, format!("{scheme}://{at}:0")).await;
+    let port = hub.address().port;
+    let mut node = world.node("uav").await;
+    let to = format!("{dialled}:{port}").parse().unwrap();
+    node.dial(vec![Address::single(scheme, to)], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    node.send(link, Channel::Reliable { flow: 1 }, vec![1]);
+    assert!(node.is_quiet().await);
+    let known: Vec<String> = hub.transport.known().iter().map(ToString::to_string).collect();
+    assert_eq!(known.len(), 1, "{known:?}");
+    kill(runtime, hub).await;
+    let identity = if is_same { identity } else { world.member("hub", Role::SuperNode) };
+    let (runtime, hub) = hub_at(&identity, format!("{scheme}://{at}:{port}")).await;
+    let known: Known = known[0].parse().unwrap();
+    while !hub.transport.say_forgotten(&known) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // It goes on listening as long as the node looks for it.
+    std::mem::forget((runtime, hub));
+    (world, node, link)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_peer_is_told() {
+    for (scheme, place) in [Scheme::Udp, Scheme::Quic].into_iter().flat_map(|s| PLACES.map(|place| (s, place))) {
+        let (_world, mut node, link) = told_by_the_next_run(scheme, place, true).await;
+        let told = tokio::time::timeout(SOON, node.down()).await;
+        let (down, reason) = told.unwrap_or_else(|_| panic!("{scheme} at {place:?}: nothing was heard"));
+        assert_eq!((down, reason.as_str()), (link, "the peer no longer knows the link"), "{scheme} at {place:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_identity_tells_nobody() {
+    for scheme in [Scheme::Udp, Scheme::Quic] {
+        let (_world, mut node, _) = told_by_the_next_run(scheme, PLACES[0], false).await;
+        assert!(node.is_quiet().await, "{scheme}");
+    }
+}
+
+/// Remotes that an end dialled, and those over `tcp://`, are not kept: the end dials again, or the
+/// system tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_those_who_dialled_are_kept() {
+    let world = World::new();
+    for (scheme, kept) in [(Scheme::Udp, 1), (Scheme::Quic, 1), (Scheme::Tcp, 0)] {
+        let (hub, there, node, _) = world.pair(scheme).await;
+        assert_eq!((hub.transport.known().len(), node.transport.known().len()), (kept, 0), "{scheme}");
+        let changes = hub.transport.changes();
+        hub.transport.close(there, String::new());
+        assert_eq!(hub.transport.known(), [], "{scheme}");
+        assert!(hub.transport.changes() > changes, "{scheme}");
+    }
+}
