@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+use roost_proto::machine::Peer;
 use roost_proto::{NodeId, Role};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
@@ -22,14 +23,28 @@ use crate::revocation::RevocationList;
 /// A loaded bundle: a member's certificate and key, its group's CA and
 /// revocation list.
 pub struct Identity {
-    certificate: Vec<u8>,
+    /// Replaced when it is renewed.
+    held: RwLock<Held>,
     key: Vec<u8>,
-    leaf: Leaf,
+    /// The holder, which no renewal changes.
+    peer: Peer,
     authority: Arc<Authority>,
     list: Arc<RevocationList>,
     list_path: PathBuf,
     certificate_path: PathBuf,
     group_key: Option<GroupKey>,
+}
+
+/// The certificate, and what it says.
+struct Held {
+    certificate: Arc<[u8]>,
+    leaf: Leaf,
+}
+
+impl Held {
+    fn new(certificate: &[u8], leaf: Leaf) -> Self {
+        Self { certificate: certificate.into(), leaf }
+    }
 }
 
 impl Identity {
@@ -67,9 +82,9 @@ impl Identity {
             return Err(LoadError::KeyMismatch { key: key_path, certificate: certificate_path });
         }
         Ok(Self {
-            certificate: certificate.to_vec(),
             key: key.secret_pkcs8_der().to_vec(),
-            leaf,
+            peer: leaf.peer(),
+            held: RwLock::new(Held::new(&certificate, leaf)),
             list: RevocationList::read(list, &authority)?,
             authority,
             list_path: list.to_owned(),
@@ -89,7 +104,33 @@ impl Identity {
     ) -> Option<Self> {
         let leaf = Certificate::parse(&certificate)?.leaf()?;
         let certificate_path = PathBuf::from("(in memory)");
-        Some(Self { certificate, key, leaf, authority, list, list_path, certificate_path, group_key: None })
+        let (peer, held) = (leaf.peer(), RwLock::new(Held::new(&certificate, leaf)));
+        Some(Self { held, key, peer, authority, list, list_path, certificate_path, group_key: None })
+    }
+
+    /// Takes the certificate of another bundle, if that is this one renewed: whoever uses this identity
+    /// shows it in handshakes from now on. False if it is the same certificate.
+    ///
+    /// # Errors
+    /// It is of another key, name, role or group, or not valid at `now`. Nothing has changed then.
+    pub fn renew(&self, by: &Self, now: SystemTime) -> Result<bool, LoadError> {
+        if by.peer != self.peer || by.authority.der() != self.authority.der() {
+            let path = by.certificate_path.clone();
+            return Err(LoadError::NotRenewed { path, held: self.name().to_owned(), offered: by.name().to_owned() });
+        }
+        by.check_validity(now)?;
+        let fresh = {
+            let by = by.held();
+            Held { certificate: Arc::clone(&by.certificate), leaf: by.leaf.clone() }
+        };
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = held.certificate != fresh.certificate;
+        *held = fresh;
+        Ok(is_new)
+    }
+
+    fn held(&self) -> RwLockReadGuard<'_, Held> {
+        self.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks that our own certificate is valid at `now`, which a daemon does
@@ -99,26 +140,27 @@ impl Identity {
     /// [`LoadError::Expired`] or [`LoadError::NotYetValid`].
     pub fn check_validity(&self, now: SystemTime) -> Result<(), LoadError> {
         let path = self.certificate_path.clone();
-        match self.leaf.standing.check_time(now) {
+        let standing = &self.held().leaf.standing;
+        match standing.check_time(now) {
             Ok(()) => Ok(()),
-            Err(Refusal::Expired) => Err(LoadError::Expired { path, not_after: date(self.leaf.standing.not_after) }),
-            Err(_) => Err(LoadError::NotYetValid { path, not_before: date(self.leaf.standing.not_before) }),
+            Err(Refusal::Expired) => Err(LoadError::Expired { path, not_after: date(standing.not_after) }),
+            Err(_) => Err(LoadError::NotYetValid { path, not_before: date(standing.not_before) }),
         }
     }
 
     /// The digest of our public key.
     pub fn node(&self) -> NodeId {
-        self.leaf.node
+        self.peer.node
     }
 
     /// As what we are certified.
     pub fn role(&self) -> Role {
-        self.leaf.subject.role
+        self.peer.role
     }
 
     /// The name that the operator gave us.
     pub fn name(&self) -> &str {
-        &self.leaf.subject.name
+        &self.peer.name
     }
 
     /// The group's name.
@@ -128,17 +170,17 @@ impl Identity {
 
     /// The first moment of our certificate's validity.
     pub fn not_before(&self) -> SystemTime {
-        self.leaf.standing.not_before
+        self.held().leaf.standing.not_before
     }
 
     /// The last second of our certificate's validity.
     pub fn not_after(&self) -> SystemTime {
-        self.leaf.standing.not_after
+        self.held().leaf.standing.not_after
     }
 
     /// Our certificate, DER.
-    pub fn certificate_der(&self) -> &[u8] {
-        &self.certificate
+    pub fn certificate_der(&self) -> Arc<[u8]> {
+        Arc::clone(&self.held().certificate)
     }
 
     /// Our private key, PKCS #8 DER.
@@ -157,8 +199,8 @@ impl Identity {
         &self.list_path
     }
 
-    pub(crate) fn leaf(&self) -> &Leaf {
-        &self.leaf
+    pub(crate) fn leaf(&self) -> Leaf {
+        self.held().leaf.clone()
     }
 
     pub(crate) fn authority(&self) -> &Arc<Authority> {
@@ -173,7 +215,7 @@ impl Identity {
 impl fmt::Debug for Identity {
     /// Leaves the key out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("subject", &self.leaf.subject).field("node", &self.leaf.node).finish()
+        f.debug_struct("Identity").field("peer", &self.peer).finish()
     }
 }
 

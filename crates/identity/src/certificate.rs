@@ -75,6 +75,11 @@ impl<'a> Certificate<'a> {
     /// The certificate as a leaf of a group; `None` if it breaks the profile:
     /// version 3, P-256, not a CA, for both ends of TLS, and no critical
     /// extension besides those that are checked here.
+    /// Its key, as it stands in it.
+    pub(crate) fn key(&self) -> &[u8] {
+        self.x509.tbs_certificate.subject_pki.raw
+    }
+
     pub(crate) fn leaf(&self) -> Option<Leaf> {
         let x509 = &self.x509;
         let spki = p256_spki(x509)?;

@@ -98,6 +98,28 @@ pub enum LoadError {
         /// Its first second.
         not_before: String,
     },
+    /// It is no renewal of the certificate in use.
+    #[error(
+        "the certificate {} is of {offered} and another key or role than that of {held} in use: to renew one, run \
+         roost group renew; to become another member, restart",
+        path.display()
+    )]
+    NotRenewed {
+        /// The certificate's file.
+        path: PathBuf,
+        /// The name in the certificate in use.
+        held: String,
+        /// The name in the certificate that was to replace it.
+        offered: String,
+    },
+    /// The number of the newest revocation list cannot be kept.
+    #[error("the number of the revocation list cannot be kept in {}: {source}; an older list is not noticed after a restart", path.display())]
+    Unkept {
+        /// The file that is to keep the number.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The revocation list is not accepted.
     #[error("the revocation list {} is not accepted: {fault}", path.display())]
     List {
@@ -119,7 +141,7 @@ pub enum ListFault {
     #[error("the group's authority did not sign it; copy it again from the group")]
     BadSignature,
     /// An older list than the one held would bring revoked certificates back.
-    #[error("it is number {offered}, older than number {held}, which was seen already")]
+    #[error("it is number {offered}, older than number {held}, which was seen already; copy the newest from the group")]
     Older {
         /// The number of the list held.
         held: u64,

@@ -20,7 +20,7 @@
 //!
 //! let identity = roost_identity::Identity::load(&dir.path().join("uav7"))?;
 //! let policy = Policy::new(&identity)?;
-//! let peer = policy.verify(identity.certificate_der(), RoleSet::ALL, SystemTime::now())?;
+//! let peer = policy.verify(&identity.certificate_der(), RoleSet::ALL, SystemTime::now())?;
 //! assert_eq!(peer.name, "uav7");
 //! # Ok(())
 //! # }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use roost_proto::RoleSet;
@@ -10,9 +10,9 @@ use roost_proto::machine::Peer;
 
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, Leaf, Standing};
-use crate::error::LoadError;
+use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
-use crate::revocation::RevocationList;
+use crate::revocation::{RevocationList, Seen};
 
 /// Decides whether a certificate is accepted. One per process, shared by all
 /// transports and listeners.
@@ -20,6 +20,10 @@ pub struct Policy {
     authority: Arc<Authority>,
     list_path: PathBuf,
     list: RwLock<Arc<RevocationList>>,
+    /// The file that keeps the greatest list number over a restart; unset if none is kept.
+    seen: OnceLock<Seen>,
+    /// The name that the certificate refused last claims.
+    refused: Mutex<Option<String>>,
 }
 
 impl Policy {
@@ -34,7 +38,13 @@ impl Policy {
 
     pub(crate) fn of(authority: &Arc<Authority>, list: &Arc<RevocationList>, list_path: &Path) -> Self {
         let list = RwLock::new(Arc::clone(list));
-        Self { authority: Arc::clone(authority), list_path: list_path.to_owned(), list }
+        Self {
+            authority: Arc::clone(authority),
+            list_path: list_path.to_owned(),
+            list,
+            seen: OnceLock::new(),
+            refused: Mutex::default(),
+        }
     }
 
     /// Accepts the holder of `leaf_der` as a peer of an expected role, at the
@@ -54,12 +64,26 @@ impl Policy {
     /// # Errors
     /// The first check that fails.
     pub fn admit(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<(Peer, Standing), Refusal> {
-        let leaf = member(leaf_der, &self.authority)?;
+        let verdict = self.judge_leaf(leaf_der, expect, now);
+        if verdict.is_err() {
+            let claimed = Certificate::parse(leaf_der).and_then(|certificate| certificate.subject());
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = claimed.map(|subject| subject.name);
+        }
+        verdict
+    }
+
+    fn judge_leaf(&self, der: &[u8], expect: RoleSet, now: SystemTime) -> Result<(Peer, Standing), Refusal> {
+        let leaf = member(der, &self.authority)?;
         self.recheck(&leaf.standing, now)?;
         if !expect.contains(leaf.subject.role) {
             return Err(Refusal::WrongRole);
         }
         Ok((leaf.peer(), leaf.standing))
+    }
+
+    /// The name that the certificate refused last claims: unverified, for a log.
+    pub fn last_refused(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Judges a member that has passed before by what may have changed since:
@@ -70,6 +94,25 @@ impl Policy {
     pub fn recheck(&self, standing: &Standing, now: SystemTime) -> Result<(), Refusal> {
         standing.check_time(now)?;
         if self.held().contains(&standing.serial) { Err(Refusal::Revoked) } else { Ok(()) }
+    }
+
+    /// Keeps the number of the newest list in `folder` from now on, so that no older one is accepted after
+    /// a restart either. The group's other daemons on this host may use the same folder.
+    ///
+    /// # Errors
+    /// If the list held is older than one that was seen, or its number cannot be kept.
+    pub fn remember_in(&self, folder: &Path) -> Result<(), LoadError> {
+        let seen = self.seen.get_or_init(|| Seen::new(folder, &self.authority));
+        self.judge(seen, &self.held())
+    }
+
+    fn judge(&self, seen: &Seen, list: &RevocationList) -> Result<(), LoadError> {
+        let older = |held| {
+            let fault = ListFault::Older { held, offered: list.number() };
+            LoadError::List { path: self.list_path.clone(), fault }
+        };
+        seen.number().filter(|held| *held > list.number()).map_or(Ok(()), |held| Err(older(held)))?;
+        seen.keep(list.number())
     }
 
     /// Reads the revocation list again and returns how many certificates it
@@ -83,7 +126,12 @@ impl Policy {
         let offered = RevocationList::read(&self.list_path, &self.authority)?;
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
         offered.may_replace(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
-        *held = offered;
+        let kept = self.seen.get().map_or(Ok(()), |seen| self.judge(seen, &offered));
+        match kept {
+            // It is in force all the same.
+            Ok(()) | Err(LoadError::Unkept { .. }) => *held = offered,
+            Err(older) => return Err(older),
+        }
         Ok(held.len())
     }
 

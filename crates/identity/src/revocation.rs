@@ -1,19 +1,25 @@
 //! Reading revocation lists: standard X.509 CRLs, signed by the group's CA.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls_pki_types::CertificateRevocationListDer;
+use sha2::{Digest, Sha256};
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
 use crate::certificate::{Authority, Serial, system_time};
 use crate::error::{ListFault, LoadError};
-use crate::files::{MAX_LIST_BYTES, read_pem};
+use crate::files::{MAX_LIST_BYTES, read_pem, replace_public};
 
 /// The most certificates that a group revokes: their list fits [`MAX_LIST_BYTES`].
 pub(crate) const MAX_REVOKED: usize = 50_000;
+
+/// More than the digits of any number, bytes.
+const MAX_NUMBER_BYTES: u64 = 32;
 
 /// A verified revocation list.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,6 +89,35 @@ impl RevocationList {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Serial, SystemTime)> {
         self.revoked.iter().map(|(serial, at)| (serial, *at))
+    }
+}
+
+/// The file that keeps the greatest number of a group's lists.
+#[derive(Debug)]
+pub(crate) struct Seen(PathBuf);
+
+impl Seen {
+    /// In `folder`, under a name of the group's authority: another group begins anew.
+    pub(crate) fn new(folder: &Path, authority: &Authority) -> Self {
+        let digest = Sha256::digest(authority.spki());
+        let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self(folder.join(format!("revocations-seen-{name}")))
+    }
+
+    /// The number kept; none if there is none, or what is there is no number.
+    pub(crate) fn number(&self) -> Option<u64> {
+        let mut text = String::new();
+        File::open(&self.0).ok()?.take(MAX_NUMBER_BYTES).read_to_string(&mut text).ok()?;
+        text.trim_end().parse().ok()
+    }
+
+    /// Keeps a number, if it is greater.
+    pub(crate) fn keep(&self, number: u64) -> Result<(), LoadError> {
+        if self.number().is_some_and(|kept| kept >= number) {
+            return Ok(());
+        }
+        let written = replace_public(&self.0, &format!("{number}\n"));
+        written.map_err(|source| LoadError::Unkept { path: self.0.clone(), source })
     }
 }
 

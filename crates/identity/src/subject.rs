@@ -3,9 +3,10 @@
 use std::fmt;
 
 use roost_proto::Role;
+use roost_proto::called::is_name;
 
 /// The longest name of a group or a node, in bytes.
-pub const MAX_NAME_BYTES: usize = 64;
+pub const MAX_NAME_BYTES: usize = roost_proto::wire::MAX_NAME_BYTES;
 
 /// Why a text names no group and no node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,13 +15,7 @@ pub struct NameError(String);
 
 /// Accepts a name that is safe in a URI, a file name and a log line.
 pub(crate) fn check_name(text: &str) -> Result<(), NameError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if first && text.len() <= MAX_NAME_BYTES && text.bytes().all(plain) {
-        Ok(())
-    } else {
-        Err(NameError(text.to_owned()))
-    }
+    if is_name(text) { Ok(()) } else { Err(NameError(text.to_owned())) }
 }
 
 /// The holder of a certificate, as its one subject alternative name gives it.

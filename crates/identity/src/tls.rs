@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use roost_proto::RoleSet;
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
-use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, PeerIncompatible, ServerConfig, SignatureScheme};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -60,15 +62,15 @@ pub fn provider() -> Arc<CryptoProvider> {
 /// # Errors
 /// If rustls does not accept the identity.
 pub fn server_config(
-    identity: &Identity,
+    identity: &Arc<Identity>,
     policy: &Arc<Policy>,
     admit: RoleSet,
 ) -> Result<Arc<ServerConfig>, ConfigError> {
-    let (chain, key) = credentials(identity);
+    let shown = Shown::new(identity)?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(Arc::new(Verifier::new(policy, admit)))
-        .with_single_cert(chain, key)?;
+        .with_cert_resolver(shown);
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -81,25 +83,62 @@ pub fn server_config(
 /// # Errors
 /// If rustls does not accept the identity.
 pub fn client_config(
-    identity: &Identity,
+    identity: &Arc<Identity>,
     policy: &Arc<Policy>,
     expect: RoleSet,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
-    let (chain, key) = credentials(identity);
+    let shown = Shown::new(identity)?;
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier::new(policy, expect)))
-        .with_client_auth_cert(chain, key)?;
+        .with_client_cert_resolver(shown);
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     Ok(Arc::new(config))
 }
 
-fn credentials(identity: &Identity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-    let chain = vec![CertificateDer::from(identity.certificate_der().to_vec())];
-    (chain, PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key_pkcs8_der().to_vec())))
+/// Shows in each handshake the certificate held at that moment, so that a renewal counts at once.
+struct Shown {
+    identity: Arc<Identity>,
+    key: Arc<dyn SigningKey>,
+}
+
+impl Shown {
+    fn new(identity: &Arc<Identity>) -> Result<Arc<Self>, ConfigError> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key_pkcs8_der().to_vec()));
+        let this = Self { identity: Arc::clone(identity), key: any_supported_type(&key)? };
+        this.now().keys_match()?;
+        Ok(Arc::new(this))
+    }
+
+    fn now(&self) -> CertifiedKey {
+        let chain = vec![CertificateDer::from(self.identity.certificate_der().to_vec())];
+        CertifiedKey::new(chain, Arc::clone(&self.key))
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shown").field("identity", &self.identity).finish()
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::new(self.now()))
+    }
+}
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _root_hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::new(self.now()))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
 }
 
 /// The policy in the form that rustls asks, for either side.

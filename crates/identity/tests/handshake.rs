@@ -30,25 +30,25 @@ impl World {
         Self { dir, group, policy }
     }
 
-    fn member(&self, name: &str) -> Identity {
-        self.group.issue_in_memory(name, Role::Node).unwrap()
+    fn member(&self, name: &str) -> Arc<Identity> {
+        self.group.issue_in_memory(name, Role::Node).unwrap().into()
     }
 
     /// A member valid only around `now + offset`.
-    fn member_at(&self, offset: i64) -> Identity {
+    fn member_at(&self, offset: i64) -> Arc<Identity> {
         let middle = SystemTime::now();
         let shift = HOUR * u32::try_from(offset.unsigned_abs()).unwrap();
         let middle = if offset < 0 { middle - shift } else { middle + shift };
         let validity = Validity::Between { not_before: middle - HOUR / 2, not_after: middle + HOUR / 2 };
-        self.group.issue_in_memory_with("timed", Role::Node, validity).unwrap()
+        self.group.issue_in_memory_with("timed", Role::Node, validity).unwrap().into()
     }
 
-    fn revoked_member(&self) -> Identity {
+    fn revoked_member(&self) -> Arc<Identity> {
         let bundle = self.dir.path().join("revoked");
         self.group.issue("revoked", Role::Node, Validity::default(), &bundle).unwrap();
         self.group.revoke("revoked").unwrap();
         self.policy.reload().unwrap();
-        Identity::load(&bundle).unwrap()
+        Arc::new(Identity::load(&bundle).unwrap())
     }
 
     /// The group's CA certificate and key, offered as if they were a member's.
@@ -106,7 +106,7 @@ enum Presents {
 /// `roles`, and returns what the refusing and the refused side make of it.
 fn refused(
     world: &World,
-    bad: &Identity,
+    bad: &Arc<Identity>,
     swap: Option<Arc<SingleCertAndKey>>,
     roles: RoleSet,
     presents: Presents,
@@ -136,7 +136,7 @@ fn refused(
     }
 }
 
-fn check(world: &World, bad: &Identity, swap: Option<Arc<SingleCertAndKey>>, roles: RoleSet, refusal: Refusal) {
+fn check(world: &World, bad: &Arc<Identity>, swap: Option<Arc<SingleCertAndKey>>, roles: RoleSet, refusal: Refusal) {
     // An unknown authority is, to who is refused, another group's.
     let told = if refusal == Refusal::Stranger { Refusal::WrongGroup } else { refusal };
     for presents in [Presents::Client, Presents::Server] {
@@ -149,7 +149,7 @@ fn check(world: &World, bad: &Identity, swap: Option<Arc<SingleCertAndKey>>, rol
 #[test]
 fn members_meet_and_know_each_other() {
     let world = World::new("alpha");
-    let (a, b) = (world.member("a"), world.group.issue_in_memory("b", Role::SuperNode).unwrap());
+    let (a, b) = (world.member("a"), Arc::new(world.group.issue_in_memory("b", Role::SuperNode).unwrap()));
     let client = client_config(&a, &world.policy, RoleSet::only(Role::SuperNode)).unwrap();
     let server = server_config(&b, &world.policy, RoleSet::only(Role::Node)).unwrap();
     let (client, server, client_end, server_end) = run(client, server);
@@ -233,7 +233,7 @@ fn a_second_handshake_asks_the_policy_again() {
     let world = World::new("alpha");
     let bundle = world.dir.path().join("a");
     world.group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
-    let client = client_config(&Identity::load(&bundle).unwrap(), &world.policy, RoleSet::ALL).unwrap();
+    let client = client_config(&Arc::new(Identity::load(&bundle).unwrap()), &world.policy, RoleSet::ALL).unwrap();
     let server = server_config(&world.member("b"), &world.policy, RoleSet::ALL).unwrap();
     for _ in 0..2 {
         let (client, _, _, server_end) = run(Arc::clone(&client), Arc::clone(&server));

@@ -11,7 +11,7 @@ use rcgen::{
     SanType,
 };
 use roost_identity::group::{Group, Validity};
-use roost_identity::{Identity, Policy, Refusal};
+use roost_identity::{Identity, LoadError, Policy, Refusal};
 use roost_proto::{Role, RoleSet};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -63,14 +63,14 @@ fn p256() -> KeyPair {
 
 #[test]
 fn a_member_is_accepted() {
-    assert_eq!(WORLD.verify(WORLD.member.certificate_der()), Ok(()));
+    assert_eq!(WORLD.verify(&WORLD.member.certificate_der()), Ok(()));
 }
 
 #[test]
 fn another_group_and_strangers_are_told_apart() {
     let (beta, impostor) = (World::new("beta"), World::new("alpha"));
-    assert_eq!(WORLD.verify(beta.member.certificate_der()), Err(Refusal::WrongGroup));
-    assert_eq!(WORLD.verify(impostor.member.certificate_der()), Err(Refusal::Stranger));
+    assert_eq!(WORLD.verify(&beta.member.certificate_der()), Err(Refusal::WrongGroup));
+    assert_eq!(WORLD.verify(&impostor.member.certificate_der()), Err(Refusal::Stranger));
     let web = CertificateParams::new(["example.org".to_owned()]).unwrap();
     assert_eq!(WORLD.verify(web.self_signed(&p256()).unwrap().der()), Err(Refusal::Stranger));
     let p384 = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
@@ -90,7 +90,7 @@ fn a_member_cannot_sign_for_others() {
 #[test]
 fn time_is_checked_to_the_second() {
     let member = &WORLD.member;
-    let at = |now| WORLD.policy.verify(member.certificate_der(), RoleSet::ALL, now).map(drop);
+    let at = |now| WORLD.policy.verify(&member.certificate_der(), RoleSet::ALL, now).map(drop);
     let second = Duration::from_secs(1);
     assert_eq!(at(member.not_before() - second), Err(Refusal::NotYetValid));
     assert_eq!(at(member.not_before()), Ok(()));
@@ -103,7 +103,7 @@ fn roles_are_enforced() {
     for role in Role::ALL {
         let identity = WORLD.group.issue_in_memory("x", role).unwrap();
         for expected in Role::ALL {
-            let verdict = WORLD.policy.verify(identity.certificate_der(), RoleSet::only(expected), SystemTime::now());
+            let verdict = WORLD.policy.verify(&identity.certificate_der(), RoleSet::only(expected), SystemTime::now());
             let right = if role == expected { None } else { Some(Refusal::WrongRole) };
             assert_eq!(verdict.err(), right, "{role} as {expected}");
         }
@@ -119,7 +119,7 @@ fn reasons_have_an_order() {
     let identity = Identity::load(&bundle).unwrap();
     world.group.revoke("a").unwrap();
     assert_eq!(world.policy.reload().unwrap(), 1);
-    let verify = |expect, now| world.policy.verify(identity.certificate_der(), expect, now).unwrap_err();
+    let verify = |expect, now| world.policy.verify(&identity.certificate_der(), expect, now).unwrap_err();
     let server = RoleSet::only(Role::Server);
     assert_eq!(verify(server, SystemTime::now()), Refusal::Expired);
     assert_eq!(verify(server, not_after), Refusal::Revoked);
@@ -196,7 +196,7 @@ proptest! {
         if let Some(cut) = cut {
             bad.truncate(cut.index(bad.len()));
         }
-        prop_assume!(bad != good);
+        prop_assume!(*bad != *good);
         prop_assert!(WORLD.verify(&bad).is_err());
     }
 
@@ -204,4 +204,67 @@ proptest! {
     fn random_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         prop_assert_eq!(WORLD.verify(&bytes), Err(Refusal::Malformed));
     }
+}
+
+/// A list that was seen stays seen when the daemon starts again.
+#[test]
+fn older_list_is_refused_after_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (group_dir, bundle, state) = (dir.path().join("group"), dir.path().join("a"), dir.path().join("state"));
+    std::fs::create_dir(&state).unwrap();
+    let group = Group::init(&group_dir, "alpha").unwrap();
+    group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
+    group.issue("b", Role::Node, Validity::default(), &dir.path().join("b")).unwrap();
+    let (list, before) = (bundle.join("revoked.pem"), std::fs::read(bundle.join("revoked.pem")).unwrap());
+    let start = || Policy::new(&Identity::load(&bundle).unwrap()).and_then(|policy| policy.remember_in(&state));
+    start().unwrap();
+    std::fs::copy(group.revoke("b").unwrap().list, &list).unwrap();
+    start().unwrap();
+    std::fs::write(&list, &before).unwrap();
+    let said = start().unwrap_err().to_string();
+    assert!(said.contains("number 1, older than number 2") && said.contains("copy the newest"), "{said}");
+    // Of another group nothing is known.
+    let other = dir.path().join("other");
+    let another = Group::init(&other, "alpha").unwrap();
+    let bundle = dir.path().join("c");
+    another.issue("c", Role::Node, Validity::default(), &bundle).unwrap();
+    Policy::new(&Identity::load(&bundle).unwrap()).unwrap().remember_in(&state).unwrap();
+}
+
+#[test]
+fn list_is_in_force_though_its_number_cannot_be_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+    let bundle = dir.path().join("a");
+    group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
+    let policy = Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
+    let unkept = policy.remember_in(&dir.path().join("missing")).unwrap_err();
+    assert!(matches!(unkept, LoadError::Unkept { .. }), "{unkept}");
+    std::fs::copy(group.revoke("a").unwrap().list, bundle.join("revoked.pem")).unwrap();
+    assert_eq!(policy.reload().unwrap(), 1);
+}
+
+#[test]
+fn renewed_certificate_is_of_the_same_member() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+    let (bundle, other) = (dir.path().join("a"), dir.path().join("b"));
+    let now = SystemTime::now();
+    group.issue("a", Role::Node, Validity::Days(1), &bundle).unwrap();
+    group.issue("a", Role::Node, Validity::default(), &other).unwrap();
+    let identity = Identity::load(&bundle).unwrap();
+    let (node, end) = (identity.node(), identity.not_after());
+    assert!(!identity.renew(&Identity::load(&bundle).unwrap(), now).unwrap());
+    let said = identity.renew(&Identity::load(&other).unwrap(), now).unwrap_err().to_string();
+    assert!(said.contains("another key"), "{said}");
+    let issued = group.renew(&bundle, Validity::Days(30)).unwrap();
+    assert_eq!((issued.node, identity.not_after()), (node, end));
+    assert!(identity.renew(&Identity::load(&bundle).unwrap(), now).unwrap());
+    assert!(identity.not_after() > end);
+    assert_eq!(
+        Policy::new(&identity).unwrap().verify(&identity.certificate_der(), RoleSet::ALL, now).unwrap().node,
+        node
+    );
+    group.revoke("a").unwrap();
+    assert!(group.renew(&bundle, Validity::Days(30)).unwrap_err().to_string().contains("cannot be renewed"));
 }

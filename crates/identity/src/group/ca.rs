@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
-    RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    PublicKeyData, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
 
 use crate::certificate::{Authority, Serial};
@@ -44,7 +44,7 @@ impl Signer {
     /// The signer with this key; `None` if the key is not the authority's.
     pub(crate) fn new(authority: Arc<Authority>, pkcs8: &[u8]) -> Result<Option<Self>, rcgen::Error> {
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8.into(), &PKCS_ECDSA_P256_SHA256)?;
-        if rcgen::PublicKeyData::subject_public_key_info(&key) != authority.spki() {
+        if key.subject_public_key_info() != authority.spki() {
             return Ok(None);
         }
         let issuer = Issuer::from_ca_cert_der(&authority.der().into(), key)?;
@@ -63,11 +63,21 @@ impl Signer {
         not_after: SystemTime,
     ) -> Result<Made, rcgen::Error> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        Ok(Made { certificate: self.certify(&key, subject, (not_before, not_after))?, key })
+    }
+
+    /// Makes a further certificate for a member's key.
+    pub(crate) fn certify(
+        &self,
+        key: &impl PublicKeyData,
+        subject: &Subject,
+        (not_before, not_after): (SystemTime, SystemTime),
+    ) -> Result<Certificate, rcgen::Error> {
         let mut params = params(&subject.name, not_before, not_after)?;
         params.subject_alt_names = vec![SanType::URI(subject.to_string().try_into()?)];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
-        Ok(Made { certificate: params.signed_by(&key, &self.issuer)?, key })
+        params.signed_by(key, &self.issuer)
     }
 
     /// Signs a revocation list and returns it as PEM. It expires with the CA:

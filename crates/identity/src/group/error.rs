@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::error::LoadError;
+use crate::refusal::Refusal;
 use crate::subject::NameError;
 
 /// Why an operation on a group failed, in one sentence. Nothing has changed
@@ -78,6 +79,14 @@ pub enum GroupError {
     /// All matching certificates are revoked already.
     #[error("every certificate of {0:?} is revoked already")]
     AlreadyRevoked(String),
+    /// The certificate is none that the group would issue again.
+    #[error("the certificate {} cannot be renewed: {refusal}", path.display())]
+    NotRenewable {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Why.
+        refusal: Refusal,
+    },
     /// The CA's software failed.
     #[error("making the certificate failed: {0}")]
     Crypto(#[from] rcgen::Error),

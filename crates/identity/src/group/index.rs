@@ -44,22 +44,28 @@ impl Index {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Reads all of it; `Err` with `InvalidData` names the first bad line.
+    /// Reads all of it; `Err` with `InvalidData` names the first bad line. A last line without its
+    /// end was never written as a whole: what it stood for has not happened.
     pub(crate) fn read(&mut self) -> io::Result<Entries> {
-        self.file.seek(SeekFrom::Start(0))?;
-        let mut text = String::new();
-        (&self.file).take(MAX_INDEX_BYTES + 1).read_to_string(&mut text)?;
-        if text.len() as u64 > MAX_INDEX_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 64 MiB"));
-        }
         let mut entries = Entries::default();
-        for (number, line) in text.lines().enumerate() {
+        for (number, line) in self.whole_lines()?.lines().enumerate() {
             entries.take(line).ok_or_else(|| {
                 let message = format!("line {} is damaged", number + 1);
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
         }
         Ok(entries)
+    }
+
+    fn whole_lines(&mut self) -> io::Result<String> {
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut bytes = Vec::new();
+        (&self.file).take(MAX_INDEX_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_INDEX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 64 MiB"));
+        }
+        bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1));
+        String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text"))
     }
 
     pub(crate) fn add_issued(&mut self, issued: &Issued) -> io::Result<()> {
@@ -82,9 +88,16 @@ impl Index {
         &self.path
     }
 
+    /// Adds a line after the last whole one, or leaves the file as it was.
     fn add(&mut self, line: &str) -> io::Result<()> {
-        self.file.write_all(line.as_bytes())?;
-        self.file.sync_data()
+        let end = self.whole_lines()?.len() as u64;
+        self.file.set_len(end)?;
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // If this fails too, readers skip the line that was cut short.
+            let _ = self.file.set_len(end);
+        }
+        written
     }
 }
 
@@ -140,6 +153,19 @@ mod tests {
         index.add_issued(&issued).unwrap();
         index.add_list(2).unwrap();
         assert_eq!(index.read().unwrap(), Entries { issued: vec![issued], list_number: 2 });
+    }
+
+    #[test]
+    fn torn_line_is_ignored_and_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issued.tsv");
+        for torn in [&b"issued\t4f"[..], b"list\t9", b"\0\0\0\0", b"\xff\xfe", b""] {
+            std::fs::write(&path, [b"list\t1\n", torn].concat()).unwrap();
+            let mut index = Index::open(&path).unwrap();
+            assert_eq!(index.read().unwrap().list_number, 1, "{torn:?}");
+            index.add_list(2).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "list\t1\nlist\t2\n", "{torn:?}");
+        }
     }
 
     #[test]

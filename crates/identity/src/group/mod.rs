@@ -14,6 +14,7 @@
 mod ca;
 mod error;
 mod index;
+mod renewal;
 mod revocation;
 
 use std::fs;
@@ -240,9 +241,10 @@ impl Group {
         let (_, newest) = self.state(&mut self.index()?)?;
         // The group's authority, not the bundle's, which may be of another group.
         let policy = crate::Policy::of(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
-        let revoked = newest.revoked_at(&identity.leaf().standing.serial);
-        let certificate = Issued { revoked, ..Issued::new(identity.leaf()) };
-        let refusal = policy.verify(identity.certificate_der(), RoleSet::ALL, now).err();
+        let leaf = identity.leaf();
+        let revoked = newest.revoked_at(&leaf.standing.serial);
+        let certificate = Issued { revoked, ..Issued::new(&leaf) };
+        let refusal = policy.verify(&identity.certificate_der(), RoleSet::ALL, now).err();
         let list_outdated = identity.list().number() < newest.number();
         Ok(Verdict { certificate, refusal, list_outdated })
     }

@@ -38,9 +38,9 @@ fn a_bundle_loads_and_verifies() {
     assert_eq!(identity.node(), issued.node);
     identity.check_validity(SystemTime::now()).unwrap();
     let policy = Policy::new(&identity).unwrap();
-    let peer = policy.verify(identity.certificate_der(), RoleSet::ALL, SystemTime::now()).unwrap();
+    let peer = policy.verify(&identity.certificate_der(), RoleSet::ALL, SystemTime::now()).unwrap();
     assert_eq!((peer.node, peer.role, peer.name.as_str()), (issued.node, Role::Node, "uav7"));
-    assert_eq!(crate::read_unverified(identity.certificate_der()), Ok(peer));
+    assert_eq!(crate::read_unverified(&identity.certificate_der()), Ok(peer));
     assert!(identity.certificate_der().len() < 500, "{}", identity.certificate_der().len());
 }
 
@@ -273,6 +273,6 @@ fn throw_away_identities_are_members_but_not_listed() {
     let world = World::new();
     let identity = world.group.issue_in_memory("load-1", Role::Node).unwrap();
     let policy = Policy::new(&identity).unwrap();
-    assert!(policy.verify(identity.certificate_der(), RoleSet::only(Role::Node), SystemTime::now()).is_ok());
+    assert!(policy.verify(&identity.certificate_der(), RoleSet::only(Role::Node), SystemTime::now()).is_ok());
     assert_eq!(world.group.show().unwrap(), []);
 }

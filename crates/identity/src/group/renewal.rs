@@ -1,0 +1,43 @@
+//! A new certificate for a member's key.
+
+use std::path::Path;
+
+use rcgen::SubjectPublicKeyInfo;
+use rustls_pki_types::CertificateDer;
+
+use super::{Group, GroupError, Issued, Validity, write};
+use crate::certificate::Certificate;
+use crate::files::{LEAF_CERTIFICATE, MAX_PEM_BYTES, REVOCATION_LIST, read_pem, replace_public};
+use crate::policy::member;
+use crate::refusal::Refusal;
+
+impl Group {
+    /// Issues a certificate for the key, name and role of the one in `bundle`, puts it in its place,
+    /// and the newest revocation list beside it. The member keeps its id; its daemon takes the
+    /// certificate on SIGHUP. The key itself need not be there.
+    ///
+    /// # Errors
+    /// If the certificate is not of this group or is revoked, or the files cannot be read or written.
+    pub fn renew(&self, bundle: &Path, validity: Validity) -> Result<Issued, GroupError> {
+        let path = bundle.join(LEAF_CERTIFICATE);
+        let old: CertificateDer<'_> = read_pem(&path, MAX_PEM_BYTES, "certificate")?;
+        let refused = |refusal| GroupError::NotRenewable { path: path.clone(), refusal };
+        let leaf = member(&old, self.signer.authority()).map_err(refused)?;
+        let mut index = self.index()?;
+        let (_, list) = self.state(&mut index)?;
+        if list.contains(&leaf.standing.serial) {
+            return Err(refused(Refusal::Revoked));
+        }
+        let parsed = Certificate::parse(&old).ok_or(refused(Refusal::Malformed))?;
+        let key = SubjectPublicKeyInfo::from_der(parsed.key())?;
+        let made = self.signer.certify(&key, &leaf.subject, self.period(validity)?)?;
+        let fresh = Certificate::parse(made.der()).and_then(|certificate| certificate.leaf());
+        let issued = Issued::new(&fresh.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?);
+        let listed = index.add_issued(&issued);
+        listed.map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
+        let newest = self.newest_list_text(&mut index)?;
+        write(&bundle.join(REVOCATION_LIST), |path| replace_public(path, &newest))?;
+        write(&path, |path| replace_public(path, &made.pem()))?;
+        Ok(issued)
+    }
+}
