@@ -209,6 +209,10 @@ impl Ring {
         let has = mark.flags.has(Flags::PARAMETERS);
         if mark.flags.has(Flags::KEY_FRAME) {
             self.key_parameters.clone_from(&self.parameters);
+            if has {
+                // It has its own; earlier ones come with parts of frames that who joins cannot decode.
+                self.key_parameters.clear();
+            }
         }
         if has && !mark.flags.has(Flags::KEY_FRAME) {
             if !self.was_parameters {

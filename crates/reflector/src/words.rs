@@ -15,6 +15,7 @@
 //! report     10011001 | received 8 | lost 8 | missed 8 | highest 8 | jitter 4, in microseconds
 //! nack       10011010 | first 8 | mask 1 to 32   bit n of byte m is first + 8 m + n
 //! key frame  10011011                            "I need one"
+//! knock      10011100 | tag 8                    "I asked under this tag, and am here"; no stream, no word
 //!
 //! both ways
 //! done       10010011                            "no more of it"
@@ -43,6 +44,7 @@ const ANSWER: u8 = 0b1001_1000;
 const REPORT: u8 = 0b1001_1001;
 const NACK: u8 = 0b1001_1010;
 const KEY_FRAME: u8 = 0b1001_1011;
+const KNOCK: u8 = 0b1001_1100;
 const KIND_MASK: u8 = 0b1111_0000;
 /// Kind, stream and word.
 const HEAD_BYTES: usize = 17;
@@ -111,6 +113,9 @@ pub enum Said {
     Nack(Nack),
     /// A key frame is needed.
     KeyFrame,
+    /// The stream asked for under this tag is to be offered to the sender's address: a NAT lets in
+    /// only hosts that were called.
+    Knock(Tag),
 }
 
 impl Nack {
@@ -149,6 +154,7 @@ impl Said {
             Self::Report(_) => REPORT,
             Self::Nack(_) => NACK,
             Self::KeyFrame => KEY_FRAME,
+            Self::Knock(_) => KNOCK,
         }
     }
 
@@ -159,7 +165,7 @@ impl Said {
         out.put_u64(stream.0);
         out.put_u64(word.0);
         match self {
-            Self::Offer(tag) => out.put_u64(tag.0),
+            Self::Offer(tag) | Self::Knock(tag) => out.put_u64(tag.0),
             Self::Alive { depth, next } => {
                 out.put_u8(*depth);
                 out.put_u64(*next);
@@ -221,6 +227,7 @@ impl Said {
                 Self::Nack(Nack { first: number(rest), mask })
             }
             (KEY_FRAME, 0) => Self::KeyFrame,
+            (KNOCK, 8) => Self::Knock(Tag(number(rest))),
             _ => return Err(Malformed("another first byte or length")),
         };
         Ok((StreamId(number(&head[1..])), Word(number(&head[9..])), said))
@@ -238,6 +245,7 @@ mod tests {
         });
         prop_oneof![
             any::<u64>().prop_map(|tag| Said::Offer(Tag(tag))),
+            any::<u64>().prop_map(|tag| Said::Knock(Tag(tag))),
             any::<(u8, u64)>().prop_map(|(depth, next)| Said::Alive { depth, next }),
             Just(Said::Moving),
             Just(Said::Done),

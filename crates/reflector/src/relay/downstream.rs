@@ -46,6 +46,9 @@ impl Relay {
         known.reflector.set_sends_on(true);
         let member = known.members.entry(to).or_insert_with(|| Member::new(now, kind, word));
         member.offer(now, tag);
+        if kind == Kind::Subscriber {
+            self.doors.note(tag, stream, to);
+        }
         if !is_known && trusts {
             let terms = Terms { kind, ..Terms::SUBSCRIBER };
             member.target = known.reflector.fan().add_target(now, to, terms, Start::KeyFrame).ok();
@@ -196,7 +199,7 @@ impl Relay {
         }
     }
 
-    fn detach(&mut self, now: Time, stream: StreamId, address: SocketAddr) {
+    pub(super) fn detach(&mut self, now: Time, stream: StreamId, address: SocketAddr) {
         self.timers.clear(Timer::Member(stream, address));
         let Some(known) = self.streams.get_mut(&stream) else { return };
         if let Some(target) = known.members.remove(&address).and_then(|member| member.target) {

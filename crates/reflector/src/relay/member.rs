@@ -147,6 +147,16 @@ impl Member {
         u32::from(parity.number) < share
     }
 
+    /// Repeats at once the offers that it has not answered.
+    pub(super) fn offer_now(&mut self, now: Time) {
+        self.offered.values_mut().for_each(|offered| offered.next = offered.next.map(|_| now));
+    }
+
+    /// True if it is being offered the stream under this tag, in vain so far.
+    pub(super) fn is_offered_under(&self, tag: Tag) -> bool {
+        self.offered.get(&tag).is_some_and(|offered| offered.next.is_some())
+    }
+
     /// Whether it has been offered the stream and did not answer that yet.
     pub(super) fn is_offered(&self) -> bool {
         self.offered.values().any(|offered| offered.next.is_some())

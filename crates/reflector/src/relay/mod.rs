@@ -10,7 +10,7 @@
 //! |---|---|
 //! | provider | [`publish`](Relay::publish), [`offer`](Relay::offer), [`push`](Relay::push), [`unpublish`](Relay::unpublish) |
 //! | hub | [`grant`](Relay::grant) |
-//! | subscriber | [`expect`](Relay::expect), [`release`](Relay::release), [`want_key_frame`](Relay::want_key_frame) |
+//! | subscriber | [`expect`](Relay::expect), [`knock`](Relay::knock), [`release`](Relay::release), [`want_key_frame`](Relay::want_key_frame) |
 //! | all | [`leave`](Relay::leave), and the loop |
 //!
 //! ```text
@@ -29,12 +29,14 @@
 //! packets from both, each once, and leaves the first when the second has carried live packets for 200 ms.
 
 mod downstream;
+mod knock;
 mod known;
 mod leg;
 mod member;
 mod packets;
 mod pause;
 mod random;
+mod shares;
 mod status;
 mod stream;
 mod tags;
@@ -52,6 +54,7 @@ use crate::fan::{self, Transmit};
 use crate::refused::Refused;
 use crate::words::{Said, Word};
 pub(crate) use downstream::MAX_UNANSWERED;
+use knock::Doors;
 use known::{Locals, Parted, Routable};
 use random::Random;
 pub use status::{LegStatus, MemberStatus, StreamStatus};
@@ -159,6 +162,7 @@ pub struct Relay {
     tags: Tags,
     routable: Routable,
     locals: Locals,
+    doors: Doors,
     parted: Parted,
     timers: Timers,
     words: VecDeque<Transmit>,
@@ -183,6 +187,7 @@ impl Relay {
             tags: Tags::default(),
             routable: Routable::default(),
             locals: Locals::default(),
+            doors: Doors::default(),
             parted: Parted::default(),
             timers: Timers::default(),
             words: VecDeque::new(),

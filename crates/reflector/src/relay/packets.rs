@@ -144,6 +144,7 @@ impl Relay {
             Said::Report(reported) => self.hear_report(now, from, stream, word, reported),
             Said::Nack(nack) => self.hear_nack(now, from, stream, word, &nack),
             Said::KeyFrame => self.hear_key_frame(now, from, stream, word),
+            Said::Knock(tag) => self.hear_knock(now, from, tag),
         }
     }
 
@@ -222,6 +223,7 @@ impl Relay {
             let Some(timer) = self.timers.pop(now) else { return };
             match timer {
                 Timer::Tag(tag) => self.expire(tag),
+                Timer::Knock(tag) => self.knock_again(now, tag),
                 Timer::Member(stream, address) => self.tend_member(now, stream, address),
                 Timer::Legs(stream) => self.tend_legs(now, stream),
                 Timer::Repair(stream) => self.ask_again(now, stream),

@@ -1,6 +1,7 @@
 //! What was asked for: the tags under which streams may be offered here.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::reflection::{Grant, StreamId, Tag};
@@ -36,6 +37,8 @@ pub(super) struct Asked {
     pub(super) stream: Option<StreamId>,
     /// How often that has changed.
     changes: u8,
+    /// The address at which it was asked for, and the times that this host's own was told there.
+    pub(super) door: Option<(SocketAddr, u8)>,
 }
 
 impl Asked {
@@ -88,7 +91,7 @@ impl Tags {
             return Err(Refused::TooManyTags);
         }
         self.asked += 1;
-        self.by_tag.entry(tag).or_insert(Asked { whom, number: self.asked, stream: None, changes: 0 });
+        self.by_tag.entry(tag).or_insert(Asked { whom, number: self.asked, stream: None, changes: 0, door: None });
         Ok(())
     }
 

@@ -11,6 +11,8 @@ use roost_proto::reflection::{StreamId, Tag};
 pub(super) enum Timer {
     /// Nothing has been offered under a tag.
     Tag(Tag),
+    /// A hub is to be told once more where this host is.
+    Knock(Tag),
     /// A downstream is to be offered the stream again, told that all is well, or forgotten.
     Member(StreamId, SocketAddr),
     /// Upstreams are to be reported to, or given up.

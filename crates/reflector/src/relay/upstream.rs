@@ -29,7 +29,12 @@ impl Relay {
             }
             return;
         };
-        let Some(known) = self.stream_or_new(stream) else { return };
+        let known = if self.makes_room(now, stream, &whom) { self.stream_or_new(stream) } else { None };
+        let Some(known) = known else {
+            // The one that offers it need not go on.
+            self.rejected.unknown += 1;
+            return self.say(from, stream, word, &Said::Done);
+        };
         let next = known.reflector.next();
         let place = known.legs.iter().position(|leg| leg.address == from);
         let mut leg = place.map_or_else(|| Leg::new(now, from, word), |place| known.legs.remove(place));
@@ -83,6 +88,7 @@ impl Relay {
 
     /// A tag has waited long enough, or been remembered.
     pub(super) fn expire(&mut self, tag: Tag) {
+        self.timers.clear(Timer::Knock(tag));
         let asked = self.tags.remove(tag);
         if asked.is_some_and(|asked| matches!(asked.whom, For::Here) && asked.stream.is_none()) {
             self.events.push_back(Event::Unoffered { tag });

@@ -215,3 +215,41 @@ fn who_replays_what_was_heard_on_the_way_gets_nothing() {
     assert_eq!(world.carried(HP, EVIL), 0);
     world.assert_whole(S);
 }
+
+/// One who publishes, or several, and one who watches ask for as many streams as they can.
+fn fill(world: &mut World, publishers: u8) {
+    for number in 0..600_u32 {
+        let publisher = 100 + (number % u32::from(publishers)) as u8;
+        let (tag, owner) = (Tag(5_000 + u64::from(number)), NodeId::from_bytes([publisher; 16]));
+        let grant = world.grant_of(tag, EVIL, Tag(9_000 + u64::from(number)), Kind::Subscriber);
+        let now = world.now;
+        // A host that does not answer is offered no more than a few; the tag holds all the same.
+        let _ = world.relay(HP).grant(now, Grant { provider: Some(owner), cell: None, ..grant });
+        let stream = StreamId::of(owner, number);
+        for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 }] {
+            world.sends(publisher, HP, said.encode(stream, Word(u64::from(number))).to_vec());
+        }
+        if number % 20 == 0 {
+            world.passes(SECOND / 100);
+        }
+    }
+}
+
+#[test]
+fn colluding_members_fill_no_table() {
+    for (publishers, most) in [(1, 16), (2, 32), (40, 256)] {
+        let mut world = World::new(1);
+        fill(&mut world, publishers);
+        let held = world.hosts[&HP].streams(world.now).count();
+        assert!(held <= most, "{publishers}: {held}");
+        // A publisher that is refused hears of it.
+        let refused = (100..100 + publishers).flat_map(|to| world.said.get(&(HP, to)).into_iter().flatten());
+        assert!(refused.filter(|said| **said == Said::Done).count() > 100, "{publishers}");
+        // A stream of somebody else finds a place.
+        world.publish(P);
+        world.subscribe(&[P, HP, S]);
+        world.passes(3 * SECOND);
+        world.assert_whole(S);
+        assert!(world.status(HP).is_some());
+    }
+}

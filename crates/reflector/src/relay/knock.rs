@@ -1,0 +1,151 @@
+//! Hosts behind translators of addresses: what is offered to where they take streams in does not
+//! arrive. So who asks calls the hub as well, from there and under the same tag, and is offered the
+//! stream where that call comes from.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use roost_proto::Time;
+use roost_proto::reflection::{Begin, StreamId, Tag};
+
+use super::Relay;
+use super::tags::MAX_TAGS;
+use super::timers::Timer;
+use crate::words::{Said, Word};
+
+/// First pause before the hub is told again where this host is, doubled each time, and the most
+/// times that it is told: until the request has reached it, and as long as a stream may take to get
+/// there.
+const AGAIN: Duration = Duration::from_millis(50);
+const KNOCKS: u8 = 7;
+
+/// The addresses at which subscribers are offered streams, by the tags under which they asked.
+#[derive(Debug, Default)]
+pub(super) struct Doors(BTreeMap<Tag, (StreamId, SocketAddr)>);
+
+impl Doors {
+    /// A stream is offered under a tag. If there are too many tags, any one goes: they are random.
+    pub(super) fn note(&mut self, tag: Tag, stream: StreamId, to: SocketAddr) {
+        self.0.insert(tag, (stream, to));
+        if self.0.len() > MAX_TAGS {
+            self.0.pop_first();
+        }
+    }
+}
+
+impl Relay {
+    /// Tells the hub whose media address this is from where its stream is [expected](Relay::expect)
+    /// under a tag.
+    pub fn knock(&mut self, now: Time, tag: Tag, at: SocketAddr) {
+        if let Some(asked) = self.tags.get_mut(tag) {
+            asked.door = Some((at, 0));
+            self.knock_again(now, tag);
+        }
+    }
+
+    pub(super) fn knock_again(&mut self, now: Time, tag: Tag) {
+        let asked = self.tags.get_mut(tag).filter(|asked| asked.stream.is_none());
+        let Some((at, times)) = asked.and_then(|asked| asked.door.as_mut()) else { return };
+        if *times >= KNOCKS {
+            return;
+        }
+        let (at, wait) = (*at, AGAIN * (1 << u32::from(*times)));
+        *times += 1;
+        self.timers.set(Timer::Knock(tag), now + wait);
+        self.say(at, StreamId(0), Word(0), &Said::Knock(tag));
+    }
+
+    /// The subscriber that asked under a tag is not where the stream is offered. It may only be at
+    /// another port of the same host, since no other host is to be aimed at.
+    pub(super) fn hear_knock(&mut self, now: Time, from: SocketAddr, tag: Tag) {
+        let Some((stream, to)) = self.doors.0.get(&tag).copied() else { return };
+        let member = self.streams.get(&stream).and_then(|known| known.members.get(&to));
+        let Some(member) = member.filter(|member| member.is_offered_under(tag)) else { return };
+        let (kind, has_answered) = (member.kind, member.has_answered());
+        if from.ip() != to.ip() {
+            return;
+        }
+        self.locals.note(now);
+        if from == to {
+            // It has called the address here that it knows, from which alone it is answered.
+            return self.offer_again(now, stream, to);
+        }
+        if !has_answered {
+            self.detach(now, stream, to);
+        }
+        // If there is no room, the subscriber hears of it by getting no offer.
+        let _ = self.attach(now, stream, (from, Begin::Answered), tag, kind);
+    }
+
+    fn offer_again(&mut self, now: Time, stream: StreamId, to: SocketAddr) {
+        if let Some(member) = self.streams.get_mut(&stream).and_then(|known| known.members.get_mut(&to)) {
+            member.offer_now(now);
+            self.tend_member(now, stream, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::reflection::Kind;
+
+    use super::super::Config;
+    use super::*;
+    use crate::fan::Transmit;
+    use crate::socket::Path;
+
+    const STREAM: StreamId = StreamId(7);
+    const TAG: Tag = Tag(99);
+
+    fn at(host: u8, port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, host], port))
+    }
+
+    /// A relay that offers a stream at this address under [`TAG`].
+    fn offering(to: SocketAddr) -> Relay {
+        let mut relay = Relay::new(Config::default(), [1; 32]);
+        relay.publish(Time::ZERO, STREAM).unwrap();
+        relay.attach(Time::ZERO, STREAM, (to, Begin::Answered), TAG, Kind::Subscriber).unwrap();
+        assert_eq!(offers(&mut relay).len(), 1);
+        relay
+    }
+
+    fn offers(relay: &mut Relay) -> Vec<Transmit> {
+        let sent = std::iter::from_fn(|| relay.poll_transmit(Time::ZERO));
+        sent.filter(|sent| matches!(Said::decode(&sent.contents), Ok((_, _, Said::Offer(TAG))))).collect()
+    }
+
+    fn knock(relay: &mut Relay, from: SocketAddr, tag: Tag) -> Vec<Transmit> {
+        let path = Path { remote: from, local: Some([10, 9, 9, 9].into()) };
+        relay.handle_datagram(Time::ZERO, path, &Said::Knock(tag).encode(StreamId(0), Word(0)), |_, _| {});
+        offers(relay)
+    }
+
+    #[test]
+    fn stream_is_offered_where_one_knocks() {
+        let mut relay = offering(at(1, 5000));
+        let sent = knock(&mut relay, at(1, 6000), TAG);
+        let to: Vec<_> = sent.iter().map(|sent| (sent.to, sent.from)).collect();
+        assert_eq!(to, [(at(1, 6000), Some([10, 9, 9, 9].into()))]);
+        assert!(!relay.streams[&STREAM].members.contains_key(&at(1, 5000)));
+        assert!(knock(&mut relay, at(1, 6000), TAG).len() <= 1);
+    }
+
+    #[test]
+    fn offer_leaves_where_one_knocks() {
+        let mut relay = offering(at(1, 5000));
+        let sent = knock(&mut relay, at(1, 5000), TAG);
+        let to: Vec<_> = sent.iter().map(|sent| (sent.to, sent.from)).collect();
+        assert_eq!(to, [(at(1, 5000), Some([10, 9, 9, 9].into()))]);
+    }
+
+    #[test]
+    fn nobody_else_is_aimed_at() {
+        let mut relay = offering(at(1, 5000));
+        assert!(knock(&mut relay, at(2, 5000), TAG).is_empty(), "another host");
+        assert!(knock(&mut relay, at(1, 6000), Tag(1)).is_empty(), "another tag");
+        let all: usize = (0..100).map(|_| knock(&mut relay, at(1, 5000), TAG).len()).sum();
+        assert!(all < 5, "{all}");
+    }
+}

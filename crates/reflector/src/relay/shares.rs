@@ -1,0 +1,82 @@
+//! The streams of a relay are shared by those who publish them and those who watch: when there are as many
+//! as there may be, one of whoever has most gives way.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use roost_proto::Time;
+use roost_proto::reflection::{Kind, StreamId};
+
+use super::stream::Stream;
+use super::tags::For;
+use super::{MAX_STREAMS, Relay};
+
+/// The most streams of one publisher: one of each service, and those before them that have not ended yet.
+pub(crate) const MAX_OF_PUBLISHER: usize = 16;
+
+/// The ends of a stream, which are behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Party {
+    /// The node whose id begins so.
+    Publisher(u32),
+    /// The only host that watches it.
+    Subscriber(IpAddr),
+}
+
+impl Relay {
+    /// True if there may be one more stream, which is for `whom`; another one may end for that.
+    pub(super) fn makes_room(&mut self, now: Time, stream: StreamId, whom: &For) -> bool {
+        if self.streams.contains_key(&stream) {
+            return true;
+        }
+        let held = self.held();
+        let count = |party: &Party| held.get(party).copied().unwrap_or(0);
+        if count(&publisher_of(stream)) >= MAX_OF_PUBLISHER {
+            return false;
+        }
+        if self.streams.len() < MAX_STREAMS {
+            return true;
+        }
+        let own = [Some(publisher_of(stream)), subscriber_of(whom)];
+        let would_hold = own.iter().flatten().map(|party| count(party) + 1).max().unwrap_or(1);
+        let holder = |(stream, known): (&StreamId, &Stream)| {
+            let most = parties(*stream, known).into_iter().flatten().map(|party| count(&party)).max().unwrap_or(0);
+            // A stream that begins or is watched here is not for others to end.
+            let may_end = !known.is_published && !known.is_local && most > would_hold;
+            may_end.then_some((most, *stream))
+        };
+        let Some((_, loser)) = self.streams.iter().filter_map(holder).max() else { return false };
+        self.forget(now, loser);
+        true
+    }
+
+    /// Counts the streams of each party.
+    fn held(&self) -> BTreeMap<Party, usize> {
+        let mut held = BTreeMap::new();
+        for (stream, known) in &self.streams {
+            for party in parties(*stream, known).into_iter().flatten() {
+                *held.entry(party).or_default() += 1;
+            }
+        }
+        held
+    }
+}
+
+fn parties(stream: StreamId, known: &Stream) -> [Option<Party>; 2] {
+    let mut hosts = known.members.iter().map(|(to, member)| (to.ip().to_canonical(), member.kind));
+    // Behind another hub there may be anybody.
+    let first = hosts.next().filter(|(_, kind)| *kind == Kind::Subscriber);
+    let only = first.filter(|first| hosts.all(|other| other == *first));
+    [Some(publisher_of(stream)), only.map(|(host, _)| Party::Subscriber(host))]
+}
+
+fn publisher_of(stream: StreamId) -> Party {
+    Party::Publisher((stream.0 >> 32) as u32)
+}
+
+fn subscriber_of(whom: &For) -> Option<Party> {
+    match whom {
+        For::There(grant) if grant.kind == Kind::Subscriber => Some(Party::Subscriber(grant.to.ip().to_canonical())),
+        _ => None,
+    }
+}
