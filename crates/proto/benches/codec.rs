@@ -21,6 +21,7 @@ fn messages() -> [(&'static str, Message); 4] {
         count: 0,
         params: None,
         scope: None,
+        names: None,
     };
     let packet = |bytes| {
         let payload = Bytes::from(vec![7; bytes]);

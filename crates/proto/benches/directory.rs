@@ -91,7 +91,7 @@ fn lookups(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     let cell = turn.next().map_or(Cell::new(0, 0), |record| record.cell);
                     let (service, area, origin) = (Service::Track, area(cell), cell);
-                    let query = Query { service, area, origin, count, except: None, aim: Aim::List };
+                    let query = Query { service, area, origin, count, except: None, aim: Aim::List, names: None };
                     directory.find(black_box(&query), &mut hits);
                     black_box(hits.len())
                 });
@@ -142,7 +142,8 @@ fn requests(criterion: &mut Criterion) {
                         let area = Area::At(turn.next().map_or(Cell::new(0, 0), |record| record.cell));
                         let (id, nonce) = (RequestId(number), Nonce::from_u64(u64::from(number)));
                         let (service, deadline_ms, count, params, scope) = (Service::Track, 5_000, 8, None, None);
-                        let request = Request { id, nonce, service, area, mode, deadline_ms, count, params, scope };
+                        let request =
+                            Request { id, nonce, service, area, mode, deadline_ms, count, params, scope, names: None };
                         Message::Request(request).encode()
                     },
                     |message| {

@@ -10,12 +10,13 @@ use std::str::FromStr;
 use minicbor::{Decode, Encode};
 
 use crate::congestion::Congestion;
+use crate::wire::open::{self, open};
 
 /// The most hosts one endpoint names: one for each network path.
 pub const MAX_HOSTS: usize = 4;
 
 /// A transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(index_only)]
 #[repr(u8)]
 pub enum Scheme {
@@ -29,6 +30,8 @@ pub enum Scheme {
     #[n(2)]
     Quic = 2,
 }
+
+open!(Scheme, [Udp, Tcp, Quic]);
 
 impl Scheme {
     /// All of them.
@@ -64,7 +67,7 @@ impl FromStr for Scheme {
 pub struct ParseSchemeError(String);
 
 /// The transports that may serve a request.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Encode)]
 #[cbor(transparent)]
 pub struct SchemeSet(#[n(0)] u8);
 
@@ -88,6 +91,13 @@ impl SchemeSet {
     /// Whether `scheme` is in the set.
     pub const fn contains(self, scheme: Scheme) -> bool {
         self.0 & 1 << scheme as u8 != 0
+    }
+}
+
+impl<'b, C> Decode<'b, C> for SchemeSet {
+    /// Leaves out transports of later versions.
+    fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        Ok(Self(d.u64()? as u8 & Self::ALL.0))
     }
 }
 
@@ -264,16 +274,30 @@ impl<C> Encode<C> for Address {
 }
 
 impl<'b, C> Decode<'b, C> for Address {
-    fn decode(d: &mut minicbor::Decoder<'b>, ctx: &mut C) -> Result<Self, minicbor::decode::Error> {
+    fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        Self::read(d)?.ok_or_else(open::unknown)
+    }
+}
+
+impl Address {
+    /// Reads one; `None` if its transport is of a later version.
+    pub(crate) fn read(d: &mut minicbor::Decoder<'_>) -> Result<Option<Self>, minicbor::decode::Error> {
         let wrong = minicbor::decode::Error::message;
         let len = d.array()?.ok_or_else(|| wrong("an address is an array of definite length"))?;
+        if len == 0 {
+            return Err(wrong("an address names its transport"));
+        }
+        let Some(scheme) = open::value(d)? else {
+            // Only that transport knows the remaining fields.
+            (1..len).try_for_each(|_| d.skip())?;
+            return Ok(None);
+        };
         if !(3..=2 + MAX_HOSTS as u64).contains(&len) {
             return Err(wrong("an address names one to four hosts"));
         }
-        let scheme = Scheme::decode(d, ctx)?;
         let port = d.u16()?;
         let hosts = (2..len).map(|_| decode_host(d)).collect::<Result<_, _>>()?;
-        Ok(Self { scheme, port, hosts })
+        Ok(Some(Self { scheme, port, hosts }))
     }
 }
 

@@ -5,13 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use minicbor::{Decode, Encode};
+use minicbor::Encode;
 
 use crate::machine::Channel;
 use crate::service::Service;
+use crate::wire::open::open;
 
 /// Over which of its paths an association sends a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 pub enum Class {
     /// Each chunk over the path where it is through first: for throughput.
@@ -26,6 +27,8 @@ pub enum Class {
     #[n(2)]
     Backup,
 }
+
+open!(Class, [Stripe, Duplicate, Backup]);
 
 impl Class {
     /// All of them.
@@ -176,7 +179,7 @@ impl Delivery {
 /// What matters to who asks, from the mission requirements of *Using SCTP to
 /// Improve QoS and Network Fault-Tolerance of DRE Systems* (2004). Without one
 /// a stream's datagrams may be lost or overtake one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 #[non_exhaustive]
 pub enum Profile {
@@ -193,6 +196,8 @@ pub enum Profile {
     #[n(2)]
     Command,
 }
+
+open!(Profile, [Piloting, Surveillance, Command]);
 
 impl Profile {
     /// All of them.

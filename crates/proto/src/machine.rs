@@ -98,6 +98,17 @@ pub enum Input<C> {
         /// The encoded message.
         message: Bytes,
     },
+    /// A message of a flow was not taken: what waits for the link is as much as it holds. The link is
+    /// as it was, and the flow has a gap.
+    FlowBroken {
+        /// The link.
+        link: LinkId,
+        /// The flow, as in [`Channel::Reliable`].
+        flow: u32,
+    },
+    /// The host stood still for so long, as in suspend, of which the clock of the machine tells nothing:
+    /// what others have said is as old.
+    Slept(Duration),
     /// The deadline has come.
     Timeout,
     /// The owner wants something.

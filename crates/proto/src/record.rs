@@ -6,6 +6,7 @@ use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::service::ServiceSet;
+use crate::wire::open;
 
 /// The most addresses one record carries.
 pub const MAX_ADDRESSES: usize = 8;
@@ -20,6 +21,20 @@ pub struct Version {
     /// Counts the records of this run, from 1.
     #[n(1)]
     pub sequence: u32,
+}
+
+impl Version {
+    /// Most seconds that a node's clock may be ahead of another.
+    const MAX_AHEAD: u32 = 24 * 3600;
+
+    /// More records than any run of a node publishes.
+    const MAX_SEQUENCE: u32 = u32::MAX / 2;
+
+    /// True if another's word that a node is of this version can be true at `now`, in seconds of
+    /// the Unix epoch. The node could not exceed a version beyond that.
+    pub(crate) const fn is_plausible(self, now: u32) -> bool {
+        self.epoch <= now.saturating_add(Self::MAX_AHEAD) && self.sequence <= Self::MAX_SEQUENCE
+    }
 }
 
 /// What a provider can still take on.
@@ -55,6 +70,6 @@ pub struct Record {
     pub capacity: Capacity,
     /// Where it can be dialled; at most [`MAX_ADDRESSES`]. An unspecified host
     /// (`0.0.0.0`, `::`) means "where you see me": the hub fills it in.
-    #[n(5)]
+    #[cbor(n(5), with = "open::addresses", has_nil)]
     pub addresses: Vec<Address>,
 }

@@ -1,7 +1,7 @@
 //! Words of reflected streams, which control messages and the data plane share.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use minicbor::{Decode, Encode};
 
@@ -137,15 +137,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
-}
-
-/// Whether a copy may go to a host: it is neither everybody nor nobody, nor the machine of whoever
-/// sends it, unless who asks is seen `here`, on that machine.
-pub(crate) fn is_destination(host: IpAddr, here: bool) -> bool {
-    let host = host.to_canonical();
-    let is_broadcast = matches!(host, IpAddr::V4(host) if host.is_broadcast());
-    let is_one = !host.is_unspecified() && !host.is_multicast() && !is_broadcast;
-    is_one && (here || !host.is_loopback())
 }
 
 #[cfg(test)]

@@ -8,7 +8,17 @@ const GRANULARITY: Duration = Duration::from_millis(10);
 /// How long the other end may take to answer.
 const ANSWER_DELAY: Duration = Duration::from_millis(25);
 
-/// The longest probe time-out, before doubling: a satellite path with a queue.
+/// The longest round trip that is allowed for: two hops by geostationary satellite behind a
+/// full queue. Everything completes that is as far as this; what is farther may not.
+pub const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(10);
+
+/// Most round trips for a transfer on a long path. TCP begins with ten segments under way and at
+/// most doubles them each round trip, so that a stream of 10 s has all gone after nine, twice that
+/// through a hub; less urgent data waits behind it.
+pub(crate) const PACE_TRIPS: u32 = 20;
+
+/// The longest probe time-out, before doubling, of a path whose round trip is shorter: after a
+/// time of great variation silence is to be noticed soon.
 const MAX_PTO: Duration = Duration::from_secs(3);
 
 /// Smoothed round trip and its variation, as RFC 9002, section 5.3, has them.
@@ -45,7 +55,9 @@ impl Rtt {
 
     /// How long to wait for an answer: RFC 9002, section 6.2.1.
     pub(crate) fn pto(&self) -> Duration {
-        (self.smoothed + (self.variation * 4).max(GRANULARITY) + ANSWER_DELAY).min(MAX_PTO)
+        let smoothed = self.smoothed.min(LONGEST_ROUND_TRIP);
+        let longest = MAX_PTO.max(smoothed * 3 / 2);
+        (smoothed + (self.variation * 4).max(GRANULARITY) + ANSWER_DELAY).min(longest)
     }
 }
 

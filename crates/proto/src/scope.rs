@@ -3,11 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use minicbor::{Decode, Encode};
+use minicbor::Encode;
+
+use crate::wire::open::open;
 
 /// How far from the requester a provider may be looked for. Who flies low asks
 /// one hop away and spares the rest of the network the question.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(index_only)]
 pub enum Scope {
     /// In one cell: the one that is asked for, or the requester's own.
@@ -28,6 +30,8 @@ pub enum Scope {
     #[default]
     Anywhere,
 }
+
+open!(Scope, [Cell, Link, Home, Area, Anywhere], else Home);
 
 impl Scope {
     /// All of them, the narrowest first.

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use minicbor::{Decode, Encode};
 
 use crate::reflection::OVERHEAD_BYTES;
+use crate::wire::open::open;
 
 /// What a node offers and requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(index_only)]
 #[repr(u8)]
 pub enum Service {
@@ -25,6 +26,8 @@ pub enum Service {
     #[n(3)]
     Sensor = 3,
 }
+
+open!(Service, [Video, Track, Image, Sensor]);
 
 /// How a service's data travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +113,7 @@ impl FromStr for Service {
 }
 
 /// A set of services.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Encode)]
 #[cbor(transparent)]
 pub struct ServiceSet(#[n(0)] u8);
 
@@ -139,6 +142,13 @@ impl ServiceSet {
     /// The services in the set, in their usual order.
     pub fn iter(self) -> impl Iterator<Item = Service> {
         Service::ALL.into_iter().filter(move |service| self.contains(*service))
+    }
+}
+
+impl<'b, C> Decode<'b, C> for ServiceSet {
+    /// Leaves out services of later versions.
+    fn decode(d: &mut minicbor::Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        Ok(Self(d.u64()? as u8 & Self::ALL.0))
     }
 }
 

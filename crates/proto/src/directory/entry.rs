@@ -86,6 +86,12 @@ impl Slot {
         self.addresses = addresses;
     }
 
+    /// True if the record has the cell, services and addresses held here; its capacity may differ.
+    pub(super) fn says(&self, record: &Record) -> bool {
+        let place = self.place();
+        (place.cell, place.services) == (record.cell, record.services) && self.addresses == encode(&record.addresses)
+    }
+
     /// The node lives.
     pub(super) fn hears(&mut self, now: Time) {
         self.heard = now;
@@ -197,6 +203,7 @@ impl Entry<'_> {
             services: self.services(),
             capacity: self.capacity(),
             addresses: self.addresses(),
+            name: None,
         }
     }
 }

@@ -153,7 +153,7 @@ impl Directory {
             return Published::Stale;
         }
         slot.hears(now);
-        if record.version == slot.version {
+        if record.version == slot.version && slot.says(record) {
             return Published::Same;
         }
         let place = slot.place();
@@ -208,6 +208,18 @@ impl Directory {
     pub fn suspend(&mut self, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
             slot.suspended = true;
+        }
+    }
+
+    /// The host stood still for so long: all leases are older.
+    pub fn slept(&mut self, slept: Duration) {
+        let Self { by_node, slots, expiry, lease, .. } = self;
+        for number in by_node.values() {
+            let slot = &mut slots[*number as usize];
+            slot.heard = Time::ZERO + slot.heard.since(Time::ZERO + slept);
+            expiry.remove(&(slot.listed, *number));
+            slot.listed = slot.heard + *lease;
+            expiry.insert((slot.listed, *number));
         }
     }
 

@@ -7,6 +7,7 @@ use super::key::Key;
 use super::standing::Standing;
 use super::{Directory, Entry};
 use crate::block::{Block, gap};
+use crate::called::Called;
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::Capacity;
@@ -36,6 +37,9 @@ pub struct Query {
     pub except: Option<NodeId>,
     /// What for, which decides who counts and who goes first.
     pub aim: Aim,
+    /// Adds names to the answer and limits it to the nodes meant. The hub does so, as a directory
+    /// knows no names.
+    pub names: Option<Called>,
 }
 
 /// What a search is for.
@@ -171,16 +175,32 @@ impl Directory {
     /// An exact cell takes one step per entry there and O(log n) to find them;
     /// the others visit the blocks around the middle until nothing nearer can
     /// follow.
-    pub fn find(&self, query: &Query, into: &mut Vec<Hit>) {
+    ///
+    /// Gives how many records it has looked at.
+    pub fn find(&self, query: &Query, into: &mut Vec<Hit>) -> usize {
         into.clear();
         if query.count == 0 || !query.area.is_valid() {
-            return;
+            return 0;
         }
-        let mut search = Search { directory: self, query, centre: query.centre(), examined: 0, best: into };
+        let mut search = Search { directory: self, query, centre: query.centre(), examined: 0, before: 0, best: into };
         match query.area {
             Area::At(cell) => search.cell(cell),
             _ => search.outwards(),
         }
+        search.before + search.examined
+    }
+}
+
+impl Directory {
+    /// The entry of one node, if it is what `query` searches for.
+    pub(crate) fn find_one(&self, query: &Query, node: NodeId) -> Option<Hit> {
+        let entry = self.get(node).filter(|entry| entry.services().contains(query.service))?;
+        let mut one = Vec::with_capacity(1);
+        let query = Query { count: 1, ..*query };
+        let (centre, best) = (query.centre(), &mut one);
+        let mut search = Search { directory: self, query: &query, centre, examined: 0, before: 0, best };
+        search.examine(Key::new(query.service, entry.cell(), *self.by_node.get(&node)?));
+        one.pop()
     }
 }
 
@@ -190,6 +210,8 @@ struct Search<'a> {
     query: &'a Query,
     centre: Cell,
     examined: usize,
+    /// The same before it began anew.
+    before: usize,
     /// Sorted, at most `query.count`.
     best: &'a mut Vec<Hit>,
 }
@@ -283,7 +305,7 @@ impl Search<'_> {
     /// Reads through all entries of the service.
     fn everything(&mut self) {
         self.best.clear();
-        self.examined = 0;
+        self.before += std::mem::take(&mut self.examined);
         let service = self.query.service;
         let first = Block { row: 0, column: 0 };
         let last = Block { row: Block::LAST, column: Block::LAST };

@@ -42,7 +42,8 @@ impl Model {
     fn publish(&mut self, now: Time, record: Record) {
         match self.get(record.node) {
             Some(held) if record.version < held.0.version => {}
-            Some(held) if record.version == held.0.version => (held.1, held.2) = (now, false),
+            // The node's own word stands against what another hub told of the same version.
+            Some(held) if record.version == held.0.version && says(&held.0, &record) => (held.1, held.2) = (now, false),
             Some(held) => *held = (record, now, false),
             None => self.held.push((record, now, false)),
         }
@@ -84,6 +85,11 @@ impl Model {
         }
         ranks.iter().take(query.count).map(Rank::node).collect()
     }
+}
+
+/// Both say the same, but for what the node has left.
+fn says(held: &Record, record: &Record) -> bool {
+    (held.cell, held.services, &held.addresses) == (record.cell, record.services, &record.addresses)
 }
 
 fn node(number: u8) -> NodeId {
@@ -213,7 +219,7 @@ proptest! {
                     model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
                 }
                 Step::Find(service, area, count, aim) => {
-                    let query = Query { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim };
+                    let query = Query { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None };
                     let mut hits = Vec::new();
                     directory.find(&query, &mut hits);
                     let found: Vec<NodeId> = hits.iter().map(|hit| directory.hit(*hit).node()).collect();
@@ -238,8 +244,15 @@ fn a_search_that_meets_too_many_rows_reads_through_instead() {
         directory.publish(Time::ZERO, &one);
     }
     let area = Area::Near(Cell::new(-500_000, 1_003 * 8));
-    let query =
-        Query { service: Service::Video, area, origin: Cell::new(0, 0), count: 3, except: None, aim: Aim::List };
+    let query = Query {
+        service: Service::Video,
+        area,
+        origin: Cell::new(0, 0),
+        count: 3,
+        except: None,
+        aim: Aim::List,
+        names: None,
+    };
     let mut hits = Vec::new();
     directory.find(&query, &mut hits);
     let rows: Vec<i32> = hits.iter().map(|hit| directory.hit(*hit).cell().y / 8).collect();
@@ -273,7 +286,7 @@ fn a_crowd_of_full_ones_does_not_hide_who_is_free() {
     let find = |service, aim| {
         let (area, origin) = (Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(&Query { service, area, origin, count: 8, except: None, aim }, &mut hits);
+        directory.find(&Query { service, area, origin, count: 8, except: None, aim, names: None }, &mut hits);
         hits.iter().map(|hit| (directory.hit(*hit).node(), hit.rank.is_free())).collect::<Vec<_>>()
     };
     let choice = find(Service::Video, Aim::Serve);
@@ -290,7 +303,8 @@ fn who_failed_is_tried_last_for_a_while_and_who_is_slow_only_among_equals() {
     let order = |directory: &Directory| {
         let (service, area, origin) = (Service::Image, Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(&Query { service, area, origin, count: 8, except: None, aim: Aim::Serve }, &mut hits);
+        directory
+            .find(&Query { service, area, origin, count: 8, except: None, aim: Aim::Serve, names: None }, &mut hits);
         hits.iter().map(|hit| directory.hit(*hit).node()).collect::<Vec<_>>()
     };
     directory.answered(node(1), Duration::from_millis(500));

@@ -9,6 +9,7 @@ use crate::ids::NodeId;
 use crate::machine::Peer;
 use crate::reflection::Grant;
 use crate::service::ServiceSet;
+use crate::wire::Protocol;
 
 /// What the owner of a hub asks of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +110,16 @@ pub enum Event {
         node: NodeId,
         /// What, in words.
         what: &'static str,
+    },
+    /// A neighbour has said something of a later version for the first time. That
+    /// was skipped, as all further such messages are.
+    Later {
+        /// The remote.
+        node: NodeId,
+        /// The version that it speaks.
+        protocol: Protocol,
+        /// The message's number.
+        message: u64,
     },
     /// Two daemons show the same identity: one publishes or renews a record
     /// while another, over a link that is up, holds a newer one.

@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::dialable::Turn;
 use super::mesh::Purpose;
 use super::tree::Relation;
-use super::{Hub, MAX_PER_WAKE};
+use super::{Hub, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::backoff::Backoff;
+use crate::foreign;
 use crate::ids::NodeId;
 use crate::service::Role;
 use crate::time::Time;
@@ -33,6 +35,8 @@ pub(super) struct Asides {
 #[derive(Debug)]
 struct Aside {
     addresses: Vec<Address>,
+    /// The node on whose allowance it is dialled; `None` if the hub knows the addresses itself.
+    named_by: Option<NodeId>,
     backoff: Backoff,
     /// When to dial; `None` while there is an association or a dial under way.
     due: Option<Time>,
@@ -45,17 +49,54 @@ impl Asides {
 }
 
 impl Hub {
-    /// A node has named a stand-by, and where it has found it.
-    pub(super) fn want_aside(&mut self, now: Time, hub: NodeId, addresses: Vec<Address>) {
-        if self.neighbours.is_up(hub) || addresses.is_empty() || self.asides.hubs.contains_key(&hub) {
+    /// A node has named a stand-by, and where it has found it. It names one at a time, so it
+    /// has no more than one place here.
+    pub(super) fn want_aside(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
+        let Self { asides, mirror, .. } = self;
+        asides.hubs.retain(|named, _| mirror.names(*named));
+        if self.neighbours.is_up(hub) || self.asides.hubs.contains_key(&hub) {
             return;
         }
-        if self.asides.hubs.len() >= self.config.limits.asides {
+        let Some((addresses, named_by)) = self.way_to_aside(from, hub, addresses) else { return };
+        if self.asides.hubs.len() >= self.config.limits.asides && !self.drop_unreachable_aside() {
             self.counters.over_limit += 1;
             return;
         }
         let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
-        self.asides.hubs.insert(hub, Aside { addresses, backoff, due: Some(now) });
+        self.asides.hubs.insert(hub, Aside { addresses, named_by, backoff, due: Some(now) });
+    }
+
+    /// The addresses of a standby that a node has named: those known here count more than the
+    /// node's word. Hosts where the node itself is not seen count least: one is tried, on its
+    /// allowance.
+    fn way_to_aside(
+        &self,
+        from: Sender,
+        hub: NodeId,
+        addresses: Vec<Address>,
+    ) -> Option<(Vec<Address>, Option<NodeId>)> {
+        let known = self.members.get(hub).map(|member| member.addresses().to_vec());
+        if let Some(known) = known.filter(|known| !known.is_empty()) {
+            return Some((known, None));
+        }
+        let seen = self.neighbours.links.get(&from.link)?.address.primary()?.ip();
+        let (there, elsewhere) = foreign::split(&foreign::told(addresses, seen), &self.hosts_of(from.node));
+        if !there.is_empty() {
+            return Some((there, None));
+        }
+        Some((vec![foreign::least(&elsewhere)?], Some(from.node)))
+    }
+
+    /// Makes room by the stand-by that has failed for longest. False if all are reached.
+    fn drop_unreachable_aside(&mut self) -> bool {
+        let waiting = self.asides.hubs.iter().filter_map(|(hub, aside)| Some((aside.due?, *hub)));
+        let dropped = waiting.max().map(|(_, hub)| self.asides.hubs.remove(&hub));
+        dropped.is_some()
+    }
+
+    /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
+    fn may_dial_aside(&mut self, now: Time, addresses: &[Address], named_by: Option<NodeId>) -> bool {
+        named_by.is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, Turn::First)))
     }
 
     pub(super) fn tend_asides(&mut self, now: Time) {
@@ -68,8 +109,15 @@ impl Hub {
                 continue;
             };
             aside.due = None;
-            let addresses = aside.addresses.clone();
-            if !self.neighbours.is_up(hub) {
+            let (addresses, named_by) = (aside.addresses.clone(), aside.named_by);
+            if self.neighbours.is_up(hub) {
+                continue;
+            }
+            if !self.may_dial_aside(now, &addresses, named_by) {
+                if let Some(aside) = self.asides.hubs.get_mut(&hub) {
+                    aside.due = Some(now + MAX_PAUSE);
+                }
+            } else {
                 self.dial(addresses, Role::SuperNode, Some(hub), Purpose::Aside(hub));
             }
         }
@@ -79,6 +127,9 @@ impl Hub {
     pub(super) fn aside_reached(&mut self, now: Time, hub: NodeId) {
         if let Some(aside) = self.asides.hubs.get_mut(&hub) {
             aside.backoff.works(now);
+            if let Some(node) = aside.named_by.and_then(|node| self.neighbours.get_mut(node)) {
+                aside.addresses.iter().for_each(|address| node.allowance.refund(address.scheme));
+            }
         }
         if self.neighbours.links_of(hub).len() == 1 {
             self.neighbours.relate(hub, Relation::Aside);
@@ -114,9 +165,10 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, address, node};
+    use super::super::testing::{Bench, address, node, record, version};
     use super::*;
     use crate::machine::Input;
+    use crate::record::Record;
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {
@@ -148,10 +200,14 @@ mod tests {
             bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
         };
         fail(&mut bench);
+        // The node says enough for another dial.
+        let link = bench.up(1, Role::Node);
+        for number in 2..100 {
+            bench.say(link, &Message::Publish(Record { version: version(number), ..record(1) }));
+        }
         bench.wait(FIRST_PAUSE * 2);
         fail(&mut bench);
-        let link = bench.up(1, Role::Node);
-        bench.say(link, &Message::Withdraw(super::super::testing::version(9)));
+        bench.say(link, &Message::Withdraw(version(100)));
         bench.wait(MAX_PAUSE);
         assert!(bench.dialled.is_empty());
     }

@@ -67,26 +67,46 @@ impl Hub {
         if known || !self.is_cache() {
             return;
         }
-        let Candidate { node, version, cell, services, capacity, ref addresses } = *candidate;
+        let Candidate { node, version, cell, services, capacity, ref addresses, ref name } = *candidate;
         let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
         if self.cached.publish(now, &record) == Published::Full {
             self.counters.over_limit += 1;
+        } else if let Some(name) = name {
+            self.cached_names.insert(node, name.clone());
         }
     }
 
-    /// The copies that answer a lookup: any at the place that it names, or
-    /// wherever. What is nearest, or all that there is, only the server knows.
+    /// The copies that answer a lookup: any at the place that it names, or wherever. Only the
+    /// server knows which is nearest, all that there is, and who has a certain name.
     pub(super) fn cached_for(&mut self, area: Area, query: &Query) -> Vec<(NodeId, Candidate)> {
-        if !self.is_cache() || !matches!(area, Area::At(_) | Area::Anywhere) {
+        let is_by_name = query.names.is_some_and(|called| !called.is_everybody());
+        if !self.is_cache() || is_by_name || !matches!(area, Area::At(_) | Area::Anywhere) {
             return Vec::new();
         }
         let mut hits = Vec::new();
         self.cached.find(query, &mut hits);
-        self.counters.cache_hits += u64::from(!hits.is_empty());
-        hits.iter().map(|hit| (self.config.node, self.cached.hit(*hit).candidate())).collect()
+        let candidates = hits.iter().map(|hit| self.cached.hit(*hit).candidate());
+        let copies: Vec<Candidate> = match query.names {
+            Some(_) => candidates.filter_map(|candidate| self.with_cached_name(candidate)).collect(),
+            None => candidates.collect(),
+        };
+        // Some were named to a program, without their names: the server tells them.
+        if copies.len() < hits.len() {
+            return Vec::new();
+        }
+        self.counters.cache_hits += u64::from(!copies.is_empty());
+        copies.into_iter().map(|candidate| (self.config.node, candidate)).collect()
+    }
+
+    fn with_cached_name(&self, candidate: Candidate) -> Option<Candidate> {
+        let name = self.cached_names.get(&candidate.node).cloned()?;
+        Some(Candidate { name: Some(name), ..candidate })
     }
 
     pub(super) fn expire_cached(&mut self, now: Time) {
         while self.cached.expire(now).is_some() {}
+        if self.cached_names.len() > 2 * self.cached.nodes() {
+            self.cached_names.retain(|node, _| self.cached.get(*node).is_some());
+        }
     }
 }

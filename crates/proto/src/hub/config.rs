@@ -125,6 +125,11 @@ pub struct Limits {
     /// who is known passes. Default 2 000: more makes the crowd after a
     /// restart shorter and what the others wait meanwhile longer.
     pub joins_per_second: u32,
+    /// Lookups and watches of a node per second, beyond a burst of two seconds' worth; one for which
+    /// many records are looked at counts once more for every 64 of them, a request as 16. A peer hub may
+    /// have sixteen times as many. Default 5 000: more than any display, and less than what would
+    /// take the hub from the others.
+    pub lookups_per_second: u32,
     /// Hubs that stand by for nodes of this one and are reached for nothing
     /// else. Default 64: what further ones are to keep reaches them by chance only.
     pub asides: usize,
@@ -146,6 +151,7 @@ impl Default for Limits {
             watches_per_node: 16,
             seeks: 16_384,
             joins_per_second: 2_000,
+            lookups_per_second: 5_000,
             asides: 64,
             patches_per_hub: 262_144,
         }

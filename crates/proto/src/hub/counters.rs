@@ -86,9 +86,13 @@ impl From<Reason> for Outcome {
             Reason::Leaving => Self::Leaving,
             Reason::UnreachableAbove => Self::UnreachableAbove,
             Reason::Saturated => Self::Saturated,
-            Reason::SourceFailed | Reason::NotAllowed | Reason::Cancelled | Reason::Protocol | Reason::Reflected => {
-                Self::Refused
-            }
+            Reason::SourceFailed
+            | Reason::NotAllowed
+            | Reason::Cancelled
+            | Reason::Protocol
+            | Reason::Reflected
+            | Reason::Unspecified
+            | Reason::TooOld => Self::Refused,
         }
     }
 }
@@ -130,6 +134,8 @@ pub struct Counters {
     pub gossip_bytes: u64,
     /// Messages that could not be read.
     pub malformed: u64,
+    /// Messages of later versions, which were skipped.
+    pub later: u64,
     /// Messages and associations that the other end's role does not allow.
     pub refused_by_role: u64,
     /// Records of a node that another node tried to publish.
@@ -138,6 +144,8 @@ pub struct Counters {
     pub stray: u64,
     /// Requests, watches, flows and publications declined or dropped because of a limit.
     pub over_limit: u64,
+    /// Requests, lookups, watches and searches refused because their neighbour asks too much.
+    pub throttled: u64,
     /// Requests handed on, each provider counted.
     pub forwards: u64,
     /// Requests handed to the same provider again because the requester repeated them.
@@ -174,6 +182,8 @@ pub struct Counters {
     pub relayed_messages: u64,
     /// Their bytes, encoded, counted once.
     pub relayed_bytes: u64,
+    /// Flows that ended because their provider sent more than it may.
+    pub overruns: u64,
     /// Copies of streams that the relay may send.
     pub grants: u64,
     /// Requests for a copy for which there was no room here.

@@ -4,8 +4,10 @@
 //! neighbour that is itself seen on the loopback, hence on this machine;
 //! anybody else would dial itself, in vain, and wait for it.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::Hub;
-use crate::address::Address;
+use crate::address::{Address, Scheme};
 use crate::ids::LinkId;
 use crate::record::MAX_ADDRESSES;
 use crate::wire::Candidate;
@@ -21,6 +23,22 @@ impl Hub {
     /// Those of others' addresses that the neighbour at `link` can use.
     pub(super) fn shareable(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
         if self.is_here(link) { addresses } else { abroad(addresses) }
+    }
+
+    /// Adds where the neighbour at `link` is seen, if it listens there as well: a translator of
+    /// addresses may let in who was called from behind it.
+    pub(super) fn add_seen(&self, link: LinkId, addresses: &mut Vec<Address>) {
+        let seen = self.neighbours.links.get(&link).map(|link| (link.address.scheme, link.address.primary()));
+        // Over TCP one is seen at another port than the one at which one listens.
+        let Some((scheme, Some(at))) = seen.filter(|(scheme, _)| *scheme != Scheme::Tcp) else { return };
+        let seen = Address::single(scheme, SocketAddr::new(at.ip().to_canonical(), at.port()));
+        let is_there = |host: &IpAddr| seen.hosts.contains(&host.to_canonical());
+        let is_same = |known: &Address| known.port == seen.port && known.hosts.iter().any(is_there);
+        let mut alike = addresses.iter().filter(|known| known.scheme == scheme).peekable();
+        let is_news = alike.peek().is_some() && !alike.any(is_same);
+        if is_news && addresses.len() < MAX_ADDRESSES {
+            addresses.push(seen);
+        }
     }
 
     /// A candidate as the neighbour at `link` gets to see it.
@@ -48,13 +66,10 @@ pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use super::super::members::tests::announce_at;
     use super::super::testing::{Bench, address, carried, forwarded, node, record, request};
     use super::super::{Config, Kind};
     use super::*;
-    use crate::address::Scheme;
     use crate::grid::Area;
     use crate::record::Record;
     use crate::service::{Role, ServiceSet};
@@ -119,7 +134,14 @@ mod tests {
             let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(found.candidates[0].addresses, shown);
             let area = Area::Anywhere;
-            let watch = Watch { id: crate::ids::RequestId(9), services: ServiceSet::ALL, area, seen: 0, way: None };
+            let watch = Watch {
+                id: crate::ids::RequestId(9),
+                services: ServiceSet::ALL,
+                area,
+                seen: 0,
+                way: None,
+                names: None,
+            };
             let sent = bench.say(asker, &Message::Watch(watch));
             let [(_, Message::Change(change))] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(change.present[0].addresses, shown);

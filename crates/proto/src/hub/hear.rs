@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 
-use super::{Hub, Sender};
+use super::claims::Claim;
+use super::{Event, Hub, Sender};
 use crate::ids::LinkId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Decline, Hello, Message, Reason, WireError};
 
 impl Hub {
     pub(super) fn message(&mut self, now: Time, link: LinkId, bytes: &Bytes) {
@@ -15,17 +16,57 @@ impl Hub {
         let Some(at) = self.neighbours.links.get_mut(&link) else { return };
         at.heard = now;
         let from = Sender { link, node: at.node, role: at.role };
-        match from.role {
-            Role::Node => self.directory.heard(now, from.node),
-            _ => self.neighbours.heard(from.node),
+        if from.role == Role::Node {
+            self.directory.heard(now, from.node);
         }
+        self.neighbours.heard(from.node, bytes.len());
         if self.relay_data(now, from, bytes) {
             return;
         }
         match Message::decode(bytes) {
-            Ok(message) if from.role.is_hub() => self.hear_hub(now, from, message),
-            Ok(message) => self.hear_node(now, from, message),
+            Ok(Message::Hello(hello)) => self.greeted(now, from, hello),
+            Err(WireError::Later(message)) => self.skip_later(from, message, bytes),
+            Ok(message) if self.may_say(now, from, &message) => self.hear_priced(now, from, message),
+            Ok(_) => {}
             Err(_) => self.counters.malformed += 1,
+        }
+    }
+
+    /// Hears a message, and charges for what was looked at for it.
+    fn hear_priced(&mut self, now: Time, from: Sender, message: Message) {
+        let price = Self::price(&message);
+        if from.role.is_hub() {
+            self.hear_hub(now, from, message);
+        } else {
+            self.hear_node(now, from, message);
+        }
+        if let Some(price) = price {
+            self.charge(now, from, price);
+        }
+    }
+
+    /// The other end says which version it speaks.
+    fn greeted(&mut self, now: Time, from: Sender, hello: Hello) {
+        if let Some(link) = self.neighbours.links.get_mut(&from.link) {
+            link.hello = hello;
+        }
+        if let Some(why) = hello.refusal() {
+            self.close(now, from.link, &why);
+        }
+    }
+
+    /// Skips a message of a later version, and tells of the first one. A request is
+    /// declined, so that its requester does not wait in vain.
+    fn skip_later(&mut self, from: Sender, message: u64, bytes: &Bytes) {
+        self.counters.later += 1;
+        if let Some(id) = Message::later_request(bytes).filter(|_| from.role == Role::Node) {
+            let decline = Decline { id, reason: Reason::TooOld, retry_after_ms: None, requester: None };
+            self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        }
+        let Some(link) = self.neighbours.links.get_mut(&from.link) else { return };
+        if !std::mem::replace(&mut link.said_later, true) {
+            let (node, protocol) = (from.node, link.hello.protocol);
+            self.events.push_back(Event::Later { node, protocol, message });
         }
     }
 
@@ -68,7 +109,7 @@ impl Hub {
         match message {
             Message::Claim { node, version } => {
                 self.count_arrival(from.node, node);
-                self.claimed(now, from.node, node, version);
+                self.claimed(now, node, Claim { home: from.node, version, copy: None });
             }
             Message::Mirror(copy) => self.mirrored(now, from, copy),
             Message::Retell(wish) => self.retell(now, from, &wish),
@@ -107,7 +148,7 @@ impl Hub {
         match message {
             Message::Accept(accept) => self.accepted(now, from, accept),
             Message::Decline(decline) => self.declined(now, from, decline),
-            Message::Pending { id, requester } => self.pending(now, from, id, requester),
+            Message::Pending { id, requester, provider } => self.pending(now, from, (id, requester), provider),
             Message::Traced(traced) => self.traced(now, from, traced),
             Message::Stop { id, .. } => self.cancelled(from, id),
             Message::Ping(token) => {

@@ -2,13 +2,14 @@
 
 use super::neighbours::PUBLICATION;
 use super::{Event, Hub, MAX_PER_WAKE, Sender};
-use crate::address::{Address, SchemeSet};
+use crate::address::Address;
 use crate::directory::{Place, Published};
+use crate::foreign;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::time::Time;
-use crate::wire::{Message, Renew};
+use crate::wire::{MediaAddress, Message, Renew};
 
 impl Hub {
     /// Takes a node's own record in.
@@ -16,7 +17,7 @@ impl Hub {
         if !self.may_publish(now, from, record.node) || self.redirect(now, from) {
             return;
         }
-        self.fill_in(from, &mut record.addresses);
+        self.filter_addresses(from, &mut record.addresses);
         let Record { node, version, cell, services, .. } = record;
         let published = self.directory.publish(now, &record);
         let published = match published {
@@ -38,7 +39,10 @@ impl Hub {
                 self.claim(node, version);
                 self.published(now, node, None);
             }
-            Published::Replaced(place) => self.published(now, node, Some(place)),
+            Published::Replaced(place) => {
+                self.published(now, node, Some(place));
+                self.vouched(now, node, version);
+            }
             Published::Same => {}
             // The node learns from the lease which version it has to exceed.
             Published::Stale => {
@@ -72,13 +76,12 @@ impl Hub {
         self.may_join(now, from)
     }
 
-    /// Puts the address at which a node is seen where it could not know its own.
-    fn fill_in(&self, from: Sender, addresses: &mut [Address]) {
+    /// Puts the address at which a node is seen where it could not know its own, and
+    /// drops those that nobody can be at.
+    fn filter_addresses(&self, from: Sender, addresses: &mut Vec<Address>) {
         let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
         if let Some(seen) = seen {
-            for address in addresses {
-                *address = address.clone().seen_from(seen.ip());
-            }
+            *addresses = foreign::sound(std::mem::take(addresses), seen.ip());
         }
     }
 
@@ -109,6 +112,7 @@ impl Hub {
         self.mirror_change(now, node);
         self.summarize(node, before);
         self.tell_watchers(node, before);
+        self.serve_held(now, node);
     }
 
     pub(super) fn grant(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
@@ -118,7 +122,8 @@ impl Hub {
         let siblings = (!siblings.is_empty()).then_some(siblings);
         let own = if with_siblings { self.own_addresses(from.link) } else { Vec::new() };
         let addresses = (!own.is_empty()).then_some(own);
-        let lease = Message::Lease { version, lease_ms, siblings, addresses };
+        let media = self.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
+        let lease = Message::Lease { version, lease_ms, siblings, addresses, media };
         self.send(from.link, Channel::Datagram, traffic, &lease);
     }
 
@@ -162,24 +167,18 @@ impl Hub {
             self.counters.withdrawals += 1;
             self.gone(now, place, "withdrawn");
         }
+        self.went(now, from.node);
         self.let_go(now, from);
     }
 
-    /// Another hub, `home`, holds this node from `version` on.
-    pub(super) fn claimed(&mut self, now: Time, home: NodeId, node: NodeId, version: Version) {
-        self.object(home, node, version);
-        if let Some(place) = self.directory.claim(node, version) {
-            if self.copies.release(node) {
-                return;
-            }
-            self.counters.claimed += 1;
-            self.gone(now, place, "claimed");
-            self.note_moved(now, node, home);
-            // If it is still here after all, it need not wait for its next renewal to say so.
-            if let Some(link) = self.neighbours.best_link(node, SchemeSet::ALL) {
-                self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
-            }
-        }
+    /// True if the version of a node that another hub tells can be true. It is counted if not.
+    pub(super) fn is_plausible(&mut self, now: Time, version: Version) -> bool {
+        let up = self.started.map_or(0, |started| now.since(started).as_secs());
+        // Without a clock nothing is too late.
+        let clock = Some(self.config.epoch).filter(|epoch| *epoch > 0).unwrap_or(u32::MAX);
+        let plausible = version.is_plausible(clock.saturating_add(u32::try_from(up).unwrap_or(u32::MAX)));
+        self.counters.refused_by_role += u64::from(!plausible);
+        plausible
     }
 
     /// Tells a hub that holds this version of a node that a newer one is here.
@@ -206,7 +205,7 @@ impl Hub {
         }
     }
 
-    fn gone(&mut self, now: Time, place: Place, cause: &'static str) {
+    pub(super) fn gone(&mut self, now: Time, place: Place, cause: &'static str) {
         self.mirror_change(now, place.node);
         self.events.push_back(Event::Gone { node: place.node, cause });
         self.summarize(place.node, Some(place));
@@ -237,7 +236,10 @@ mod tests {
         let answer = bench.say(link, &Message::Publish(sent));
         assert_eq!(
             answer,
-            [(link, Message::Lease { version: version(1), lease_ms: 60_000, siblings: None, addresses: None })]
+            [(
+                link,
+                Message::Lease { version: version(1), lease_ms: 60_000, siblings: None, addresses: None, media: None }
+            )]
         );
         let held = &bench.hub.index(bench.now, None, 10)[0];
         assert_eq!(held.addresses, [Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 9)))]);
@@ -360,10 +362,9 @@ mod tests {
         assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(1) })));
         bench.say(peer, &Message::Claim { node: node(1), version: version(1) });
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
-        // Whoever is still here says so at once; who has moved does not mind the question.
-        let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
-        assert_eq!(sent, [(link, Message::Anew)]);
-        assert_eq!(bench.hub.status(bench.now).nodes, 0);
+        bench.down(link);
+        bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+        assert_eq!(bench.hub.directory.nodes(), 0);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::disclose::abroad;
 use super::route::Course;
 use super::seek::Waiter;
 use super::{Hub, Outcome, Sender};
+use crate::called::Called;
 use crate::delivery::Delivery;
 use crate::directory::{Aim, Directory, Hit, Query, Rank};
 use crate::grid::{Area, Cell};
@@ -25,7 +26,8 @@ const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
     pub(super) fn locate(&mut self, now: Time, from: Sender, request: &Request) {
-        let query = Query { aim: Aim::List, ..self.query(from.node, request, DEFAULT_LISTED) };
+        let names = request.names;
+        let query = Query { aim: Aim::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
         let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
         let course = Course::of(request.scope.unwrap_or_default());
         let area = course.and_then(|course| Some((self.asked_beyond(now, request, &query, &hits)?, course)));
@@ -42,9 +44,14 @@ impl Hub {
                 self.decline_request(from.link, request, Reason::TooMany);
             }
         } else {
-            self.count_listed(query.service, hits.len());
             let are_first = request.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
             let coverage = self.coverage(now, if are_first { Coverage::First } else { Coverage::Whole });
+            if names.is_some() {
+                self.hits = hits;
+                let scope = request.scope.unwrap_or_default();
+                return self.list(now, (from.link, request.id), (&query, scope), &[], coverage);
+            }
+            self.count_listed(query.service, hits.len());
             let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.link));
             let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
             self.out.push_back(Transmit::Message { link: from.link, channel, delivery, traffic, message });
@@ -77,8 +84,9 @@ impl Hub {
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) -> Found {
+        let named = |candidate| if query.names.is_some() { self.named(candidate) } else { candidate };
         let mut ranked: Vec<(Rank, Candidate)> =
-            hits.iter().map(|hit| (hit.rank, self.directory.hit(*hit).candidate())).collect();
+            hits.iter().map(|hit| (hit.rank, named(self.directory.hit(*hit).candidate()))).collect();
         self.hits = hits;
         for (_, candidate) in remote {
             merge(&mut ranked, query, candidate);
@@ -119,15 +127,38 @@ impl Hub {
             Area::Anywhere => Area::Near(origin),
             area => area,
         };
-        Query { service: request.service, area, origin, count, except: None, aim: Aim::Serve }
+        Query { service: request.service, area, origin, count, except: None, aim: Aim::Serve, names: None }
     }
 
     /// Searches the directory. The caller gives the list back to `self.hits`.
     pub(super) fn search(&mut self, query: &Query) -> Vec<Hit> {
         self.counters.searches += 1;
         let mut hits = std::mem::take(&mut self.hits);
-        self.directory.find(query, &mut hits);
+        match query.names.filter(|called| !called.is_everybody()) {
+            Some(called) => self.examined += self.find_called(query, called, &mut hits),
+            None => self.examined += self.directory.find(query, &mut hits),
+        }
         hits
+    }
+
+    /// Searches for one node by its id, else among those that are connected, whose names are known.
+    /// Gives how many it has looked at.
+    fn find_called(&self, query: &Query, called: Called, into: &mut Vec<Hit>) -> usize {
+        into.clear();
+        if let Ok(node) = called.as_str().parse() {
+            into.extend(self.directory.find_one(query, node));
+            return 1;
+        }
+        into.extend(self.neighbours.called(called).filter_map(|node| self.directory.find_one(query, node)));
+        into.sort_unstable_by_key(|hit| hit.rank);
+        into.truncate(query.count);
+        self.neighbours.count()
+    }
+
+    /// A candidate with its name, if that is known here.
+    pub(super) fn named(&self, candidate: Candidate) -> Candidate {
+        let known = self.neighbours.get(candidate.node).map(|neighbour| neighbour.name.clone());
+        Candidate { name: candidate.name.or(known), ..candidate }
     }
 
     /// Whether anything in the directory fits.
@@ -232,7 +263,8 @@ mod tests {
         }
         let area = Area::At(Cell::new(27, -92));
         let origin = Cell::new(0, 0);
-        let query = Query { service: Service::Video, area, origin, count: 8, except: None, aim: Aim::List };
+        let query =
+            Query { service: Service::Video, area, origin, count: 8, except: None, aim: Aim::List, names: None };
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::neighbours::Link;
 use super::requests::Key;
 use super::tree::Relation;
 use super::{Config, Event, Hub, Kind, Sender};
@@ -225,7 +226,8 @@ impl Hub {
         let silence = pause * MAX_SILENCE + Duration::from_secs(1);
         self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(pause));
         for link in peers.iter().flat_map(|peer| self.neighbours.links_of(*peer).to_vec()).collect::<Vec<LinkId>>() {
-            let silent = self.neighbours.links.get(&link).is_some_and(|link| now.since(link.heard) > silence);
+            let longest = |link: &Link| silence.max(link.rtt.pto() * MAX_SILENCE);
+            let silent = self.neighbours.links.get(&link).is_some_and(|link| now.since(link.heard) > longest(link));
             if silent {
                 self.close(now, link, "nothing was heard from the peer");
             } else {

@@ -75,7 +75,7 @@ impl Hub {
             return;
         }
         self.mirror_at(now, from.node, hub);
-        self.want_aside(now, hub, addresses);
+        self.want_aside(now, from, hub, addresses);
     }
 
     /// The record of a node of this hub is held at `hub` as well from now on.

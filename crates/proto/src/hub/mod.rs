@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `neighbours` | links and who is at their other ends |
 //! | `hear` | who may say what, and which part it is for |
+//! | `dialable` | where nodes may be dialled, of all that they name |
 //! | `leases` | publishing, renewing, withdrawing, expiring, claims |
 //! | `requests` | a request's way from provider to provider, to one final answer |
 //! | `locate` | lookups: the path that has to be fast |
@@ -25,6 +26,7 @@
 //! | `aside` | reaching stand-bys that are no neighbours otherwise |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `storm` | who waits when many come at once |
+//! | `toll` | how much each neighbour may ask |
 //! | `reflect` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
 //! | `rooms` | who is in which room |
 //! | `leave` | the way out |
@@ -33,8 +35,10 @@ mod api;
 mod aside;
 mod balance;
 mod cache;
+mod claims;
 mod config;
 mod counters;
+mod dialable;
 mod disclose;
 mod hear;
 mod leases;
@@ -60,21 +64,23 @@ mod storm;
 mod summaries;
 #[cfg(test)]
 mod testing;
+mod toll;
 mod tree;
 mod watches;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::address::Address;
 use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
+use crate::foreign::Targets;
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
 use crate::random::SplitMix64;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Hello, Message};
 
 pub use api::{Command, Event};
 pub use config::{Config, Kind, Limits};
@@ -87,6 +93,7 @@ pub use tree::Relation;
 
 use aside::Asides;
 use balance::Balance;
+use claims::Claims;
 use members::Members;
 use mesh::Mesh;
 use mirror::Mirror;
@@ -113,12 +120,16 @@ pub struct Hub {
     config: Config,
     random: SplitMix64,
     started: Option<Time>,
+    /// Since when it knows its nodes: its start, or the last time that its host stood still.
+    knows_since: Option<Time>,
     /// Since when it is leaving.
     leaving: Option<Time>,
     left: bool,
     directory: Directory,
     /// Of a cache: what the server has named.
     cached: Directory,
+    /// Names of nodes whose copies are held, of at most twice as many.
+    cached_names: BTreeMap<NodeId, String>,
     neighbours: Neighbours,
     requests: Requests,
     relays: Relays,
@@ -133,11 +144,15 @@ pub struct Hub {
     mirror: Mirror,
     copies: Copies,
     asides: Asides,
+    claims: Claims,
     moved: Moved,
+    targets: Targets,
     storm: Storm,
     counters: Counters,
     /// Where searches put their answer, kept for its memory.
     hits: Vec<Hit>,
+    /// Records that searches have looked at for the message in hand.
+    examined: usize,
     out: VecDeque<Transmit>,
     events: VecDeque<Event>,
 }
@@ -159,10 +174,12 @@ impl Hub {
             summaries: Summaries::new(random.next_u64() as u32),
             random,
             started: None,
+            knows_since: None,
             leaving: None,
             left: false,
             directory: Directory::new(config.limits.nodes, config.lease),
             cached: Directory::new(cache::MAX_CACHED, config.lease),
+            cached_names: BTreeMap::new(),
             neighbours: Neighbours::default(),
             requests: Requests::default(),
             relays: Relays::default(),
@@ -176,10 +193,13 @@ impl Hub {
             mirror: Mirror::default(),
             copies: Copies::default(),
             asides: Asides::default(),
+            claims: Claims::default(),
             moved: Moved::default(),
+            targets: Targets::default(),
             storm: Storm::default(),
             counters: Counters::default(),
             hits: Vec::new(),
+            examined: 0,
             out: VecDeque::new(),
             events: VecDeque::new(),
             config,
@@ -194,7 +214,15 @@ impl Hub {
     /// Whether the hub started less than a lease ago, so that nodes of an
     /// earlier run may not have found it yet.
     fn is_young(&self, now: Time) -> bool {
-        self.started.is_none_or(|started| now.since(started) < self.config.lease)
+        self.knows_since.is_none_or(|since| now.since(since) < self.config.lease)
+    }
+
+    /// The host stood still. Who published before may be elsewhere by now, and who was told nothing
+    /// meanwhile comes back within a lease: as after a start.
+    fn slept(&mut self, now: Time, slept: Duration) {
+        self.knows_since = Some(now);
+        self.directory.slept(slept);
+        self.cached.slept(slept);
     }
 
     fn send(&mut self, link: LinkId, channel: Channel, traffic: Traffic, message: &Message) {
@@ -224,6 +252,7 @@ impl Hub {
         let (node, role) = (peer.node, peer.role);
         let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
         self.directory.heard(now, node);
+        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Hello(Hello::OWN));
         if let Some(spare) = self.neighbours.spare(node, link) {
             self.close(now, spare, "one association too many");
         }
@@ -290,6 +319,7 @@ impl Hub {
             self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
+            self.went(now, node);
             self.room_member_lost(now, node);
             self.events.push_back(Event::Detached { node, reason: reason.to_owned() });
         }
@@ -309,6 +339,7 @@ impl Hub {
         self.tend_mesh(now);
         self.tend_mirror(now);
         self.tend_asides(now);
+        self.tend_claims(now);
         self.tend_members(now);
         self.tend_balance(now);
         self.end_drain(now);
@@ -321,6 +352,7 @@ impl Machine for Hub {
 
     fn handle(&mut self, now: Time, input: Input<Command>) {
         self.started.get_or_insert(now);
+        self.knows_since.get_or_insert(now);
         self.directory.tick(now);
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.link_up(now, (link, dial), peer, address, rtt),
@@ -332,6 +364,8 @@ impl Machine for Hub {
             Input::Presence { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.counters.stray += 1,
+            Input::FlowBroken { link, flow } => self.flow_broken(link, flow),
+            Input::Slept(slept) => self.slept(now, slept),
             Input::Timeout => self.timeout(now),
             Input::Command(Command::Leave) => self.leave(now),
             Input::Command(Command::Reflecting { residual_kbps, subscribers }) => {
@@ -365,6 +399,7 @@ impl Machine for Hub {
             due(self.watches.next_due(), "a watch is offered again"),
             due(self.mesh.next_due(), "another hub wants tending"),
             due(self.mirror.next_due(), "a stand-by wants to know"),
+            due(self.claims.next_due(), "a node is asked if it is here"),
             due(self.asides.next_due(), "a stand-by is to be reached"),
             due(self.members.next_due(), "the other super nodes want a word"),
             due(self.balance.next_due(), "a super node that has joined gets a node"),

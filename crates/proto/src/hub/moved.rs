@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::claims::Claim;
 use super::route::{Course, HOPS};
 use super::tree::Relation;
 use super::{Hub, Sender};
@@ -65,7 +66,8 @@ impl Hub {
     /// Another hub passes on that a node has moved.
     pub(super) fn hub_moved(&mut self, now: Time, from: Sender, word: Word) {
         if word.old == self.config.node {
-            return self.claimed(now, word.new, word.node, word.version);
+            let claim = Claim { home: word.new, version: word.version, copy: None };
+            return self.claimed(now, word.node, claim);
         }
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
         let way = if word.way == Way::Up && !enrolled { Way::Down } else { word.way };

@@ -6,11 +6,14 @@ use std::time::Duration;
 use super::requests::Key;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
+use crate::called::Called;
+use crate::foreign::Allowance;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::Peer;
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wire::Hello;
 
 /// The most links that one neighbour may hold at the same time. The one that
 /// was silent for longest makes room for one more, as it may be dead.
@@ -57,6 +60,10 @@ pub(super) struct Link {
     /// The ping under way: its token, and when it was sent.
     ping: Option<(u32, Time)>,
     pub(super) heard: Time,
+    /// The version and capabilities of the remote.
+    pub(super) hello: Hello,
+    /// True once it has said something of a later version, which is reported only once.
+    pub(super) said_later: bool,
 }
 
 /// One node or hub with at least one link up, and what it has under way here.
@@ -76,8 +83,12 @@ pub(super) struct Neighbour {
     pub(super) searches: usize,
     /// When it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
+    /// Limits the dials of others to hosts that it names and at which it is not seen.
+    pub(super) allowance: Allowance,
     /// Up to when its allowance of [`BURST`] is used up.
     charged: Time,
+    /// Up to when what it may ask is used up.
+    pub(super) tolled: Time,
     /// How it stands to this hub, if it is one itself.
     relation: Relation,
     /// Whether it has left a question unanswered and was not heard since.
@@ -97,8 +108,18 @@ impl Neighbours {
     /// Adds a link. True if it is the neighbour's first.
     pub(super) fn up(&mut self, now: Time, link: LinkId, peer: Peer, address: Address, rtt: Duration) -> bool {
         let Peer { node, role, name } = peer;
-        self.links
-            .insert(link, Link { node, role, address, has_moved: false, rtt: Rtt::new(rtt), ping: None, heard: now });
+        let entry = Link {
+            node,
+            role,
+            address,
+            has_moved: false,
+            rtt: Rtt::new(rtt),
+            ping: None,
+            heard: now,
+            hello: Hello::UNSAID,
+            said_later: false,
+        };
+        self.links.insert(link, entry);
         if role.is_hub() {
             self.hubs.insert(node);
         }
@@ -114,7 +135,9 @@ impl Neighbours {
             watches: 0,
             searches: 0,
             turn: None,
+            allowance: Allowance::default(),
             charged: now,
+            tolled: now,
             // Servers have caches below them and nobody beside them.
             relation: if role == Role::Server { Relation::Child(0) } else { Relation::Peer },
             doubtful: false,
@@ -163,6 +186,17 @@ impl Neighbours {
         self.nodes.get_mut(&node)
     }
 
+    /// The nodes and hubs that are connected.
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The nodes that may be called so.
+    pub(super) fn called(&self, called: Called) -> impl Iterator<Item = NodeId> + '_ {
+        let nodes = self.nodes.iter().filter(|(_, neighbour)| neighbour.role == Role::Node);
+        nodes.filter(move |(node, neighbour)| called.means(**node, Some(&neighbour.name))).map(|(node, _)| *node)
+    }
+
     pub(super) fn is_up(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|neighbour| !neighbour.links.is_empty())
     }
@@ -195,10 +229,11 @@ impl Neighbours {
         }
     }
 
-    /// Takes any word from a neighbour as a sign of life.
-    pub(super) fn heard(&mut self, node: NodeId) {
+    /// Takes any word from a neighbour, of so many bytes, as a sign of life.
+    pub(super) fn heard(&mut self, node: NodeId, bytes: usize) {
         if let Some(neighbour) = self.nodes.get_mut(&node) {
             neighbour.doubtful = false;
+            neighbour.allowance.hear(bytes);
         }
     }
 
@@ -231,10 +266,14 @@ impl Neighbours {
         })
     }
 
-    /// Notes that the neighbour at `link` is asked for a sign of life.
+    /// Notes that the neighbour at `link` is asked for a sign of life. One that was asked before
+    /// and may still answer that is measured by it: a path may be longer than a pause.
     pub(super) fn asked(&mut self, now: Time, link: LinkId, token: u32) {
         if let Some(link) = self.links.get_mut(&link) {
-            link.ping = Some((token, now));
+            let is_awaited = link.ping.is_some_and(|(_, sent)| now.since(sent) < link.rtt.pto());
+            if !is_awaited {
+                link.ping = Some((token, now));
+            }
         }
     }
 

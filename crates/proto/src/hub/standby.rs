@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::claims::Claim;
 use super::ledger::{Book, Line};
 use super::{Event, Hub, Kind, Sender};
 use crate::address::SchemeSet;
@@ -198,17 +199,28 @@ impl Hub {
     }
 
     /// Takes the copy of a record in, unless the node has been heard of since.
-    fn mirror_record(&mut self, now: Time, home: NodeId, record: &Record) {
+    pub(super) fn mirror_record(&mut self, now: Time, home: NodeId, record: &Record) {
         let node = record.node;
+        if !self.is_plausible(now, record.version) {
+            return;
+        }
         let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
         if own.is_some_and(|own| own >= record.version) {
             return self.object(home, node, record.version);
         }
         if own.is_some() {
-            // What the home holds is newer: the node has moved there.
-            self.claimed(now, home, node, record.version);
+            // The home holds a newer version: the node has moved there, unless it says otherwise.
+            let claim = Claim { home, version: record.version, copy: Some(record.clone()) };
+            return self.claimed(now, node, claim);
         }
-        match self.directory.publish(now, record) {
+        let other_home = self.copies.home_of(node).is_some_and(|known| known != home);
+        let held = self.directory.get(node).map(|entry| entry.version());
+        // Of two hubs that tell different things of one version, the first is believed.
+        let published = match other_home && held == Some(record.version) {
+            true => Published::Same,
+            false => self.directory.publish(now, record),
+        };
+        match published {
             Published::Full => self.counters.full += 1,
             Published::Stale => {}
             Published::Same => {

@@ -10,7 +10,7 @@ use crate::ids::NodeId;
 use crate::record::{Capacity, Version};
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Candidate, MAX_CANDIDATES};
+use crate::wire::{Candidate, MAX_CANDIDATES, Protocol};
 
 /// A hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,8 @@ pub struct PeerStatus {
     pub down: Option<Duration>,
     /// Why it is down.
     pub reason: Option<String>,
+    /// The version of the protocol that it speaks; `None` while it is down.
+    pub protocol: Option<Protocol>,
 }
 
 /// One node of the index.
@@ -174,10 +176,10 @@ impl Hub {
     /// first; at most [`MAX_CANDIDATES`] and none that are held back.
     pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
         let count = count.min(MAX_CANDIDATES);
-        let query = Query { service, area, origin: Cell::new(0, 0), count, except: None, aim: Aim::List };
+        let query = Query { service, area, origin: Cell::new(0, 0), count, except: None, aim: Aim::List, names: None };
         let mut hits = Vec::with_capacity(count);
         self.directory.find(&query, &mut hits);
-        hits.into_iter().map(|hit| self.directory.hit(hit).candidate()).collect()
+        hits.into_iter().map(|hit| self.named(self.directory.hit(hit).candidate())).collect()
     }
 
     fn peers(&self, now: Time) -> Vec<PeerStatus> {
@@ -211,6 +213,7 @@ impl Hub {
             up: neighbour.map(|peer| now.since(peer.since)),
             down: None,
             reason: None,
+            protocol: link.map(|link| link.hello.protocol),
         }
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn request(id: u32, mode: Mode) -> Request {
         count: 0,
         params: None,
         scope: None,
+        names: None,
     }
 }
 
@@ -140,14 +141,18 @@ impl Bench {
         self.channels(input).into_iter().map(|(link, _, message)| (link, message)).collect()
     }
 
-    /// The same with the channels that the messages take.
+    /// The same with the channels that the messages take. What every association begins
+    /// with is left out.
     pub(super) fn channels(&mut self, input: Input<super::Command>) -> Vec<(LinkId, Channel, Message)> {
         self.hub.handle(self.now, input);
         let mut sent = Vec::new();
         while let Some(transmit) = self.hub.poll_transmit() {
             match transmit {
                 Transmit::Message { link, channel, message, .. } => {
-                    sent.push((link, channel, Message::decode(&message).unwrap()));
+                    let message = Message::decode(&message).unwrap();
+                    if !matches!(message, Message::Hello(_)) {
+                        sent.push((link, channel, message));
+                    }
                 }
                 Transmit::Dial { dial, addresses, .. } => self.dialled.push((dial, addresses)),
                 Transmit::Multicast { .. } => panic!("a hub does not multicast"),

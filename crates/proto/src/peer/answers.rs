@@ -9,9 +9,9 @@ use super::core::Core;
 use super::requests::{Requests, SHORT_PAUSE};
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};
-use crate::wire::{Decline, Found, Mode, Reason};
+use crate::wire::{Decline, Found, Mode, Reason, Whereabouts};
 
-/// When to ask again after a provider has said that it is on its way.
+/// Shortest wait before a request is put again once a provider was said to be on its way.
 const PENDING_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Requests {
@@ -57,12 +57,16 @@ impl Requests {
     }
 
     /// A provider is on its way.
-    pub(super) fn on_pending(&mut self, core: &mut Core, link: LinkId, id: RequestId) {
+    pub(super) fn on_pending(&mut self, core: &mut Core, link: LinkId, id: RequestId, provider: Option<Whereabouts>) {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_asked_over(link)) else { return };
         if matches!(asked.phase, Phase::Waiting) {
             asked.answered(core);
             asked.phase = Phase::Pending;
-            core.set(Timer::Ask(id), PENDING_PATIENCE);
+            let pto = core.pto(link);
+            core.set(Timer::Ask(id), PENDING_PATIENCE.max(pto * 2));
+        }
+        if let Some(provider) = provider {
+            asked.will_meet(core, id, link, provider);
         }
     }
 

@@ -6,6 +6,7 @@ use super::api::{Ticket, Wanted};
 use super::core::Core;
 use super::direct;
 use super::inquire::Ways;
+use super::meet::Meeting;
 use super::receiving::Receiving;
 use super::subscribe::Taking;
 use super::timers::Timer;
@@ -26,7 +27,7 @@ const UNREACHABLE_ASKS: u32 = 5;
 /// The same for a way upward that is cut: the super nodes have tried it twice.
 const CUT_OFF_ASKS: u32 = 1;
 
-/// The longest pause between two repetitions of a request.
+/// The longest pause between two repetitions of a request, unless the first one is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// One request or lookup.
@@ -53,6 +54,8 @@ pub(super) struct Asked {
     pub(super) retry_after: Option<Duration>,
     /// What it has to do with reflected streams.
     pub(super) taking: Taking,
+    /// The provider that has it, if it may be dialled.
+    pub(super) meeting: Meeting,
 }
 
 /// How far a request has come.
@@ -90,6 +93,7 @@ impl Asked {
             last: None,
             retry_after: None,
             taking: Taking::default(),
+            meeting: Meeting::default(),
         }
     }
 
@@ -134,6 +138,7 @@ impl Asked {
             reflect: self.taking.reflect(&self.wanted),
             reflectable: (self.taking.able && !self.taking.wanted).then_some(true),
             class: self.wanted.class,
+            call: None,
         }
     }
 
@@ -192,6 +197,7 @@ impl Asked {
             count: wanted.count,
             params: Some(params).filter(|params| *params != Params::default()),
             scope: Some(wanted.scope).filter(|scope| *scope != Scope::Anywhere),
+            names: wanted.names,
         })
     }
 
@@ -211,7 +217,7 @@ impl Asked {
 /// time, but at most half of the time that is left, so that an answer that was
 /// lost is said again while it is of use.
 fn pause(first: Duration, tries: u32, left: Duration) -> Duration {
-    (first * (1 << tries.min(6))).min(LONGEST_PAUSE).min((left / 2).max(first))
+    (first * (1 << tries.min(6))).min(LONGEST_PAUSE.max(first)).min((left / 2).max(first))
 }
 
 /// A duration as a person would say it: 9.999999599 s is 10 s. In tenths of a second from one on,
@@ -256,6 +262,10 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         Reason::Cancelled => "the request was cancelled".to_owned(),
         Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
         Reason::Saturated => format!("no super node on the way has room for one more copy of {service} {area}"),
+        Reason::Unspecified => {
+            "it was refused for a reason that only later versions know: upgrade this node to learn it".to_owned()
+        }
+        Reason::TooOld => format!("the hub is of an earlier version, which does not know {service}: upgrade the hub"),
         Reason::Reflected => format!("{service} {area} is reflected from now on, which this node cannot take"),
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::again::{Again, Next};
 use super::core::Core;
 use super::homing::Homing;
 use super::hubs::Hubs;
-use super::links::Purpose;
 use super::redirect::Redirect;
 use super::standby::StandBy;
 use super::timers::Timer;
@@ -17,9 +17,6 @@ use crate::record::{Capacity, Record, Version};
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
 use crate::wire::{Message, Moved, Way};
-
-/// How long a dial may take that the driver does not answer.
-pub(super) const DIAL_LIMIT: Duration = Duration::from_secs(20);
 
 /// The longest pause between two rounds of dials while requests wait for a hub.
 const PAUSE_IN_NEED: Duration = Duration::from_secs(1);
@@ -56,6 +53,8 @@ pub(super) enum Notice {
 #[derive(Debug)]
 pub(super) struct Attach {
     pub(super) hubs: Hubs,
+    /// Start of the node, in seconds of the Unix epoch.
+    epoch: u32,
     pub(super) record: Record,
     pub(super) state: State,
     pub(super) standby: StandBy,
@@ -66,6 +65,7 @@ pub(super) struct Attach {
     confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
     pub(super) homing: Homing,
+    again: Again,
     pub(super) notices: VecDeque<Notice>,
 }
 
@@ -97,11 +97,13 @@ pub(super) struct Home {
     pub(super) told: Option<Capacity>,
     /// The hub of which it knows that it stands by.
     pub(super) named: Option<NodeId>,
+    /// It has the node publish again, for which a time is set.
+    pub(super) wants_record: bool,
 }
 
 impl Home {
     pub(super) fn new(link: LinkId) -> Self {
-        Self { link, attached: None, exchange: None, told: None, named: None }
+        Self { link, attached: None, exchange: None, told: None, named: None, wants_record: false }
     }
 }
 
@@ -137,57 +139,10 @@ impl Attach {
         let (standby, notices) = (StandBy::default(), VecDeque::new());
         let (former, confirmed) = (None, None);
         let (redirect, homing) = (Redirect::default(), Homing::default());
-        Self { hubs, record, state: State::Waiting, standby, former, confirmed, redirect, homing, notices }
-    }
-
-    /// Turns to the hub whose turn it is, or gives up a dial that takes too long.
-    pub(super) fn on_attach_timer(&mut self, core: &mut Core) {
-        match self.state {
-            State::Waiting => self.dial(core),
-            State::Dialling => {
-                core.links.forget(Purpose::Home);
-                self.on_dial_failed(core, "the dial took too long");
-            }
-            State::Linked(_) => {
-                core.links.forget(Purpose::Redirect);
-                self.on_redirect_failed(core);
-            }
-            State::Left => {}
-        }
-    }
-
-    /// Somebody waits for a hub: it is dialled now, not after the pause that was due.
-    pub(super) fn hurry(&mut self, core: &mut Core) {
-        if matches!(self.state, State::Waiting) && core.timers.is_set(Timer::Attach) {
-            core.timers.clear(Timer::Attach);
-            self.dial(core);
-        }
-    }
-
-    fn dial(&mut self, core: &mut Core) {
-        if let Some(addresses) = self.hubs.current() {
-            self.state = State::Dialling;
-            let role = core.hub_role;
-            core.dial(Purpose::Home, addresses.to_vec(), role, None);
-            core.set(Timer::Attach, DIAL_LIMIT);
-        }
-    }
-
-    pub(super) fn on_dial_failed(&mut self, core: &mut Core, reason: &str) {
-        if matches!(self.state, State::Dialling) {
-            // The reason names the addresses that were tried.
-            self.go_on(core, None, format!("cannot reach the hub: {reason}"));
-        }
-    }
-
-    /// A dial has led to a hub: publish there.
-    pub(super) fn on_link_up(&mut self, core: &mut Core, link: LinkId) {
-        if !matches!(self.state, State::Dialling) {
-            return core.close(link, "no longer needed");
-        }
-        core.timers.clear(Timer::Attach);
-        self.state = State::Linked(Home::new(link));
-        self.publish_anew(core);
+        let again = Again::default();
+        let epoch = record.version.epoch;
+        let state = State::Waiting;
+        Self { hubs, epoch, record, state, standby, former, confirmed, redirect, homing, again, notices }
     }
 
     /// Any association has gone.
@@ -207,11 +162,18 @@ impl Attach {
         lease: Duration,
         siblings: Vec<Address>,
     ) {
+        let clock = self.clock(core.now);
         let State::Linked(home) = &mut self.state else { return };
-        if home.link != link {
+        if home.link != link || home.wants_record {
             return;
         }
         if held > self.record.version {
+            if !held.is_plausible(clock) {
+                // Nothing that this node publishes could exceed it for long, so it takes that
+                // back. A hub that goes on saying it is as good as silent.
+                core.counters.refused += 1;
+                return core.send(link, &Message::Withdraw(held));
+            }
             // An earlier run of this node had a later clock, or, once the home
             // has held a record of this run, another daemon is this node as
             // well. Go on from there.
@@ -219,7 +181,7 @@ impl Attach {
                 self.notices.push_back(Notice::Displaced);
             }
             self.record.version = held;
-            return self.publish_anew(core);
+            return self.publish_once_more(core, Duration::ZERO);
         }
         if held < self.record.version {
             return;
@@ -250,6 +212,12 @@ impl Attach {
         self.name_standby(core);
     }
 
+    /// The seconds of the Unix epoch, as the clock said them when the node started.
+    fn clock(&self, now: Time) -> u32 {
+        let up = u32::try_from(now.since(Time::ZERO).as_secs()).unwrap_or(u32::MAX);
+        self.epoch.saturating_add(up)
+    }
+
     /// The home at `link` holds the record. Returns what it is to tell the home
     /// before, if that was another one: nobody else knows where that is.
     fn confirm(&mut self, core: &Core, link: LinkId) -> Option<Moved> {
@@ -268,9 +236,7 @@ impl Attach {
         if home.link != link || !matches!(home.exchange, Some(Exchange { question: Question::Publish, .. })) {
             return;
         }
-        home.exchange = None;
-        core.timers.clear(Timer::Exchange);
-        core.set(Timer::Renew, after.min(LONGEST_TURN));
+        self.publish_once_more(core, after.min(LONGEST_TURN));
     }
 
     /// The home says where else it listens, for requests that name a transport.
@@ -288,7 +254,41 @@ impl Attach {
             && home.link == link
         {
             home.named = None;
-            self.publish_anew(core);
+            self.publish_once_more(core, Duration::ZERO);
+        }
+    }
+
+    /// The home has the node publish once more, after so long at the soonest: not without end, and
+    /// not as fast as it says.
+    pub(super) fn publish_once_more(&mut self, core: &mut Core, after: Duration) {
+        let State::Linked(home) = &mut self.state else { return };
+        if home.wants_record {
+            return;
+        }
+        let link = home.link;
+        match self.again.once_more(core.now, &mut core.random) {
+            Next::AtOnce if after.is_zero() => self.publish_anew(core),
+            Next::AtOnce => self.publish_after(core, after),
+            Next::After(pause) => self.publish_after(core, pause.max(after)),
+            Next::Leave => {
+                core.close(link, "it wants the record again and again");
+                self.move_on(core, Some(link), "the hub wants the record again and again".to_owned());
+            }
+        }
+    }
+
+    fn publish_after(&mut self, core: &mut Core, pause: Duration) {
+        let State::Linked(home) = &mut self.state else { return };
+        home.wants_record = true;
+        home.exchange = None;
+        core.timers.clear(Timer::Exchange);
+        core.set(Timer::Renew, pause);
+    }
+
+    /// The host stood still: what the home knows may have been forgotten, or be of another one.
+    pub(super) fn on_slept(&mut self, core: &mut Core) {
+        if matches!(&self.state, State::Linked(home) if home.attached.is_some()) {
+            core.timers.set(Timer::Renew, core.now);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Which part a command is for, and what becomes of all when the node leaves.
 
 use super::Peer;
-use super::api::{Command, Discovery, Event};
+use super::api::{Command, Discovery, Event, Wanted};
 use crate::address::SchemeSet;
-use crate::wire::Reason;
+use crate::wire::{Mode, Reason};
 
 impl Peer {
     pub(super) fn on_command(&mut self, command: Command) {
@@ -13,17 +13,20 @@ impl Peer {
         if matches!(command, Command::Request { .. } | Command::Lookup { .. }) {
             self.attach.hurry(&mut self.core);
         }
-        let Self { core, attach, requests, provide, watches, pings, pushes, rooms, .. } = self;
+        let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
             Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),
-            Command::Lookup { ticket, service, area, count } => {
-                requests.lookup(core, attach, ticket, service, area, count);
+            Command::Lookup { ticket, service, area, count, names } => {
+                let wanted = Wanted { mode: Mode::Locate, count, names, ..Wanted::new(service, area) };
+                requests.lookup(core, attach, ticket, wanted);
             }
             Command::Watch { ticket, .. } if requests.discovery == Discovery::Multicast => {
                 let detail = "this node finds others by multicast alone; only a hub tells of changes".to_owned();
                 core.emit(Event::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
             }
-            Command::Watch { ticket, services, area } => watches.watch(core, attach, ticket, services, area),
+            Command::Watch { ticket, services, area, names } => {
+                watches.watch(core, attach, ticket, (services, area, names));
+            }
             Command::Enter { ticket, room } => rooms.enter(core, attach, ticket, room),
             Command::Ping { ticket, node } => {
                 let link = match node {
@@ -43,11 +46,12 @@ impl Peer {
                 }
             }
             Command::End { ticket } => requests.end(core, ticket),
-            Command::Push { ticket, to, name, length, digest, deadline } => {
+            Command::Push { ticket, to, place, name, length, digest, deadline } => {
                 let addresses = attach.record().addresses.clone();
-                pushes.push(core, ticket, to, (name, length, digest), (addresses, deadline));
+                pushes.push(core, ticket, (to, place), (name, length, digest), (addresses, deadline));
             }
-            Command::Received { from, id, reception } => pushes.received(core, from, id, reception),
+            Command::Receiving { from, id } => receptions.begun(from, id),
+            Command::Received { from, id, reception } => receptions.received(core, from, id, reception),
             Command::Move { cell } => {
                 provide.cell = cell;
                 attach.relocate(core, cell);

@@ -2,11 +2,12 @@
 //! waits to leave.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::api::Event;
 use super::crowd::Crowd;
-use super::links::{Link, Links, Purpose, Way};
+use super::links::{Link, Links, Purpose, Through, Way};
 use super::status::Counters;
 use super::timers::{Timer, Timers};
 use super::trace::Traces;
@@ -15,9 +16,10 @@ use crate::delivery::Delivery;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
+use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
 use crate::service::{Form, Role, RoleSet, Service};
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{MediaAddress, Message, Reason};
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
@@ -44,6 +46,8 @@ pub(super) struct Core {
     pub(super) reckoned_streams: u16,
     /// The same of its uplink, kbit/s.
     pub(super) reckoned_kbps: u32,
+    /// Source address of reflected streams from the hub that told it last, over this connection.
+    media_of_home: Option<(LinkId, SocketAddr)>,
     /// What multicast shows of the link.
     pub(super) crowd: Crowd,
     /// When the home was last told what is left.
@@ -76,6 +80,7 @@ impl Core {
             traces: Traces::default(),
             reckoned_streams: 0,
             reckoned_kbps: 0,
+            media_of_home: None,
             crowd: Crowd::default(),
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
@@ -99,11 +104,18 @@ impl Core {
 
     pub(super) fn transmit(&mut self, link: LinkId, channel: Channel, delivery: Delivery, message: &Message) {
         let now = self.now;
-        if let Some(entry) = self.links.get_mut(link) {
-            entry.used = now;
-            let (delivery, traffic) = (delivery.over(channel), traffic_of(message));
-            self.transmits.push_back(Transmit::Message { link, channel, delivery, traffic, message: message.encode() });
-        }
+        let Some(entry) = self.links.get_mut(link) else { return };
+        entry.used = now;
+        let (traffic, encoded) = (traffic_of(message), message.encode());
+        let (link, channel, message) = match entry.through {
+            // All in order: what is said there has no datagrams.
+            Some(Through { link, id, .. }) => {
+                (link, Channel::Reliable { flow: id.0 }, Message::Through { id, message: encoded }.encode())
+            }
+            None => (link, channel, encoded),
+        };
+        let delivery = delivery.over(channel);
+        self.transmits.push_back(Transmit::Message { link, channel, delivery, traffic, message });
     }
 
     /// Says something to all on the link.
@@ -134,9 +146,16 @@ impl Core {
 
     /// Ends an association.
     pub(super) fn close(&mut self, link: LinkId, reason: &str) {
-        if self.links.remove(link).is_some() {
-            self.timers.clear(Timer::Idle(link));
+        let gone = self.links.remove(link);
+        self.timers.clear(Timer::Idle(link));
+        if let Some(Through { link, id, .. }) = gone.and_then(|gone| gone.through) {
+            return self.send_reliably(link, id, &Message::Stop { id, reason: Reason::Cancelled });
         }
+        self.bid_farewell(link, reason);
+    }
+
+    /// Has the driver end an association, and leaves it to the caller to take it out.
+    pub(super) fn bid_farewell(&mut self, link: LinkId, reason: &str) {
         self.transmits.push_back(Transmit::Close { link, reason: reason.to_owned() });
     }
 
@@ -162,15 +181,42 @@ impl Core {
         RequestId(self.next_request)
     }
 
+    /// A home has said where it sends reflected streams from.
+    pub(super) fn note_media(&mut self, link: LinkId, media: Option<MediaAddress>) {
+        let seen = self.links.get(link).and_then(|entry| entry.address.primary());
+        if let (Some(MediaAddress(mut media)), Some(seen)) = (media, seen) {
+            if media.ip().is_unspecified() {
+                media.set_ip(seen.ip());
+            }
+            self.media_of_home = Some((link, media));
+        }
+    }
+
+    /// The address from which the home sends reflected streams, if it has told it.
+    pub(super) fn media_of_home(&self) -> Option<SocketAddr> {
+        self.media_of_home.filter(|(link, _)| self.links.get(*link).is_some()).map(|(_, media)| media)
+    }
+
     /// How long to wait for an answer over `link`.
     pub(super) fn pto(&self, link: LinkId) -> Duration {
         self.links.get(link).map_or(Duration::from_secs(1), |link| link.rtt.pto())
+    }
+
+    /// Longest time over `link` for what takes `usual` on a short path.
+    pub(super) fn at_pace_of(&self, link: LinkId, usual: Duration) -> Duration {
+        let trip = self.links.get(link).map_or(Duration::ZERO, |link| link.rtt.smoothed());
+        usual.max(trip.min(LONGEST_ROUND_TRIP) * PACE_TRIPS)
     }
 
     /// Whether the neighbour at `link` is certified as a hub of the kind that
     /// this node uses.
     pub(super) fn is_hub(&self, link: LinkId) -> bool {
         self.links.get(link).is_some_and(|link| link.peer.role == self.hub_role)
+    }
+
+    /// Those of others' addresses, of which the neighbour at `link` tells, that somebody can be at.
+    pub(super) fn told(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
+        self.links.get(link).map_or(Vec::new(), |link| link.told(addresses))
     }
 
     /// Whether the same neighbour is at both ends.
@@ -207,14 +253,16 @@ fn traffic_of(message: &Message) -> Traffic {
         | Message::Adopt(_)
         | Message::Join(_)
         | Message::Quit(_)
-        | Message::Redirect(_) => Traffic::Join,
+        | Message::Redirect(_)
+        | Message::Hello(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
         Message::Packet(_)
         | Message::Chunk(_)
         | Message::End { .. }
         | Message::Report(_)
         | Message::Stop { .. }
-        | Message::Rekey(_) => Traffic::Payload,
+        | Message::Rekey(_)
+        | Message::Through { .. } => Traffic::Payload,
         _ => Traffic::Lookup,
     }
 }

@@ -46,7 +46,8 @@ impl Requests {
         let Some((way, addresses)) = way_of(asked) else { return };
         // After so much silence the association may be dead without a word.
         let is_doubted = |link| asked.tries == core.links.doubtful_tries(core.now, link) && !addresses.is_empty();
-        let link = core.links.between(core.now, way.node, way.schemes, &addresses);
+        let through = || core.links.way_to(way.node).filter(|_| asked.wanted.pushed);
+        let link = core.links.between(core.now, way.node, way.schemes, &addresses).or_else(through);
         if let Some(link) = link.filter(|link| !is_doubted(*link)) {
             return asked.send(core, id, link);
         }

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use super::attach::{Attach, DIAL_LIMIT, Home, Notice, Question, State};
+use super::attach::{Attach, Home, Notice, Question, State};
 use super::core::Core;
+use super::dialling::DIAL_LIMIT;
 use super::links::Purpose;
 use super::timers::Timer;
 use crate::ids::LinkId;

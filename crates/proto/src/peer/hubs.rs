@@ -100,9 +100,30 @@ impl Hubs {
         self.backoff.reset();
     }
 
+    /// True if another hub has not failed yet since the last success or pause.
+    pub(super) fn has_untried(&self) -> bool {
+        self.failures + 1 < self.list.len()
+    }
+
+    /// Goes on to the next hub, though the current one may still answer.
+    pub(super) fn pass_over(&mut self) {
+        self.lost_turn();
+        self.failures += 1;
+    }
+
+    /// The hub at this address was reached: it is the current one, if it is of the list.
+    pub(super) fn found_at(&mut self, at: &Address) {
+        let is_it = |known: &Address| {
+            (known.scheme, known.port) == (at.scheme, at.port) && at.hosts.iter().all(|host| known.hosts.contains(host))
+        };
+        if let Some(index) = self.list.iter().position(|hub| hub.iter().any(is_it)) {
+            self.current = index;
+        }
+    }
+
     /// Goes on to the next hub. Returns how long to wait before turning to it.
     pub(super) fn failed(&mut self, now: Time, random: &mut SplitMix64) -> Duration {
-        self.current = (self.current + 1) % self.list.len().max(1);
+        self.lost_turn();
         self.failures += 1;
         if self.failures < self.list.len() {
             return Duration::ZERO;
@@ -113,8 +134,12 @@ impl Hubs {
 
     /// Goes on to the next hub at once: the current one had been a good home.
     pub(super) fn lost(&mut self) {
-        self.current = (self.current + 1) % self.list.len().max(1);
+        self.lost_turn();
         self.failures = 0;
+    }
+
+    fn lost_turn(&mut self) {
+        self.current = (self.current + 1) % self.list.len().max(1);
     }
 }
 

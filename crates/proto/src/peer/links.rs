@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::address::{Address, Scheme, SchemeSet};
-use crate::ids::{DialId, LinkId, NodeId};
+use crate::foreign;
+use crate::ids::{DialId, LinkId, NodeId, RequestId};
 use crate::machine::Peer as Neighbour;
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wire::Hello;
 
 /// The most associations at once. One more is closed as soon as it is up.
 pub(super) const MAX_LINKS: usize = 1024;
@@ -90,6 +92,22 @@ pub(super) struct Link {
     pub(super) heard: Time,
     /// When something was last heard that shows that this node is heard, too.
     pub(super) answered: Time,
+    /// The version and capabilities of the remote.
+    pub(super) hello: Hello,
+    /// True once it has said something of a later version, which is reported only once.
+    pub(super) said_later: bool,
+    /// The hub through which it goes, if it is but a way of requests.
+    pub(super) through: Option<Through>,
+}
+
+/// A way through hubs, which stands in for a connection with a node that cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Through {
+    /// The association with the first hub.
+    pub(super) link: LinkId,
+    /// That hub, and the request by which it knows the way.
+    pub(super) hub: NodeId,
+    pub(super) id: RequestId,
 }
 
 impl Link {
@@ -97,6 +115,16 @@ impl Link {
     pub(super) fn idle_limit(&self) -> Duration {
         let costs_nothing = self.peer.role == Role::Node && self.address.scheme != Scheme::Quic;
         if costs_nothing { IDLE } else { FRESH }
+    }
+
+    /// Those of its peer's addresses that are where it is seen.
+    pub(super) fn there(&self, addresses: Vec<Address>) -> Vec<Address> {
+        self.address.primary().map_or(Vec::new(), |seen| foreign::there(addresses, seen.ip()))
+    }
+
+    /// Those of others' addresses, of which its peer tells, that somebody can be at.
+    pub(super) fn told(&self, addresses: Vec<Address>) -> Vec<Address> {
+        self.address.primary().map_or(Vec::new(), |seen| foreign::told(addresses, seen.ip()))
     }
 
     fn is_quiet(&self, now: Time) -> bool {
@@ -121,6 +149,7 @@ pub(super) struct Links {
     links: BTreeMap<LinkId, Link>,
     dials: BTreeMap<DialId, Purpose>,
     next_dial: u64,
+    next_way: u64,
 }
 
 impl Links {
@@ -154,21 +183,45 @@ impl Links {
     pub(super) fn between(&self, now: Time, node: NodeId, schemes: SchemeSet, addresses: &[Address]) -> Option<LinkId> {
         let fits = |link: &Link| {
             let may_live = !link.is_quiet(now) || link.is_to(addresses);
-            link.peer.node == node && schemes.contains(link.address.scheme) && may_live
+            link.through.is_none() && link.peer.node == node && schemes.contains(link.address.scheme) && may_live
         };
         self.links.iter().rev().find(|(_, link)| fits(link)).map(|(id, _)| *id)
     }
 
+    /// True if there is a connection with a node; a way through hubs does not count.
+    pub(super) fn is_with(&self, node: NodeId) -> bool {
+        self.links.values().any(|link| link.through.is_none() && link.peer.node == node)
+    }
+
+    /// The way through hubs to a node.
+    pub(super) fn way_to(&self, node: NodeId) -> Option<LinkId> {
+        let leads = |link: &Link| link.through.is_some() && link.peer.node == node;
+        self.links.iter().rev().find(|(_, link)| leads(link)).map(|(id, _)| *id)
+    }
+
+    /// The ways through hubs of which `which` holds.
+    pub(super) fn ways(&self, which: impl Fn(Through) -> bool) -> Vec<LinkId> {
+        let ways = self.links.iter().filter(|(_, link)| link.through.is_some_and(&which));
+        ways.map(|(id, _)| *id).collect()
+    }
+
+    /// A number for a way through hubs; those of associations count from below.
+    pub(super) fn number_way(&mut self) -> LinkId {
+        self.next_way += 1;
+        LinkId(u64::MAX - self.next_way)
+    }
+
     /// Which association with `node` is one too many now that `new` is up.
     pub(super) fn spare(&self, node: NodeId, new: LinkId) -> Option<LinkId> {
-        let of_node = || self.links.iter().filter(|(_, link)| link.peer.node == node);
+        let of_node = || self.links.iter().filter(|(_, link)| link.peer.node == node && link.through.is_none());
         let oldest = of_node().filter(|(id, _)| **id != new).min_by_key(|(id, link)| (link.heard, **id));
         oldest.filter(|_| of_node().count() > MAX_LINKS_EACH).map(|(id, _)| *id)
     }
 
     /// Which association with a node is to be closed because too many are quiet.
     pub(super) fn quietest(&self, now: Time) -> Option<LinkId> {
-        let quiet = || self.links.iter().filter(|(_, link)| link.peer.role == Role::Node && link.is_quiet(now));
+        let is_quiet = |link: &Link| link.peer.role == Role::Node && link.through.is_none() && link.is_quiet(now);
+        let quiet = || self.links.iter().filter(|(_, link)| is_quiet(link));
         let longest = quiet().min_by_key(|(id, link)| (link.used, **id));
         longest.filter(|_| quiet().count() > MAX_QUIET).map(|(id, _)| *id)
     }
@@ -223,7 +276,17 @@ mod tests {
 
     fn link(number: u16, address: Address, used: Time) -> Link {
         let peer = Neighbour { node: node(number), role: Role::Node, name: String::new() };
-        Link { peer, address, rtt: Rtt::new(Duration::ZERO), used, heard: used, answered: used }
+        Link {
+            peer,
+            address,
+            rtt: Rtt::new(Duration::ZERO),
+            used,
+            heard: used,
+            answered: used,
+            hello: Hello::UNSAID,
+            said_later: false,
+            through: None,
+        }
     }
 
     #[test]

@@ -69,9 +69,12 @@ impl Attach {
         if self.hasten(core) {
             return;
         }
-        let State::Linked(home) = &self.state else { return };
+        let State::Linked(home) = &mut self.state else { return };
         if home.exchange.is_some() {
             return core.set(Timer::Renew, std::time::Duration::from_secs(1));
+        }
+        if std::mem::take(&mut home.wants_record) {
+            return self.publish_anew(core);
         }
         // Whose turn to publish was put off has nothing to renew yet.
         let question = if home.attached.is_some() { Question::Renew } else { Question::Publish };

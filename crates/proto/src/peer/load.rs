@@ -4,28 +4,27 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::api::SessionId;
-use super::provide::{Key, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, Provide, Wish};
+use super::provide::{Key, MAX_OBJECT_SESSIONS, Provide, Wish};
 use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
 use super::session::{Phase, Session};
-use crate::ids::NodeId;
 use crate::record::Capacity;
 use crate::service::{Form, Service};
 
 impl Provide {
     /// Whether a request is one more than this node takes on. What its session has is not counted.
     pub(super) fn is_busy(&self, wish: &Wish) -> bool {
-        let load = self.load_besides(Some(wish.key));
+        self.is_too_much(wish, &self.load_besides(Some(wish.key)))
+    }
+
+    /// True if a request is too much beside so much else.
+    pub(super) fn is_too_much(&self, wish: &Wish, load: &Load) -> bool {
         let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.service)?)));
         match (wish.service.form(), published) {
             (Form::Stream { .. }, Some((to, kbps))) => {
-                !self.has_place(wish) || !self.has_room_for_copy(wish, to, &load, kbps)
+                !self.has_place(wish) || !self.has_room_for_copy(wish, to, load, kbps)
             }
-            (form @ Form::Stream { .. }, None) => !self.has_room(&load, usual_kbps(form)),
-            (Form::Object { .. }, _) => {
-                let is_scarce = load.objects >= MAX_OBJECT_SESSIONS / 2;
-                load.objects >= MAX_OBJECT_SESSIONS
-                    || is_scarce && self.objects_to(wish.requester) >= MAX_OBJECTS_PER_REQUESTER
-            }
+            (form @ Form::Stream { .. }, None) => !self.has_room(load, usual_kbps(form)),
+            (Form::Object { .. }, _) => load.objects >= MAX_OBJECT_SESSIONS,
         }
     }
 
@@ -44,7 +43,7 @@ impl Provide {
         let mut load = self.load_besides(Some(wish.key));
         let giving_way = self.live_where(gives_way);
         for session in giving_way.iter().filter_map(|id| self.sessions.get(id)) {
-            (load.streams, load.kbps) = (load.streams.saturating_sub(1), load.kbps.saturating_sub(session.kbps));
+            load.leave(&Load::of_stream(session.kbps));
         }
         if self.has_room(&load, usual_kbps(wish.service.form())) { giving_way } else { Vec::new() }
     }
@@ -79,8 +78,7 @@ impl Provide {
 
     /// Where copies of a service's publication go for members of which `which` holds.
     fn copies(&self, service: Service, which: impl Fn(&Wish) -> bool) -> BTreeSet<SocketAddr> {
-        let has_joined = |session: &Session| matches!(session.phase, Phase::Opening | Phase::Member);
-        let joined = self.members(service).filter(|(_, member)| has_joined(member) && which(&member.wish));
+        let joined = self.members(service).filter(|(_, member)| member.has_joined() && which(&member.wish));
         joined.filter_map(|(_, member)| Some(member.wish.reflect?.to)).collect()
     }
 
@@ -102,7 +100,7 @@ impl Provide {
     }
 
     /// The same without one session.
-    fn load_besides(&self, except: Option<Key>) -> Load {
+    pub(super) fn load_besides(&self, except: Option<Key>) -> Load {
         let mut load = Load::default();
         for (service, kbps) in self.publications.rates() {
             // Its source runs also while nobody has joined yet, and when everybody has left.
@@ -121,19 +119,31 @@ impl Provide {
         }
         load
     }
-
-    fn objects_to(&self, requester: NodeId) -> usize {
-        let is_one = |session: &Session| !session.wish.service.is_stream() && session.wish.requester == requester;
-        self.under_way().filter(|(_, session)| is_one(session)).count()
-    }
 }
 
 /// What the sessions under way take.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Load {
     pub(super) streams: usize,
     pub(super) kbps: u32,
     objects: usize,
+}
+
+impl Load {
+    pub(super) fn of_stream(kbps: u32) -> Self {
+        Self { streams: 1, kbps, objects: 0 }
+    }
+
+    pub(super) fn of_object() -> Self {
+        Self { objects: 1, ..Self::default() }
+    }
+
+    /// Takes away what is under way no longer.
+    pub(super) fn leave(&mut self, gone: &Self) {
+        self.streams = self.streams.saturating_sub(gone.streams);
+        self.kbps = self.kbps.saturating_sub(gone.kbps);
+        self.objects = self.objects.saturating_sub(gone.objects);
+    }
 }
 
 /// What a stream of this form usually takes, kbit/s.

@@ -6,25 +6,29 @@
 //! | part | decides |
 //! |---|---|
 //! | `dispatch`, `commands` | which part a message, or a command, is for |
-//! | `attach`, `hubs`, `redirect`, `homing` | which hub is home and what it is told |
+//! | `attach`, `again`, `hubs`, `redirect`, `homing` | which hub is home and what it is told |
 //! | `liveness`, `standby` | when the home is gone, and which hub takes over |
 //! | `requests`, `asked` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
 //! | `inquire`, `judge`, `crowd` | asking the link by multicast, and when to |
 //! | `multicast` | answering what is asked on the link |
 //! | `direct` | asking a known provider without a hub |
+//! | `meet` | dialling a provider that does not reach this node |
 //! | `receive`, `receiving`, `early` | what belongs to a request and how it ends |
-//! | `provide`, `room`, `reach`, `unreached` | what to take on, how much, how to reach the requester, whom that failed |
+//! | `provide`, `load`, `shares` | what to take on, how much, and who loses a place when there are too few |
+//! | `reach`, `unreached` | how to reach the requester, whom that failed |
 //! | `serve`, `session`, `pump` | what to send, and how much of objects at once |
 //! | `publish` | a stream that super nodes reflect: one source, any number of members, what opens it |
 //! | `subscribe` | taking such a stream, and finding it another way |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `push` | objects that are offered to a node, or by one |
+//! | `through` | ways through hubs to nodes that cannot be reached |
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits
 //! to leave. They know of one another only through this file.
 
+mod again;
 mod answers;
 mod api;
 mod ask;
@@ -34,6 +38,7 @@ mod commands;
 mod core;
 mod crowd;
 mod deposit;
+mod dialling;
 mod direct;
 mod dispatch;
 mod early;
@@ -45,6 +50,7 @@ mod judge;
 mod links;
 mod liveness;
 mod load;
+mod meet;
 mod multicast;
 mod ping;
 mod provide;
@@ -55,15 +61,18 @@ mod push;
 mod reach;
 mod receive;
 mod receiving;
+mod receptions;
 mod redirect;
 mod requests;
 mod resume;
 mod rooms;
 mod serve;
 mod session;
+mod shares;
 mod standby;
 mod status;
 mod subscribe;
+mod through;
 mod timers;
 mod trace;
 mod unreached;
@@ -79,17 +88,19 @@ use self::multicast::{Multicast, Parts};
 use self::ping::Pings;
 use self::provide::Provide;
 use self::push::Pushes;
+use self::receptions::Receptions;
 use self::requests::Requests;
 use self::rooms::Rooms;
 use self::timers::Timer;
 use self::watch::Watches;
 use crate::address::Address;
-use crate::ids::{DialId, LinkId};
+use crate::ids::{DialId, LinkId, RequestId};
 use crate::machine::{Deadline, Input, Machine, Peer as Neighbour, Transmit};
 use crate::record::{Record, Version};
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wire::{Hello, Message};
 
 pub use api::{
     Command, Config, Discovery, Event, Opened, Provider, Reflection, SessionId, Summary, Ticket, Trace, TracedHop,
@@ -99,9 +110,10 @@ pub use hubs::MAX_HUBS;
 pub use links::IDLE;
 pub use multicast::MAX_INQUIRIES;
 pub use ping::MAX_PINGS;
-pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, MAX_STREAM_DURATION};
+pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
 pub use publish::{LINGER, MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
-pub use push::{MAX_PUSHES, MAX_RECEPTIONS};
+pub use push::MAX_PUSHES;
+pub use receptions::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;
 pub use status::{Counters, Home, PublicationStatus, RequestStatus, SessionStatus, Status};
@@ -122,6 +134,7 @@ pub struct Peer {
     pings: Pings,
     hosts: Hosts,
     pushes: Pushes,
+    receptions: Receptions,
     rooms: Rooms,
     left: bool,
 }
@@ -132,6 +145,7 @@ impl Peer {
         let mut core = Core::new(config.node, config.hub_role, config.seed);
         let provide = Provide::new(&config);
         let requests = Requests::new(&config);
+        let pushes = Pushes::new(&config);
         let record = Record {
             node: config.node,
             version: Version { epoch: config.epoch, sequence: 0 },
@@ -151,7 +165,8 @@ impl Peer {
             watches: Watches::default(),
             pings: Pings::default(),
             hosts,
-            pushes: Pushes::default(),
+            pushes,
+            receptions: Receptions::default(),
             rooms: Rooms::default(),
             left: false,
         }
@@ -167,8 +182,11 @@ impl Peer {
             return self.on_unreached(purpose, Loss::new("the association is not wanted"));
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
-        let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now, answered: now };
+        let rtt = Rtt::new(rtt);
+        let (hello, said_later, through) = (Hello::UNSAID, false, None);
+        let entry = Link { peer, address, rtt, used: now, heard: now, answered: now, hello, said_later, through };
         self.core.links.insert(link, entry);
+        self.core.send_reliably(link, RequestId(0), &Message::Hello(Hello::OWN));
         if let Some(spare) = self.core.links.spare(node, link) {
             self.give_up(spare, "one association too many");
         }
@@ -214,6 +232,7 @@ impl Peer {
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
                 self.requests.on_provider_unreachable(&mut self.core, way, loss);
                 self.pushes.on_unreachable(&mut self.core, way, loss);
+                self.pushes.calls.on_unreachable(&mut self.core, way);
             }
             None => {}
         }
@@ -230,6 +249,9 @@ impl Peer {
 
     /// What depended on an association looks for another way.
     fn on_link_gone(&mut self, link: LinkId, loss: Loss<'_>) {
+        for way in self.core.links.ways(|way| way.link == link) {
+            self.on_way_gone(way, loss);
+        }
         self.requests.on_link_down(&mut self.core, &self.attach, link, loss);
         self.provide.on_link_down(&mut self.core, link, loss);
         self.pings.on_link_down(&mut self.core, link);
@@ -257,6 +279,7 @@ impl Peer {
                 }
             }
             Timer::Depart(link) => attach.depart(core, link),
+            Timer::Meet(id) => requests.on_meet_timer(core, id),
             Timer::Deadline(id) => requests.on_deadline(core, id),
             Timer::Report(id) => requests.on_report_timer(core, id),
             Timer::Receive(id) => requests.on_receive_timer(core, attach, id),
@@ -271,7 +294,8 @@ impl Peer {
             Timer::Watch(id) => watches.on_timer(core, attach, id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),
-            Timer::Push(id) => pushes.on_timer(core, id),
+            Timer::Push(id) => pushes.on_timer(core, attach, id),
+            Timer::Called(node) => pushes.calls.on_timer(core, node),
             Timer::Trace(ticket) => core.tell_trace(ticket),
             Timer::Idle(link) => self.on_idle_timer(link),
             Timer::Inquire(id) => requests.on_inquire_timer(core, attach, id),
@@ -293,6 +317,17 @@ impl Peer {
     fn give_up(&mut self, link: LinkId, why: &str) {
         self.core.close(link, why);
         self.on_link_gone(link, Loss::new(why));
+    }
+
+    /// The other end has said which version it speaks.
+    pub(super) fn on_hello(&mut self, link: LinkId, hello: Hello) {
+        if let Some(entry) = self.core.links.get_mut(link) {
+            entry.hello = hello;
+        }
+        if let Some(why) = hello.refusal() {
+            self.core.bid_farewell(link, &why);
+            self.on_link_down(link, Loss { reason: &why, refused: true });
+        }
     }
 
     /// Passes on what has become of the home.
@@ -347,6 +382,8 @@ impl Machine for Peer {
             Input::DialFailed { dial, reason, refused } => self.on_dial_failed(dial, Loss { reason: &reason, refused }),
             Input::Message { link, message } => self.on_message(link, &message),
             Input::Multicast { from, message } => self.on_multicast(from, &message),
+            Input::FlowBroken { link, flow } => self.provide.on_flow_broken(&mut self.core, link, RequestId(flow)),
+            Input::Slept(_) => self.attach.on_slept(&mut self.core),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),
             Input::Command(command) => self.refuse(&command),

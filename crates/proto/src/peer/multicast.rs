@@ -15,6 +15,7 @@ use super::core::Core;
 use super::provide::{Provide, Wish, schemes};
 use super::timers::Timer;
 use crate::address::Address;
+use crate::foreign;
 use crate::ids::{NodeId, RequestId};
 use crate::record::Record;
 use crate::time::Time;
@@ -170,16 +171,14 @@ impl Multicast {
     }
 }
 
-/// Where the requester can be dialled from here: it may not know its own
-/// address, and one that means something on its own machine only is of no use.
+/// Keeps the addresses at the host from which the requester has spoken: anybody in the group may
+/// name any other one.
 pub(super) fn reachable(reply_to: &mut Vec<Address>, from: IpAddr) {
-    let all = std::mem::take(reply_to).into_iter().map(|address| address.seen_from(from));
-    *reply_to =
-        if from.to_canonical().is_loopback() { all.collect() } else { all.filter_map(Address::abroad).collect() };
+    *reply_to = foreign::there(std::mem::take(reply_to), from);
 }
 
 /// A record as a lookup shows it.
 fn candidate(record: &Record) -> Candidate {
     let Record { node, version, cell, services, capacity, ref addresses } = *record;
-    Candidate { node, version, cell, services, capacity, addresses: addresses.clone() }
+    Candidate { node, version, cell, services, capacity, addresses: addresses.clone(), name: None }
 }

@@ -20,12 +20,9 @@ use crate::service::{Form, Role, Service, ServiceSet};
 use crate::time::Time;
 use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Reflect, Request, Resume};
 
-/// The most objects that are sent at once; streams have [`Config::max_streams`].
+/// The most objects that are sent at once; streams have [`Config::max_streams`]. One
+/// requester may have them all until another one asks.
 pub const MAX_OBJECT_SESSIONS: usize = 64;
-
-/// The most of them that one requester has once half of the places are taken: it
-/// shuts out nobody else.
-pub const MAX_OBJECTS_PER_REQUESTER: usize = 16;
 
 /// The most sessions that are over and kept until their request's deadline,
 /// so that a repeated request is not served twice.
@@ -123,6 +120,7 @@ impl Provide {
         let relayed = forward.reply_to.is_empty();
         let asked = forward.params.filter(|_| !relayed);
         let reflect = self.publications.wanted(forward.service, asked, entry);
+        let addresses = entry.told(forward.reply_to);
         let answers = if relayed { entry.peer.node } else { forward.requester };
         let wish = Wish {
             key: (answers, forward.id),
@@ -131,7 +129,7 @@ impl Provide {
             requester: forward.requester,
             nonce: forward.nonce,
             service: forward.service,
-            addresses: forward.reply_to,
+            addresses,
             schemes: schemes(forward.params),
             duration: self.duration(forward.service, forward.params),
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
@@ -233,11 +231,17 @@ impl Provide {
         SessionId(self.next - 1)
     }
 
+    /// True if this node provides the service of a request, or has offered its object.
+    pub(super) fn provides(&self, core: &Core, wish: &Wish) -> bool {
+        wish.requester != core.node && (wish.pushed.is_some() || self.services.contains(wish.service))
+    }
+
     fn admit(&self, core: &mut Core, wish: &Wish) -> Result<(), Reason> {
-        if wish.requester == core.node || wish.pushed.is_none() && !self.services.contains(wish.service) {
+        if !self.provides(core, wish) {
             return Err(Reason::NotFound);
         }
-        if self.is_busy(wish) && self.giving_way(wish).is_empty() {
+        let is_busy = self.is_busy(wish) && self.giving_way(wish).is_empty();
+        if is_busy && self.displaced(core.now, wish).is_empty() {
             core.counters.declined_busy += 1;
             core.reckoned_streams = 0;
             return Err(Reason::Busy);
@@ -294,7 +298,7 @@ impl Provide {
         let wish = &session.wish;
         if let Some(hub) = wish.asked_by.filter(|link| core.is_hub(*link)) {
             let requester = Some(wish.requester).filter(|_| !wish.relayed);
-            core.send(hub, &Message::Pending { id: wish.key.1, requester });
+            core.send(hub, &Message::Pending { id: wish.key.1, requester, provider: None });
         }
     }
 

@@ -19,8 +19,8 @@ use crate::wire::{Keys, Offer, Opening};
 /// How often a hub's word is taken for one request.
 const MAX_HANDED: u32 = 4;
 
-/// How long the provider has to say its word then: a hub that keeps old packets shows them for
-/// no longer, whatever it says of the provider.
+/// Least time for the provider to confirm then: a hub that keeps old packets shows them for no
+/// longer, whatever it says of the provider.
 const CONFIRMATION: Duration = Duration::from_secs(8);
 
 /// What was handed over for a request.
@@ -59,10 +59,10 @@ impl Requests {
         let (Some((_, tag)), Some(via)) = (asked.taking.leg, asked.via.and_then(|via| core.links.get(via))) else {
             return;
         };
-        let scheme = via.address.scheme;
+        let (scheme, confirmation) = (via.address.scheme, CONFIRMATION.max(via.rtt.pto() * 3));
         let Opening { reflected, bits_per_second, format, cell } = opening;
         // The time of a second word counts from the first.
-        asked.taking.foretold.until.get_or_insert(core.now + CONFIRMATION);
+        asked.taking.foretold.until.get_or_insert(core.now + confirmation);
         core.timers.set(Timer::Deadline(id), asked.due());
         let before = asked.taking.foretold.provider.replace(provider);
         if before != Some(provider) {

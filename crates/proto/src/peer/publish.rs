@@ -20,8 +20,9 @@ use super::provide::Provide;
 use super::session::{Phase, Session};
 use super::status::PublicationStatus;
 use super::timers::Timer;
+use crate::foreign;
 use crate::ids::NodeId;
-use crate::reflection::{self, Epoch, Secret, StreamId};
+use crate::reflection::{Epoch, Secret, StreamId};
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Message, Params, Reason, Reflect, Reflected, Rekey};
@@ -121,7 +122,7 @@ impl Publications {
         // A hub has judged the address of whom it asks for; a node is to name its own.
         let is_its_own = from.peer.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
         let is_here = seen.is_some_and(|seen| seen.to_canonical().is_loopback());
-        let may_go = is_its_own && reflection::is_destination(host, is_here);
+        let may_go = is_its_own && foreign::is_destination(host, is_here);
         may_go.then_some(Some(reflect)).ok_or(Reason::NotAllowed)
     }
 
@@ -181,10 +182,13 @@ impl Provide {
         let Some(Session { wish, .. }) = self.sessions.get(&id) else { return };
         let (service, requester) = (wish.service, wish.requester);
         let (is_busy, giving_way) = (self.is_busy(wish), self.giving_way(wish));
-        if is_busy && giving_way.is_empty() {
+        let is_full = is_busy && giving_way.is_empty();
+        let displaced = if is_full { self.displaced(core.now, wish) } else { Vec::new() };
+        if is_full && displaced.is_empty() {
             core.counters.declined_busy += 1;
             return self.refuse(core, id, Reason::Busy);
         }
+        self.displace(core, &displaced);
         if let Some(publication) = self.publications.of(service) {
             core.counters.joined += 1;
             core.timers.clear(Timer::Linger(publication));

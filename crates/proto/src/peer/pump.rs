@@ -80,11 +80,12 @@ impl Provide {
                 sending.push((id, link));
             }
         }
-        for (id, link) in sending {
-            let (Some(session), Some(load)) = (self.sessions.get_mut(&id), links.get_mut(&link)) else { continue };
+        for (id, link_of) in sending {
+            let (Some(session), Some(load)) = (self.sessions.get_mut(&id), links.get_mut(&link_of)) else { continue };
             let share = (MAX_WINDOW_BYTES / load.objects).min(MAX_WINDOWS_BYTES / all.objects);
             let left = (MAX_WINDOW_BYTES.saturating_sub(load.bytes)).min(MAX_WINDOWS_BYTES.saturating_sub(all.bytes));
-            let share = if session.wish.relayed { share.min(WINDOW_BYTES) } else { share };
+            let is_through = core.links.get(link_of).is_some_and(|link| link.through.is_some());
+            let share = if session.wish.relayed || is_through { share.min(WINDOW_BYTES) } else { share };
             let sent = session.pump(core, id, Room { share, left });
             load.bytes += sent;
             all.bytes += sent;

@@ -1,29 +1,25 @@
-//! Objects that are offered to a node, and those that nodes offer here. Who is
-//! offered one asks for it as for any other, so that it goes on, is verified and
-//! keeps to its window in the same way; the offer is repeated until its end is
-//! known, which also keeps the way between the two.
+//! Objects that are offered to a node. That asks for it as for any other, so that
+//! it goes on, is verified and keeps to its window in the same way; the offer is
+//! repeated until its end is known, which also keeps the way between the two.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::api::{Event, Provider, Ticket};
+use super::api::{Config, Event, Provider, Ticket};
+use super::attach::Attach;
 use super::core::Core;
-use super::links::{Loss, Way};
+use super::links::{DOUBTFUL_TRIES, Loss, Way};
+use super::through::Calls;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};
+use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
-use crate::service::Role;
+use crate::service::{Role, Service};
 use crate::time::Time;
 use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Params, Push, Reason, Reception, Request};
 
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;
-
-/// The most objects that are taken at once from all nodes.
-pub const MAX_RECEPTIONS: usize = 16;
-
-/// The most offers whose end is remembered, so that it can be said again.
-const MAX_ENDED: usize = 256;
 
 /// How often an offer is repeated.
 const REPEAT: Duration = Duration::from_secs(1);
@@ -32,11 +28,12 @@ const REPEAT: Duration = Duration::from_secs(1);
 /// may be dialled anew meanwhile, or may have restarted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Both sides.
-#[derive(Debug, Default)]
+/// See the module.
+#[derive(Debug)]
 pub(super) struct Pushes {
     out: BTreeMap<RequestId, Outgoing>,
-    taken: BTreeMap<(NodeId, RequestId), (Reception, Time)>,
+    /// Ways to those that cannot be reached.
+    pub(super) calls: Calls,
 }
 
 /// An object that is offered.
@@ -44,11 +41,15 @@ pub(super) struct Pushes {
 struct Outgoing {
     ticket: Ticket,
     to: Provider,
+    /// A service of its and where, by which hubs find it.
+    place: Option<(Service, Cell)>,
     push: Push,
     /// When it is given up, unless more is heard.
     until: Time,
     /// How often it was offered since something was heard.
     tries: u32,
+    /// True while the receiver is busy: the object is offered again until `until`.
+    is_waiting: bool,
 }
 
 /// What a request for an offered object leads to.
@@ -60,12 +61,16 @@ pub(super) struct Offered {
 }
 
 impl Pushes {
+    pub(super) fn new(config: &Config) -> Self {
+        Self { out: BTreeMap::new(), calls: Calls::new(config) }
+    }
+
     /// Offers an object to a node.
     pub(super) fn push(
         &mut self,
         core: &mut Core,
         ticket: Ticket,
-        to: Provider,
+        (to, place): (Provider, Option<(Service, Cell)>),
         (name, bytes, digest): (String, u64, [u8; 32]),
         (addresses, deadline): (Vec<Address>, Duration),
     ) {
@@ -85,7 +90,8 @@ impl Pushes {
         }
         let id = core.next_request();
         let push = Push { id, name, bytes, digest, addresses };
-        self.out.insert(id, Outgoing { ticket, to, push, until: core.now + deadline, tries: 0 });
+        let until = core.now + deadline;
+        self.out.insert(id, Outgoing { ticket, to, place, push, until, tries: 0, is_waiting: false });
         self.offer(core, id);
     }
 
@@ -94,6 +100,7 @@ impl Pushes {
         let Some(Outgoing { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
         core.set(Timer::Push(id), REPEAT);
         let link = core.links.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
+        let link = link.or_else(|| core.links.way_to(to.node));
         if let Some(link) = link {
             *tries += 1;
             core.send(link, &Message::Push(push.clone()));
@@ -105,16 +112,27 @@ impl Pushes {
         }
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, id: RequestId) {
+    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let Some(outgoing) = self.out.get(&id) else { return };
         if core.now < outgoing.until {
+            let Outgoing { to, place, tries, .. } = outgoing;
+            // Nothing has come of a dial, or nothing comes over what is there.
+            let is_reached =
+                core.links.way_to(to.node).is_some() || core.links.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
+            if let Some(place) = place.filter(|_| !is_reached) {
+                self.calls.call(core, attach.home(), to.node, place);
+            }
             return self.offer(core, id);
+        }
+        if outgoing.is_waiting {
+            return self.end(core, id, Reception::Busy);
         }
         self.fail(core, id, Reason::TimedOut, "that node has not answered in time");
     }
 
     /// A node is there: perhaps one that is to be offered something.
     pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId) {
+        self.calls.on_node_up(core, node);
         for id in self.to(node) {
             if let Some(outgoing) = self.out.get_mut(&id) {
                 outgoing.tries = 0;
@@ -138,15 +156,23 @@ impl Pushes {
     pub(super) fn on_pushed(&mut self, core: &mut Core, link: LinkId, id: RequestId, reception: Reception) {
         let from = core.links.get(link).map(|link| link.peer.node);
         let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
-        if reception == Reception::Underway {
-            outgoing.tries = 0;
-            outgoing.until = core.now + PATIENCE;
-            return;
+        outgoing.is_waiting = reception == Reception::Busy;
+        match reception {
+            Reception::Underway => {
+                outgoing.tries = 0;
+                outgoing.until = core.now + PATIENCE;
+            }
+            Reception::Busy => outgoing.tries = 0,
+            reception => self.end(core, id, reception),
         }
-        let ticket = outgoing.ticket;
-        self.out.remove(&id);
-        core.timers.clear(Timer::Push(id));
-        core.emit(Event::Pushed { ticket, reception });
+    }
+
+    fn end(&mut self, core: &mut Core, id: RequestId, reception: Reception) {
+        if let Some(Outgoing { ticket, to, .. }) = self.out.remove(&id) {
+            core.timers.clear(Timer::Push(id));
+            self.hang_up(core, to.node);
+            core.emit(Event::Pushed { ticket, reception });
+        }
     }
 
     /// The object that a node asks for because it was offered it.
@@ -166,44 +192,17 @@ impl Pushes {
     }
 
     fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: &str) {
-        if let Some(Outgoing { ticket, .. }) = self.out.remove(&id) {
+        if let Some(Outgoing { ticket, to, .. }) = self.out.remove(&id) {
             core.timers.clear(Timer::Push(id));
+            self.hang_up(core, to.node);
             core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
     }
 
-    /// A node offers an object.
-    pub(super) fn on_push(&mut self, core: &mut Core, link: LinkId, push: Push) {
-        let Some(node) = core.links.get(link).filter(|link| link.peer.role == Role::Node).map(|link| link.peer.node)
-        else {
-            core.counters.refused += 1;
-            return;
-        };
-        let (key, id) = ((node, push.id), push.id);
-        if let Some((reception, _)) = self.taken.get(&key) {
-            return core.send(link, &Message::Pushed { id, reception: *reception });
-        }
-        let under_way = self.taken.values().filter(|(reception, _)| *reception == Reception::Underway).count();
-        if under_way >= MAX_RECEPTIONS {
-            return core.send(link, &Message::Pushed { id, reception: Reception::Busy });
-        }
-        self.taken.insert(key, (Reception::Underway, core.now));
-        core.send(link, &Message::Pushed { id, reception: Reception::Underway });
-        core.emit(Event::Offered { from: node, push });
-    }
-
-    /// The owner has taken an object that was offered, or will not.
-    pub(super) fn received(&mut self, core: &mut Core, from: NodeId, id: RequestId, reception: Reception) {
-        let Some(taken) = self.taken.get_mut(&(from, id)) else { return };
-        *taken = (reception, core.now);
-        if let Some(link) = core.links.between(core.now, from, SchemeSet::ALL, &[]) {
-            core.send(link, &Message::Pushed { id, reception });
-        }
-        if self.taken.len() > MAX_ENDED {
-            let ended = self.taken.iter().filter(|(_, (reception, _))| *reception != Reception::Underway);
-            if let Some(oldest) = ended.min_by_key(|(_, (_, at))| *at).map(|(key, _)| *key) {
-                self.taken.remove(&oldest);
-            }
+    /// An object is no longer offered to a node; with the last one the way to it ends.
+    fn hang_up(&mut self, core: &mut Core, node: NodeId) {
+        if self.to(node).is_empty() {
+            self.calls.end(core, node);
         }
     }
 

@@ -13,14 +13,14 @@ use super::requests::Requests;
 use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
 use crate::address::Scheme;
-use crate::flow::{REPORT_INTERVAL, SILENCE};
+use crate::flow::REPORT_INTERVAL;
 use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Accept, Chunk, Message, Offer, Packet, Reason, Resume};
 
 /// How long a stream may go on beyond what it was to last before it is ended
-/// here: sources start late and clocks differ.
+/// here: sources start late and clocks differ. A long path has more time.
 const OVERRUN: Duration = Duration::from_secs(30);
 
 impl Requests {
@@ -99,9 +99,12 @@ impl Requests {
         };
         let ends = asked.taking.ends.or(lasts(asked, &offer).map(|span| core.now + span));
         asked.taking.ends = ends;
-        await_flow(core, id, reflected.is_some(), ends);
-        let until = ends.map(|ends| ends + OVERRUN).filter(|_| reflected.is_none());
+        let until = ends.map(|ends| ends + core.at_pace_of(link, OVERRUN)).filter(|_| reflected.is_none());
         let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, &asked.wanted));
+        receiving.measure(core);
+        // The source of a reflected stream does not know when one subscriber has enough.
+        let silent_at = if reflected.is_some() { ends } else { Some(receiving.silent_at(core.now)) };
+        await_flow(core, id, reflected.is_some(), silent_at);
         if let Some(before) = before.filter(|_| goes_on) {
             receiving.go_on_from(id, *before);
         }
@@ -254,7 +257,10 @@ impl Requests {
 
     /// Nothing more comes. If nothing has come yet, another provider may serve.
     fn provider_gone(&mut self, core: &mut Core, attach: &Attach, id: RequestId, reason: Reason) {
-        let Some(Asked { phase: Phase::Receiving(receiving), deadline, .. }) = self.asked.get(&id) else { return };
+        let Some(Asked { phase: Phase::Receiving(receiving), deadline, .. }) = self.asked.get_mut(&id) else { return };
+        if reason == Reason::Busy {
+            receiving.is_displaced();
+        }
         let (has_begun, is_reflected, deadline) = (receiving.has_begun(), receiving.is_reflected(), *deadline);
         // A provider need not wait for a reader that takes nothing.
         let may_be_resumed = receiving.may_be_resumed() && !receiving.waits_for_reader();
@@ -265,7 +271,8 @@ impl Requests {
         if reason == Reason::Reflected && self.turns_to_reflected(core, attach, id) {
             return;
         }
-        let is_outage = matches!(reason, Reason::TimedOut | Reason::Unreachable);
+        // One whose place another one needs has it again later, or is served elsewhere.
+        let is_outage = matches!(reason, Reason::TimedOut | Reason::Unreachable | Reason::Busy);
         match has_begun {
             true if is_outage && !is_reflected && may_be_resumed => self.lost(core, attach, id),
             true => self.finish(core, id, Some(reason)),
@@ -285,12 +292,10 @@ impl Requests {
 }
 
 /// Sets the timers of a flow that is accepted now.
-fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, ends: Option<Time>) {
+fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, silent_at: Option<Time>) {
     core.timers.clear(Timer::Ask(id));
     core.timers.clear(Timer::Deadline(id));
     core.set(Timer::Report(id), if is_reflected { REPORT_PAUSE } else { REPORT_INTERVAL });
-    // Who sends a stream to many does not know when one of them has enough.
-    let silent_at = if is_reflected { ends } else { Some(core.now + SILENCE) };
     silent_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
 }
 

@@ -43,6 +43,8 @@ pub(super) struct Receiving {
     broken: Option<String>,
     began: Time,
     heard: Time,
+    /// Longest silence before it is doubted.
+    silence: Duration,
     first: Option<Time>,
     last: Time,
     /// When an object came further, or its reader did.
@@ -53,6 +55,8 @@ pub(super) struct Receiving {
     patience: Duration,
     /// Since when it has no way.
     lost: Option<Time>,
+    /// Its provider has given its place to another requester. What comes late changes nothing of that.
+    displaced: bool,
     /// What providers before this one have sent of a stream.
     past: StreamStatistics,
     /// How often a stream was interrupted, and for how long in all.
@@ -113,15 +117,28 @@ impl Receiving {
             broken: None,
             began: now,
             heard: now,
+            silence: SILENCE,
             first: None,
             last: now,
             moved: now,
             moved_at: 0,
             patience,
             lost: None,
+            displaced: false,
             past: StreamStatistics::default(),
             gaps: (0, Duration::ZERO),
         }
+    }
+
+    /// A path that is long is silent for long: what was lost comes again after a time-out of
+    /// several round trips, and through a hub the way is as long again.
+    pub(super) fn measure(&mut self, core: &Core) {
+        self.silence = SILENCE.max(core.pto(self.link) * 3);
+    }
+
+    /// Time at which it is doubted if nothing comes from now on.
+    pub(super) fn silent_at(&self, now: Time) -> Time {
+        now + self.silence
     }
 
     /// Goes on with what another flow has brought. An object is the same one, see
@@ -152,6 +169,11 @@ impl Receiving {
         }
     }
 
+    /// Its provider has given its place to another requester, and has none for it yet.
+    pub(super) fn is_displaced(&mut self) {
+        self.displaced = true;
+    }
+
     /// It has no way any more, and its provider does not come back.
     pub(super) fn is_lost(&mut self) {
         self.lost = Some(Time::ZERO);
@@ -162,13 +184,14 @@ impl Receiving {
         match self.lost {
             Some(since) => since + RETURN,
             None if self.waits_for_reader() => self.gives_up_at(),
-            None => self.heard + SILENCE,
+            None => self.heard + self.silence,
         }
     }
 
     /// Why it ends when it comes no further.
     pub(super) fn why_it_ends(&self) -> Reason {
         match &self.flow {
+            _ if self.displaced => Reason::Busy,
             Flow::Object(_) if self.waits_for_reader() => Reason::Cancelled,
             _ => Reason::TimedOut,
         }
@@ -183,6 +206,7 @@ impl Receiving {
     /// it has not heard of us.
     pub(super) fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
         self.link = link;
+        self.measure(core);
         (self.broken, self.lost) = (None, None);
         self.heard = core.now;
         let message = match &mut self.flow {
@@ -433,7 +457,7 @@ impl Receiving {
             bits_per_second: rate(bytes, self.last.since(first)),
             interruptions: self.gaps.0,
             interrupted: self.gaps.1,
-            stalled: reason == Some(Reason::TimedOut) && self.lost.is_none() && now < self.heard + SILENCE,
+            stalled: reason == Some(Reason::TimedOut) && self.lost.is_none() && now < self.heard + self.silence,
             digest_ok,
             complete,
             reason: if complete { None } else { reason.or(damaged) },

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::attach::{Attach, DIAL_LIMIT, Home, Notice, Question, State};
+use super::attach::{Attach, Home, Notice, State};
 use super::core::Core;
+use super::dialling::DIAL_LIMIT;
 use super::links::Purpose;
 use super::timers::Timer;
 use crate::address::Address;
@@ -34,7 +35,7 @@ impl Redirect {
         if self.times == 0 || now.since(self.since) >= PERIOD {
             (self.times, self.since) = (0, now);
         }
-        self.times += 1;
+        self.times = self.times.saturating_add(1);
         self.times <= MOST
     }
 }
@@ -77,12 +78,14 @@ impl Attach {
     /// Nothing comes of it: who has no lease yet asks for it again where it is.
     fn stay(&mut self, core: &mut Core) {
         if matches!(&self.state, State::Linked(home) if home.attached.is_none()) {
-            self.ask(core, Question::Publish, 1, core.now);
+            self.publish_once_more(core, Duration::ZERO);
         }
     }
 
     pub(super) fn on_redirect_failed(&mut self, core: &mut Core) {
         if let Some(index) = self.redirect.to.take() {
+            // A hub that names one that is not there is not believed for a while.
+            self.redirect.times = MOST;
             core.timers.clear(Timer::Attach);
             self.stay(core);
             self.on_homing_failed(core, index);

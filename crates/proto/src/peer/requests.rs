@@ -15,11 +15,9 @@ use super::judge::Judge;
 use super::status::RequestStatus;
 use super::subscribe::Taking;
 use super::timers::Timer;
-use crate::address::SchemeSet;
-use crate::grid::Area;
-use crate::ids::{Nonce, RequestId};
+use crate::flow::PATIENCE;
+use crate::ids::{LinkId, Nonce, RequestId};
 use crate::random::Unguessable;
-use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{MAX_CANDIDATES, Message, Mode, Reason};
 
@@ -29,6 +27,15 @@ pub const MAX_REQUESTS: usize = 256;
 /// How long a lookup waits for its answer at most: over three tiers by
 /// satellite it takes nine seconds.
 pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(20);
+
+/// In how many round trips to the home a request is accepted, if it may take longer than its
+/// deadline: one to the hub and on to the provider, four for a handshake of a provider as far
+/// away, one of which is lost, one for the acceptance, three for what may be ahead of that where
+/// an association begins slowly, and one more.
+const TRIPS: u32 = 10;
+
+/// The longest that a deadline becomes for that.
+const LONGEST_DEADLINE: Duration = Duration::from_secs(120);
 
 /// The same if there is no hub at first that could be asked.
 const HOMELESS_LOOKUP: Duration = Duration::from_secs(5);
@@ -86,27 +93,30 @@ impl Requests {
             return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
         wanted.area = inquire::narrowed(wanted.scope, wanted.area, attach.record().cell);
+        if let Some(home) = attach.home() {
+            if wanted.prolonged {
+                wanted.deadline = prolonged(core, home, wanted.deadline);
+            }
+            if wanted.patience == PATIENCE {
+                wanted.patience = core.at_pace_of(home, PATIENCE);
+            }
+        }
         let id = self.insert(core, ticket, wanted);
         self.begin_search(core, attach, id);
     }
 
-    pub(super) fn lookup(
-        &mut self,
-        core: &mut Core,
-        attach: &Attach,
-        ticket: Ticket,
-        service: Service,
-        area: Area,
-        count: u8,
-    ) {
-        if self.asked.len() >= MAX_REQUESTS || !area.is_valid() {
+    /// Puts a lookup, of which `wanted` says what, where, how many and whose names.
+    pub(super) fn lookup(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, wanted: Wanted) {
+        if self.asked.len() >= MAX_REQUESTS || !wanted.area.is_valid() {
             let (reason, detail) = (Reason::TooMany, "the lookup is malformed or one too many".to_owned());
             return core.emit(Event::Failed { ticket, reason, detail, retry_after: None });
         }
-        let count = count.min(MAX_CANDIDATES as u8);
-        let deadline = if attach.home().is_some() { LOOKUP_DEADLINE } else { HOMELESS_LOOKUP };
-        let (mode, transports) = (Mode::Locate, SchemeSet::ALL);
-        let wanted = Wanted { mode, count, transports, deadline, ..Wanted::new(service, area) };
+        let count = wanted.count.min(MAX_CANDIDATES as u8);
+        let deadline = match attach.home() {
+            Some(home) => prolonged(core, home, LOOKUP_DEADLINE),
+            None => HOMELESS_LOOKUP,
+        };
+        let wanted = Wanted { count, deadline, ..wanted };
         let id = self.insert(core, ticket, wanted);
         self.begin_search(core, attach, id);
     }
@@ -235,7 +245,15 @@ impl Requests {
             self.tickets.remove(&asked.ticket);
         }
         self.early.take(id);
-        for timer in [Timer::Ask, Timer::Inquire, Timer::Deadline, Timer::Report, Timer::Receive, Timer::Resubscribe] {
+        for timer in [
+            Timer::Ask,
+            Timer::Meet,
+            Timer::Inquire,
+            Timer::Deadline,
+            Timer::Report,
+            Timer::Receive,
+            Timer::Resubscribe,
+        ] {
             core.timers.clear(timer(id));
         }
         Some(asked)
@@ -259,4 +277,10 @@ impl Requests {
         };
         self.asked.values().filter(|asked| asked.taking.replaces.is_none()).map(one).collect()
     }
+}
+
+/// Longest wait, over so long a path, for what usually takes no longer than `usual`.
+fn prolonged(core: &Core, home: LinkId, usual: Duration) -> Duration {
+    let trip = core.links.get(home).map_or(Duration::ZERO, |link| link.rtt.smoothed());
+    usual.max((trip * TRIPS).min(LONGEST_DEADLINE))
 }

@@ -55,8 +55,9 @@ impl Requests {
         };
         let left = taking.ends.map(|ends| ends.since(core.now));
         if left.is_some_and(|left| left.is_zero()) {
-            self.stop_provider(core, id, Reason::TimedOut);
-            return self.finish(core, id, Some(Reason::TimedOut));
+            let reason = receiving.why_it_ends();
+            self.stop_provider(core, id, reason);
+            return self.finish(core, id, Some(reason));
         }
         // Whoever is next may have the same, and its provider may be elsewhere now.
         let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));

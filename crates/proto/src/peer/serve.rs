@@ -45,7 +45,14 @@ impl Provide {
         if session.wish.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
             return self.refuse(core, id, Reason::SourceFailed);
         }
-        let Some(session) = self.sessions.get_mut(&id).filter(|_| held + bytes <= MAX_OBJECT_MEMORY) else {
+        let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
+        let displaced = match excess {
+            0 => Vec::new(),
+            excess => self.displaced_from_memory(core.now, &session.wish, bytes as u64, excess),
+        };
+        let has_memory = excess == 0 || !displaced.is_empty();
+        self.displace(core, &displaced);
+        let Some(session) = self.sessions.get_mut(&id).filter(|_| has_memory) else {
             core.counters.declined_busy += 1;
             return self.refuse(core, id, Reason::Busy);
         };
@@ -142,7 +149,7 @@ impl Provide {
         };
         if session.reported(core, &report) {
             self.finish(core, id, None);
-        } else if session.is_stalled(core.now) {
+        } else if session.is_stalled(core) {
             self.stop_requester(core, id, Reason::TimedOut);
         }
         if is_large {
@@ -150,6 +157,13 @@ impl Provide {
         }
         if is_object {
             self.pump(core);
+        }
+    }
+
+    /// A message of a session was not taken, as too much waits for the requester.
+    pub(super) fn on_flow_broken(&mut self, core: &mut Core, link: LinkId, id: RequestId) {
+        if let Some(session) = self.find(core, link, id) {
+            self.stop_requester(core, session, Reason::TimedOut);
         }
     }
 
@@ -182,7 +196,7 @@ impl Provide {
     /// The requester may have fallen silent.
     pub(super) fn on_serve_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
-        let silent_at = session.heard + session.patience();
+        let silent_at = session.heard + session.patience(core);
         if core.now >= silent_at {
             return self.stop_requester(core, id, Reason::TimedOut);
         }
@@ -199,11 +213,37 @@ impl Provide {
     }
 
     /// Ends what silent requesters hold, the one that was silent for longest first, until there
-    /// is room for a request. Who comes back asks anew.
+    /// is room for a request, and then what others hold beyond their share. Who comes back asks anew.
     pub(super) fn make_room(&mut self, core: &mut Core, wish: &Wish) {
+        if self.provides(core, wish) && self.is_busy(wish) {
+            self.end_silent(core, wish);
+            if self.is_busy(wish) && self.giving_way(wish).is_empty() {
+                let displaced = self.displaced(core.now, wish);
+                self.displace(core, &displaced);
+            }
+        }
+    }
+
+    /// Ends sessions whose places others get: their requesters may go on elsewhere, or later.
+    pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
+        for id in sessions {
+            let Some(Session { wish, phase, .. }) = self.sessions.get(id) else { continue };
+            let publication = wish.reflect.and_then(|_| self.publications.of(wish.service));
+            core.counters.displaced += 1;
+            match phase {
+                Phase::Reaching | Phase::Opening => self.refuse(core, *id, Reason::Busy),
+                _ => self.stop_requester(core, *id, Reason::Busy),
+            }
+            if let Some(publication) = publication {
+                self.on_linger_timer(core, publication);
+            }
+        }
+    }
+
+    fn end_silent(&mut self, core: &mut Core, wish: &Wish) {
         for _ in 0..self.live.len() {
             let is_of_kind = |session: &Session| {
-                session.gives_way(core.now) && session.wish.service.is_stream() == wish.service.is_stream()
+                session.gives_way(core) && session.wish.service.is_stream() == wish.service.is_stream()
             };
             let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
             let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
@@ -230,7 +270,7 @@ impl Provide {
             session.wish.addresses.clone_from(&wish.addresses);
         }
         if let Some(hub) = wish.asked_by.filter(|link| core.is_hub(*link)) {
-            core.send(hub, &Message::Pending { id: wish.key.1, requester: Some(wish.requester) });
+            core.send(hub, &Message::Pending { id: wish.key.1, requester: Some(wish.requester), provider: None });
         } else if let Some(link) = wish.asked_by {
             self.resume(core, id, link);
             return true;

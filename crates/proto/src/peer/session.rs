@@ -49,7 +49,7 @@ pub(super) struct Session {
     pub(super) repeats: u32,
     pub(super) heard: Time,
     /// When the requester was found to have more of an object.
-    moved: Time,
+    pub(super) moved: Time,
     /// The source has ended but the end could not be sent yet.
     pub(super) ending: bool,
 }
@@ -102,8 +102,14 @@ impl Session {
     }
 
     /// How long the requester may be silent.
-    pub(super) fn patience(&self) -> Duration {
-        if self.wish.reflect.is_some() { MEMBER_SILENCE } else { PATIENCE + REDIAL_TIME }
+    pub(super) fn patience(&self, core: &Core) -> Duration {
+        // Over a long path a requester has more patience, too.
+        let patience = self.at_its_pace(core, PATIENCE) + REDIAL_TIME;
+        if self.wish.reflect.is_some() { MEMBER_SILENCE } else { patience }
+    }
+
+    fn at_its_pace(&self, core: &Core, usual: Duration) -> Duration {
+        self.link.map_or(usual, |link| core.at_pace_of(link, usual))
     }
 
     /// When its requester is to be dialled anew: after half of the time in which others may
@@ -114,9 +120,10 @@ impl Session {
     }
 
     /// Whether its requester has been silent for so long that another one may have its place.
-    pub(super) fn gives_way(&self, now: Time) -> bool {
+    pub(super) fn gives_way(&self, core: &Core) -> bool {
         let is_under_way = matches!(self.phase, Phase::Streaming(_) | Phase::Sending(_));
-        is_under_way && now.since(self.heard) >= SILENCE
+        let trips = self.link.map_or(Duration::ZERO, |link| core.pto(link) * 3);
+        is_under_way && core.now.since(self.heard) >= SILENCE.max(trips)
     }
 
     pub(super) fn waits_for_link(&self) -> bool {
@@ -223,8 +230,9 @@ impl Session {
     }
 
     /// Whether the requester takes no more of an object, however much it says.
-    pub(super) fn is_stalled(&self, now: Time) -> bool {
-        matches!(self.phase, Phase::Sending(_)) && now.since(self.moved) > MAX_STALL
+    pub(super) fn is_stalled(&self, core: &Core) -> bool {
+        let longest = self.at_its_pace(core, MAX_STALL);
+        matches!(self.phase, Phase::Sending(_)) && core.now.since(self.moved) > longest
     }
 
     /// The way to the requester has changed: what was under way may be lost.
@@ -369,7 +377,7 @@ impl Session {
 
     fn await_requester(&mut self, core: &mut Core, id: SessionId) {
         (self.heard, self.moved) = (core.now, core.now);
-        core.set(Timer::Serve(id), self.patience());
+        core.set(Timer::Serve(id), self.patience(core));
         self.wait_for_confirmation(core, id);
     }
 

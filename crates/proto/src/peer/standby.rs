@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::attach::{Attach, Home, Notice, Question, State, UNSETTLED};
 use super::core::Core;
+use super::dialling::DIAL_LIMIT;
 use super::links::Purpose;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -34,9 +35,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Within how long the nodes of a hub that leaves turn away from it: much less than it waits for that.
 const SPREAD: Duration = Duration::from_secs(1);
-
-/// How long a dial may take that the driver does not answer.
-const DIAL_LIMIT: Duration = Duration::from_secs(20);
 
 /// The second hub of a node.
 #[derive(Debug, Default)]

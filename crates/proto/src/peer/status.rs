@@ -12,6 +12,7 @@ use crate::record::Version;
 use crate::reflection::StreamId;
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
+use crate::wire::{Protocol, WireError};
 
 /// A node at one moment, for people and metrics.
 #[derive(Clone, Debug)]
@@ -59,6 +60,8 @@ pub struct Home {
     pub rtt: Duration,
     /// How long it has been so.
     pub attached: Duration,
+    /// The version of the protocol that it speaks.
+    pub protocol: Protocol,
 }
 
 /// One session that a node provides.
@@ -118,6 +121,8 @@ pub struct RequestStatus {
 pub struct Counters {
     /// Messages that could not be read.
     pub malformed: u64,
+    /// Messages of later versions, which were skipped.
+    pub later: u64,
     /// Messages from one who may not send them, or with a wrong nonce.
     pub refused: u64,
     /// Messages of a request or flow that is no longer there.
@@ -126,6 +131,8 @@ pub struct Counters {
     pub retries: u64,
     /// Requests put to the stand-by as well because the home was silent.
     pub hedges: u64,
+    /// Providers that were dialled because they did not reach this node.
+    pub meetings: u64,
     /// Times that the home was lost.
     pub failovers: u64,
     /// Times that the home sent the node to another one, and it went.
@@ -134,6 +141,8 @@ pub struct Counters {
     pub returns: u64,
     /// Requests turned away because of a limit on streams or uplink.
     pub declined_busy: u64,
+    /// Sessions ended because their places were another requester's share.
+    pub displaced: u64,
     /// Sessions accepted.
     pub accepted: u64,
     /// Requests for a reflected stream that was published already.
@@ -154,6 +163,16 @@ pub struct Counters {
     pub inquiries_ignored: u64,
 }
 
+impl Counters {
+    /// Counts a message that could not be read.
+    pub(super) fn unread(&mut self, error: &WireError) {
+        match error {
+            WireError::Later(_) => self.later += 1,
+            _ => self.malformed += 1,
+        }
+    }
+}
+
 impl Peer {
     /// What it waits for or receives: [`Status::requests`] alone, which costs less.
     pub fn requests(&self, now: Time) -> Vec<RequestStatus> {
@@ -169,6 +188,7 @@ impl Peer {
                 address: entry.address.clone(),
                 rtt: entry.rtt.smoothed(),
                 attached: now.since(since),
+                protocol: entry.hello.protocol,
             })
         };
         let record = self.attach.record();

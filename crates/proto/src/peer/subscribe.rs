@@ -158,7 +158,7 @@ impl Requests {
         if let Some(to) = self.media.filter(|_| asked.taking.wanted) {
             let tag = Tag(self.tags.next_u64());
             asked.taking.leg = Some((to, tag));
-            core.emit(Event::Expect { ticket: asked.ticket, tag });
+            core.emit(Event::Expect { ticket: asked.ticket, tag, door: core.media_of_home() });
         }
     }
 

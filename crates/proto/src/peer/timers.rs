@@ -24,6 +24,8 @@ pub(super) enum Timer {
     Ask(RequestId),
     /// It is this node's turn to go from a hub that leaves.
     Depart(LinkId),
+    /// A provider that has a request is to be dialled, as it has not come.
+    Meet(RequestId),
     /// A request is given up.
     Deadline(RequestId),
     /// A flow's receiver reports.
@@ -56,6 +58,8 @@ pub(super) enum Timer {
     Ping(u32),
     /// An object that was offered is to be offered again.
     Push(RequestId),
+    /// A node that wants a way takes too long to reach.
+    Called(NodeId),
     /// Reports on the way of a request are not waited for any longer.
     Trace(Ticket),
     /// A direct association has been idle.
@@ -76,6 +80,7 @@ impl Timer {
             Self::Homing => "go back to the home that was lost",
             Self::Ask(_) => "a request is unanswered",
             Self::Depart(_) => "go from a hub that leaves",
+            Self::Meet(_) => "a provider has not come",
             Self::Deadline(_) => "a request's deadline",
             Self::Report(_) => "report on a flow",
             Self::Receive(_) => "a provider may be silent",
@@ -92,6 +97,7 @@ impl Timer {
             Self::Settle(_) => "a watch has settled",
             Self::Ping(_) => "a ping is unanswered",
             Self::Push(_) => "repeat an offer",
+            Self::Called(_) => "a caller cannot be reached",
             Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "an association is idle",
             Self::Inquire(_) => "an inquiry is unanswered",

@@ -1,10 +1,11 @@
 //! Requesters that could not be dialled, so that the next request of the same
 //! one need not wait until that has failed again: the hub relays at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::address::Address;
+use crate::address::{Address, Scheme};
 use crate::ids::NodeId;
 use crate::time::Time;
 
@@ -22,7 +23,8 @@ pub(super) struct Unreached {
 
 #[derive(Debug)]
 struct Failure {
-    addresses: Vec<Address>,
+    /// Over which transport to which host, whatever the port.
+    ways: BTreeSet<(Scheme, IpAddr)>,
     until: Time,
 }
 
@@ -35,7 +37,8 @@ impl Unreached {
         {
             self.nodes.remove(&oldest);
         }
-        self.nodes.insert(node, Failure { addresses, until: now + MEMORY });
+        let ways = ways(&addresses).collect();
+        self.nodes.insert(node, Failure { ways, until: now + MEMORY });
     }
 
     /// There is a way to `node` after all.
@@ -45,9 +48,13 @@ impl Unreached {
 
     /// Whether dialling `node` has failed lately, at each of `addresses`.
     pub(super) fn holds(&self, now: Time, node: NodeId, addresses: &[Address]) -> bool {
-        let failed = |failure: &&Failure| addresses.iter().all(|address| failure.addresses.contains(address));
+        let failed = |failure: &&Failure| ways(addresses).all(|way| failure.ways.contains(&way));
         !addresses.is_empty() && self.nodes.get(&node).filter(failed).is_some_and(|failure| now < failure.until)
     }
+}
+
+fn ways(addresses: &[Address]) -> impl Iterator<Item = (Scheme, IpAddr)> {
+    addresses.iter().flat_map(|address| address.hosts.iter().map(|host| (address.scheme, host.to_canonical())))
 }
 
 #[cfg(test)]
@@ -55,7 +62,6 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::address::Scheme;
 
     fn node(number: u16) -> NodeId {
         let mut bytes = [0; 16];

@@ -38,6 +38,7 @@ struct Watching {
     ticket: Ticket,
     services: ServiceSet,
     area: Area,
+    names: bool,
     /// The last change of the present home; 0 while its first one is awaited.
     seen: u64,
     tries: u32,
@@ -61,7 +62,13 @@ struct Known {
 }
 
 impl Watches {
-    pub(super) fn watch(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, services: ServiceSet, area: Area) {
+    pub(super) fn watch(
+        &mut self,
+        core: &mut Core,
+        attach: &Attach,
+        ticket: Ticket,
+        (services, area, names): (ServiceSet, Area, bool),
+    ) {
         if self.watches.len() >= MAX_WATCHES || !area.is_valid() {
             let detail = "the watch is malformed or one too many".to_owned();
             return core.emit(Event::Failed { ticket, reason: Reason::TooMany, detail, retry_after: None });
@@ -72,6 +79,7 @@ impl Watches {
             ticket,
             services,
             area,
+            names,
             seen: 0,
             tries: 0,
             told: 0,
@@ -92,7 +100,8 @@ impl Watches {
     fn subscribe(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let (Some(watching), Some(home)) = (self.watches.get_mut(&id), attach.home()) else { return };
         let Watching { services, area, seen, .. } = *watching;
-        core.send(home, &Message::Watch(Watch { id, services, area, seen, way: None }));
+        let names = watching.names.then_some(true);
+        core.send(home, &Message::Watch(Watch { id, services, area, seen, way: None, names }));
         let retry = core.pto(home) * (1 << watching.tries.min(6));
         watching.tries += 1;
         core.set(Timer::Watch(id), if seen == 0 { retry.min(RENEWAL) } else { RENEWAL });

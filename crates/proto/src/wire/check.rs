@@ -10,6 +10,7 @@ use super::standby::{MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
 use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, Message, WireError};
 use crate::address::Address;
+use crate::called::is_name;
 use crate::record::{MAX_ADDRESSES, Record};
 use crate::room::MAX_MEMBERS;
 
@@ -35,6 +36,9 @@ impl Message {
                 check_params(forward.params)
             }
             Self::Accept(accept) => bounded(accept.cell.is_on_grid(), "a cell off the grid"),
+            Self::Pending { provider: Some(provider), .. } => {
+                bounded(provider.addresses.len() <= MAX_ADDRESSES, "too many addresses")
+            }
             Self::Found(found) => {
                 bounded(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
                 check_candidates(&found.candidates)
@@ -108,5 +112,7 @@ fn check_mirror(mirror: &Mirror) -> Result<(), WireError> {
 
 fn check_candidates(candidates: &[Candidate]) -> Result<(), WireError> {
     let sound = |candidate: &Candidate| candidate.cell.is_on_grid() && candidate.addresses.len() <= MAX_ADDRESSES;
-    bounded(candidates.iter().all(sound), "a candidate off the grid")
+    bounded(candidates.iter().all(sound), "a candidate off the grid")?;
+    let named = |candidate: &Candidate| candidate.name.as_deref().is_none_or(is_name);
+    bounded(candidates.iter().all(named), "a name that no certificate has")
 }

@@ -5,6 +5,7 @@
 use minicbor::{Decode, Encode};
 
 use super::lookup::Candidate;
+use super::open;
 use super::request::{Mode, Params};
 use crate::address::Address;
 use crate::grid::Area;
@@ -35,7 +36,7 @@ pub struct Inquiry {
     #[n(5)]
     pub requester: NodeId,
     /// Where to answer, the requester's preferred transport first.
-    #[n(6)]
+    #[cbor(n(6), with = "open::addresses", has_nil)]
     pub reply_to: Vec<Address>,
     /// How long the requester still waits for an acceptance, milliseconds.
     #[n(7)]

@@ -2,8 +2,10 @@
 
 use minicbor::{Decode, Encode};
 
+use super::open::{self, open};
 use super::tree::Way;
 use crate::address::Address;
+use crate::called::Called;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::record::{Capacity, Version};
@@ -25,7 +27,7 @@ pub struct Found {
 }
 
 /// How far the answer to a lookup reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode)]
 #[cbor(index_only)]
 pub enum Coverage {
     /// Everything that is known.
@@ -45,6 +47,8 @@ pub enum Coverage {
     #[n(4)]
     First,
 }
+
+open!(Coverage, [Whole, Young, Partial, UnreachableAbove, First], else Partial);
 
 impl Coverage {
     /// What two answers together reach.
@@ -81,8 +85,12 @@ pub struct Candidate {
     #[n(4)]
     pub capacity: Capacity,
     /// Where to dial it.
-    #[n(5)]
+    #[cbor(n(5), with = "open::addresses", has_nil)]
     pub addresses: Vec<Address>,
+    /// The name in its certificate, at most [`MAX_NAME_BYTES`](super::MAX_NAME_BYTES): where names
+    /// were asked for, and a hub knows it.
+    #[n(6)]
+    pub name: Option<String>,
 }
 
 /// See [`Message::Watch`](super::Message::Watch).
@@ -104,6 +112,9 @@ pub struct Watch {
     /// From hub to hub: where it may go on to; `None` is down.
     #[n(4)]
     pub way: Option<Way>,
+    /// True if changes carry names; `None` is no.
+    #[n(5)]
+    pub names: Option<bool>,
 }
 
 /// See [`Message::Change`](super::Message::Change).
@@ -149,4 +160,7 @@ pub struct Seek {
     /// How long the asking hub waits for the answer, milliseconds.
     #[n(5)]
     pub patience_ms: Option<u32>,
+    /// As in [`Request`](super::Request).
+    #[n(6)]
+    pub names: Option<Called>,
 }

@@ -4,11 +4,13 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::flow::{Chunk, Packet, Report};
+use super::hello::Hello;
 use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Change, Found, Seek, Watch};
+use super::open;
 use super::push::{Push, Reception};
-use super::reflect::{Keys, Rekey};
-use super::request::{Accept, Decline, Forward, Reason, Request};
+use super::reflect::{Keys, MediaAddress, Rekey};
+use super::request::{Accept, Decline, Forward, Reason, Request, Whereabouts};
 use super::room::{Join, Quit, Roster};
 use super::standby::{Adopt, Mirror, Retell};
 use super::trace::Traced;
@@ -35,12 +37,16 @@ pub enum Message {
         #[n(1)]
         lease_ms: u32,
         /// Other hubs that the node may turn to; in the answer to `Publish` only.
-        #[n(2)]
+        #[cbor(n(2), with = "open::addresses", has_nil)]
         siblings: Option<Vec<Address>>,
         /// Where the hub itself listens; in the answer to `Publish` only. An
         /// unspecified host means "where you see me".
-        #[n(3)]
+        #[cbor(n(3), with = "open::addresses", has_nil)]
         addresses: Option<Vec<Address>>,
+        /// The address from which the hub sends the streams that it reflects; in the answers to
+        /// `Publish` and `Adopt` only. An unspecified host means "where you see me".
+        #[n(4)]
+        media: Option<MediaAddress>,
     },
     /// Keeps all of a node's entries. Answered by `Lease` or `Anew`.
     #[n(2)]
@@ -75,6 +81,10 @@ pub enum Message {
         /// two requesters may count alike; `None` everywhere else.
         #[n(1)]
         requester: Option<NodeId>,
+        /// The provider, and where the requester may reach it if it does not reach the requester;
+        /// told by the hub that handed the request to it.
+        #[n(2)]
+        provider: Option<Whereabouts>,
     },
     /// The answer to a lookup.
     #[n(10)]
@@ -191,7 +201,7 @@ pub enum Message {
         #[n(0)]
         hub: NodeId,
         /// Where the node has found it, so that the home does, too.
-        #[n(1)]
+        #[cbor(n(1), with = "open::addresses", has_nil)]
         addresses: Option<Vec<Address>>,
     },
     /// A node tells its stand-by that it is the home now. Answered by `Lease`,
@@ -229,7 +239,7 @@ pub enum Message {
     /// a `Lease`, one that is here so that all have about as many. The node
     /// follows twice a minute and otherwise publishes again.
     #[n(37)]
-    Redirect(#[n(0)] Vec<Address>),
+    Redirect(#[cbor(n(0), with = "open::addresses", has_nil)] Vec<Address>),
     /// Who on this link offers a service? By multicast only.
     #[n(40)]
     Inquiry(#[n(0)] Inquiry),
@@ -276,6 +286,30 @@ pub enum Message {
     /// stream to whom it sends it.
     #[n(56)]
     Keys(#[n(0)] Keys),
+    /// The version and capabilities of its sender: the first message of each end of a connection.
+    #[n(57)]
+    Hello(#[n(0)] Hello),
+    /// A message between two nodes that cannot reach each other: hubs pass it on along the way of a
+    /// request with [`Params::call`](super::Params::call).
+    #[n(80)]
+    Through {
+        /// The request.
+        #[n(0)]
+        id: RequestId,
+        /// A message.
+        #[cbor(n(1), with = "bytes_codec")]
+        message: Bytes,
+    },
+}
+
+/// The number of [`Message::Request`].
+const REQUEST: u64 = 5;
+
+/// The number of a message; `None` of what is none.
+fn number(bytes: &[u8]) -> Option<u64> {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    decoder.array().ok()?;
+    decoder.u64().ok()
 }
 
 /// See [`Message::Renew`].
@@ -301,12 +335,25 @@ impl Message {
             return Err(WireError::OutOfBounds("longer than a message may be"));
         }
         let mut decoder = minicbor::Decoder::new(bytes);
-        let message: Self = decoder.decode().map_err(|error| WireError::Malformed(error.to_string()))?;
+        let message: Self = decoder.decode().map_err(|error| match number(bytes) {
+            Some(number) if error.is_unknown_variant() => WireError::Later(number),
+            _ => WireError::Malformed(error.to_string()),
+        })?;
         if decoder.position() != bytes.len() {
             return Err(WireError::Malformed("bytes after the end".to_owned()));
         }
         message.check()?;
         Ok(message)
+    }
+
+    /// The request that cannot be read because it is about something of a later
+    /// version, so that it can be declined.
+    pub(crate) fn later_request(bytes: &[u8]) -> Option<RequestId> {
+        let mut decoder = minicbor::Decoder::new(bytes);
+        decoder.array().ok()?;
+        let is_request = decoder.u64().ok()? == REQUEST;
+        decoder.array().ok()?;
+        decoder.decode().ok().filter(|_| is_request)
     }
 
     /// The message as bytes.

@@ -2,7 +2,8 @@
 //!
 //! `docs/wire.cddl` describes it. A message is an array: its number, then its
 //! fields in order. Fields may be added at the end as optional ones; a reader
-//! ignores those it does not know. Every association runs over an encrypted,
+//! ignores those it does not know, and skips messages and values of later versions
+//! (`open`). Every association runs over an encrypted,
 //! mutually authenticated transport, so no message carries its sender.
 //!
 //! | from → to | messages |
@@ -16,14 +17,16 @@
 //! | provider → hub → hub → requester | `Keys` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | hub or provider → requester, from hub to hub | `Traced` |
-//! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
+//! | any → any | `Hello`, `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod bytes_codec;
 mod check;
 mod flow;
+mod hello;
 mod link;
 mod lookup;
 mod message;
+pub(crate) mod open;
 mod push;
 mod reflect;
 mod request;
@@ -33,12 +36,13 @@ mod trace;
 mod tree;
 
 pub use flow::{Chunk, Packet, Report};
+pub use hello::{Capabilities, Hello, Protocol};
 pub use link::{Inquiry, Present, Taken};
 pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
-pub use reflect::{Keys, MAX_SEALED_BYTES, Opening, Reflect, Reflected, Rekey};
-pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request, Resume};
+pub use reflect::{Keys, MAX_SEALED_BYTES, MediaAddress, Opening, Reflect, Reflected, Rekey};
+pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request, Resume, Whereabouts};
 pub use room::{Join, Quit, Roster};
 pub use standby::{Adopt, Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Retell, Shift};
 pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
@@ -54,14 +58,18 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// The most candidates in one [`Found`] and providers considered for one request.
 pub const MAX_CANDIDATES: usize = 64;
 
-/// The protocol's name and major version: the ALPN identifier of TLS and QUIC.
+/// The name of how messages are put on the wire: the ALPN identifier of TLS and QUIC.
+/// [`Hello`] tells which messages there are.
 pub const PROTOCOL: &str = "roost/1";
 
 /// Why bytes are no message. The sender is at fault; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Not CBOR of the described shape, or a message of a later version.
+    /// Of a kind that only later versions know, or about something that only they know.
+    #[error("message {0} is of a later version, or about something of one")]
+    Later(u64),
+    /// Not CBOR of the described shape.
     #[error("malformed message: {0}")]
     Malformed(String),
     /// Well-formed, but a field is outside its limits.

@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
+use super::open::{self, open};
 use crate::address::Address;
 use crate::ids::RequestId;
 
@@ -26,12 +27,12 @@ pub struct Push {
     #[cbor(n(3), with = "minicbor::bytes")]
     pub digest: [u8; 32],
     /// Where the sender can be dialled, should the association break.
-    #[n(4)]
+    #[cbor(n(4), with = "open::addresses", has_nil)]
     pub addresses: Vec<Address>,
 }
 
 /// What has become of an object that was offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 #[non_exhaustive]
 pub enum Reception {
@@ -65,4 +66,9 @@ pub enum Reception {
     /// The receiver cannot write it.
     #[n(9)]
     Unwritable,
+    /// Something that only later versions tell.
+    #[n(10)]
+    Unspecified,
 }
+
+open!(Reception, [Underway, Stored, NoInbox, TooLarge, NoRoom, BadName, Busy, Damaged, Broken, Unwritable, Unspecified], else Unspecified);

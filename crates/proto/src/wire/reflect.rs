@@ -39,6 +39,11 @@ pub struct Reflect {
     pub resumes: Option<bool>,
 }
 
+/// Source address of the streams that a hub reflects. An unspecified host means "where you see me".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+pub struct MediaAddress(#[cbor(n(0), with = "socket_codec")] pub SocketAddr);
+
 /// An acceptance's part about a reflected stream: what opens its packets, now
 /// and soon. Between provider and requester only.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

@@ -4,8 +4,10 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
+use super::open::{self, open};
 use super::reflect::{Reflect, Reflected};
 use crate::address::{Address, SchemeSet};
+use crate::called::Called;
 use crate::delivery::{Class, Profile, Terms};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, Nonce, RequestId};
@@ -13,7 +15,7 @@ use crate::scope::Scope;
 use crate::service::Service;
 
 /// How a request is carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode)]
 #[cbor(index_only)]
 pub enum Mode {
     /// Hub → provider → requester directly.
@@ -27,6 +29,8 @@ pub enum Mode {
     #[n(2)]
     Locate,
 }
+
+open!(Mode, [Forward, Relay, Locate]);
 
 /// What is asked of a provider beyond the service's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
@@ -44,7 +48,7 @@ pub struct Params {
     pub trace: Option<bool>,
     /// What matters to who asks; `None` is nothing in particular. Who does not
     /// know this field serves without it.
-    #[n(3)]
+    #[cbor(n(3), with = "open::optional", has_nil)]
     pub profile: Option<Profile>,
     /// What the requester has of an object already; `None` is nothing. Who does
     /// not know this field, or has another object, serves from the beginning.
@@ -64,8 +68,13 @@ pub struct Params {
     pub reflectable: Option<bool>,
     /// Over which paths the data shall come; `None` leaves it to the profile and
     /// the provider. Who does not know this field serves without it.
-    #[n(8)]
+    #[cbor(n(8), with = "open::optional", has_nil)]
     pub class: Option<Class>,
+    /// The only node that is meant, of which nothing but a way to it is wanted: it dials the
+    /// requester, or what the two say goes [through](super::Message::Through) the hubs. Who does
+    /// not know this field would provide the service.
+    #[n(9)]
+    pub call: Option<NodeId>,
 }
 
 /// The beginning of an object that a requester has.
@@ -106,6 +115,11 @@ impl Params {
         this.and_then(|params| params.reflectable).unwrap_or(false)
     }
 
+    /// The node to which nothing but a way is wanted.
+    pub fn call_of(this: Option<Self>) -> Option<NodeId> {
+        this.and_then(|params| params.call)
+    }
+
     /// What the requester has already.
     pub fn resume_of(this: Option<Self>) -> Option<Resume> {
         this.and_then(|params| params.resume)
@@ -143,6 +157,10 @@ pub struct Request {
     /// How far it may go; `None` is everywhere.
     #[n(8)]
     pub scope: Option<Scope>,
+    /// Of a lookup: the answer tells names, and lists nobody but who is called so; `None` lists
+    /// everybody without names. Who does not know this field does that, too.
+    #[n(9)]
+    pub names: Option<Called>,
 }
 
 /// See [`Message::Forward`](super::Message::Forward).
@@ -163,7 +181,7 @@ pub struct Forward {
     pub requester: NodeId,
     /// Where to answer, the requester's preferred transport first; empty:
     /// answer to the hub, which relays.
-    #[n(4)]
+    #[cbor(n(4), with = "open::addresses", has_nil)]
     pub reply_to: Vec<Address>,
     /// How long the requester still waits for an acceptance, milliseconds.
     #[n(5)]
@@ -257,8 +275,20 @@ pub struct Decline {
     pub requester: Option<NodeId>,
 }
 
+/// A provider that has a request, and where it can be dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Whereabouts {
+    /// The provider.
+    #[n(0)]
+    pub node: NodeId,
+    /// At most [`MAX_ADDRESSES`](crate::record::MAX_ADDRESSES).
+    #[cbor(n(1), with = "open::addresses", has_nil)]
+    pub addresses: Vec<Address>,
+}
+
 /// Why a request is not served, or a flow ends early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 #[non_exhaustive]
 pub enum Reason {
@@ -308,4 +338,12 @@ pub enum Reason {
     /// It is reflected from now on: ask for that.
     #[n(14)]
     Reflected,
+    /// One that only later versions tell.
+    #[n(15)]
+    Unspecified,
+    /// It is of a later version than who was asked.
+    #[n(16)]
+    TooOld,
 }
+
+open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, TooOld], else Unspecified);

@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
+use super::open::open;
 use super::request::Reason;
 use crate::ids::{NodeId, RequestId};
 
@@ -66,7 +67,7 @@ pub struct Hop {
 }
 
 /// What is done with a request on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 #[non_exhaustive]
 pub enum Step {
@@ -97,7 +98,12 @@ pub enum Step {
     /// A provider answers over an association for which it had to dial.
     #[n(8)]
     Dialled,
+    /// Something that only later versions do.
+    #[n(9)]
+    Unknown,
 }
+
+open!(Step, [Handed, Relayed, Passed, Sought, Declined, Silent, Refused, Warm, Dialled, Unknown], else Unknown);
 
 impl Step {
     /// Its name in the API.
@@ -112,6 +118,7 @@ impl Step {
             Self::Refused => "refused",
             Self::Warm => "warm",
             Self::Dialled => "dialled",
+            Self::Unknown => "unknown",
         }
     }
 

@@ -5,6 +5,7 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
+use super::open::{self, open};
 use super::request::{Params, Reason};
 use crate::address::Address;
 use crate::block::Patch;
@@ -18,7 +19,7 @@ pub const MAX_PATCHES: usize = 1_024;
 
 /// Which way a question goes through the tree of hubs. It goes up, then
 /// across, then down, and never back, so it cannot go round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode)]
 #[cbor(index_only)]
 pub enum Way {
     /// From a hub to its parent, which may send it anywhere.
@@ -35,6 +36,8 @@ pub enum Way {
     #[n(3)]
     Back,
 }
+
+open!(Way, [Up, Across, Down, Back], else Down);
 
 impl Reason {
     /// What the silence of a hub means to which a question went this way.
@@ -64,7 +67,7 @@ pub struct Carry {
     pub requester: NodeId,
     /// Where to answer, the requester's preferred transport first; empty:
     /// answer to the hub that carries, which relays.
-    #[n(5)]
+    #[cbor(n(5), with = "open::addresses", has_nil)]
     pub reply_to: Vec<Address>,
     /// How long the requester still waits for an acceptance, milliseconds.
     #[n(6)]

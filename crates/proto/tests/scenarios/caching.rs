@@ -279,7 +279,7 @@ fn a_watcher_at_a_cache_sees_changes_at_every_hub_once() {
     let mut net = Net::new(12);
     let (requester, ticket) = (net.requesters[0], net.world.ticket(net.requesters[0]));
     let area = Area::Rectangle { min: Cell::new(-10, -10), max: Cell::new(300, 300) };
-    net.world.command(requester, Command::Watch { ticket, services: ServiceSet::ALL, area });
+    net.world.command(requester, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     net.world.run(2 * SECOND);
     let picture = |net: &Net| {
         let mut there: BTreeMap<NodeId, Cell> = BTreeMap::new();

@@ -176,7 +176,9 @@ fn who_does_not_answer_is_named() {
     {
         let (mut world, hub, _, requester) = three(31, Role::SuperNode);
         world.freeze(hub);
-        let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.deadline = deadline);
+        let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
+            (wanted.deadline, wanted.prolonged) = (deadline, false);
+        });
         match world.outcome(requester, ticket) {
             Event::Failed { detail, .. } => assert!(detail.starts_with(words), "{detail}"),
             other => panic!("{other:?}"),

@@ -140,7 +140,7 @@ fn what_nobody_confirms_ends_soon_though_the_hub_says_that_the_provider_is_comin
     let id = asked_as(&two.world.corpus.take().unwrap_or_default());
     for _ in 0..9 {
         two.world.run(SECOND);
-        two.world.inject(home, watcher, Message::Pending { id, requester: None }.encode());
+        two.world.inject(home, watcher, Message::Pending { id, requester: None, provider: None }.encode());
     }
     assert_eq!(accepted(&two.world, watcher, ticket), 1);
     let events = two.world.events(watcher).iter();

@@ -166,7 +166,7 @@ fn a_lookup_lists_who_is_on_the_link() {
     let found = |world: &mut World, count| {
         let ticket = world.ticket(nodes[0]);
         let (service, area) = (Service::Track, ANYWHERE);
-        world.command(nodes[0], roost_proto::peer::Command::Lookup { ticket, service, area, count });
+        world.command(nodes[0], roost_proto::peer::Command::Lookup { ticket, service, area, count, names: None });
         let Event::Found { found, .. } = world.outcome(nodes[0], ticket) else { panic!() };
         found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>()
     };
@@ -303,8 +303,12 @@ fn a_forged_inquiry_is_served_to_nobody() {
     world.say_to_link(nodes[0], nodes[1], forged(1, nodes[0], nodes[2]));
     world.run(20 * SECOND);
     assert_eq!(opened(&world, &nodes), 0);
-    // In the name of the first, who has asked nothing: it stops what comes.
+    // In the name of the first, from elsewhere: nobody dials a host that others name.
     world.say_to_link(nodes[2], nodes[1], forged(2, nodes[0], nodes[0]));
+    world.run(20 * SECOND);
+    assert_eq!(opened(&world, &nodes), 0);
+    // As if from the first, who has asked nothing: it stops what comes.
+    world.say_to_link(nodes[0], nodes[1], forged(3, nodes[0], nodes[0]));
     world.run(20 * SECOND);
     assert_eq!(opened(&world, &nodes), 1);
     assert!(nodes.iter().all(|node| world.status(*node).sessions.is_empty()));

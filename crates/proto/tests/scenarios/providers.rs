@@ -173,6 +173,7 @@ fn a_requester_that_comes_into_reach_is_answered_directly() {
     world.cut(provider, requester);
     let ticket = world.request(requester, Service::Sensor, ANYWHERE);
     assert!(finished(&mut world, requester, ticket).relayed);
+    assert!(world.run_while(10 * SECOND, |world| !world.is_dialling(requester)), "it has dialled in vain as well");
     world.heal();
     // It asks the provider itself, by which there is an association.
     let node = node_id(provider.0);

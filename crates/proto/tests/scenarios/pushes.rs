@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use roost_proto::flow::digest;
-use roost_proto::peer::{Command, Event, MAX_RECEPTIONS, Provider, Ticket};
-use roost_proto::wire::{Push, Reason, Reception, Resume};
-use roost_proto::{Role, Service};
+use roost_proto::peer::{Command, Event, MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, Provider, Ticket};
+use roost_proto::wire::{Message, Mode, Push, Reason, Reception, Request, Resume};
+use roost_proto::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
@@ -27,10 +27,14 @@ fn two(seed: u64, role: Role) -> (World, HostId, HostId) {
 }
 
 fn push(world: &mut World, sender: HostId, receiver: HostId) -> Ticket {
+    push_to(world, sender, receiver, None)
+}
+
+fn push_to(world: &mut World, sender: HostId, receiver: HostId, place: Option<(Service, Cell)>) -> Ticket {
     let ticket = world.ticket(sender);
     let to = Provider { node: node_id(receiver.0), addresses: addresses(receiver.0) };
     let (length, digest, name) = (BYTES as u64, digest(&object(BYTES)), "survey.tif".to_owned());
-    world.command(sender, Command::Push { ticket, to, name, length, digest, deadline: DEADLINE });
+    world.command(sender, Command::Push { ticket, to, place, name, length, digest, deadline: DEADLINE });
     ticket
 }
 
@@ -158,13 +162,168 @@ fn only_who_was_offered_an_object_gets_it_and_only_while_it_is() {
 }
 
 #[test]
-fn a_node_takes_so_many_at_once_and_in_the_baseline_none() {
+fn one_sender_gets_few_places() {
     let (mut world, sender, receiver) = two(4, Role::SuperNode);
-    let tickets: Vec<_> = (0..=MAX_RECEPTIONS).map(|_| push(&mut world, sender, receiver)).collect();
-    world.run(Duration::from_millis(900));
-    let busy = tickets.iter().filter(|ticket| world.hosts[sender.0].ending(**ticket).is_some()).count();
-    assert_eq!((busy, offered(&world, receiver).len()), (1, MAX_RECEPTIONS));
+    let tickets: Vec<_> = (0..=MAX_RECEPTIONS_FROM_ONE).map(|_| push(&mut world, sender, receiver)).collect();
+    world.run(3 * SECOND);
+    let ended =
+        |world: &World| tickets.iter().filter(|ticket| world.hosts[sender.0].ending(**ticket).is_some()).count();
+    let offers = offered(&world, receiver);
+    assert_eq!((ended(&world), offers.len()), (0, MAX_RECEPTIONS_FROM_ONE), "the fifth waits for its turn");
+    receive(&mut world, receiver, sender, &offers[0], Reception::Stored);
+    world.run(2 * SECOND);
+    assert_eq!((ended(&world), offered(&world, receiver).len()), (1, MAX_RECEPTIONS_FROM_ONE + 1));
+    for _ in 0..DEADLINE.as_secs() {
+        world.run(SECOND);
+    }
+    assert_eq!(ended(&world), 1, "those that are taken do not end");
+}
+
+#[test]
+fn who_waits_in_vain_is_told() {
+    let (mut world, sender, receiver) = two(4, Role::SuperNode);
+    let tickets: Vec<_> = (0..=MAX_RECEPTIONS_FROM_ONE).map(|_| push(&mut world, sender, receiver)).collect();
+    for _ in 0..DEADLINE.as_secs() + 2 {
+        world.run(SECOND);
+    }
+    assert_eq!(pushed(&mut world, sender, tickets[MAX_RECEPTIONS_FROM_ONE]), Reception::Busy);
+}
+
+/// The first offer of a node.
+fn first_of(world: &World, receiver: HostId, node: NodeId) -> Option<RequestId> {
+    let of_node = |event: &Event| match event {
+        Event::Offered { from, push } if *from == node => Some(push.id),
+        _ => None,
+    };
+    world.events(receiver).iter().find_map(|(_, event)| of_node(event))
+}
+
+/// Four members offer what they never send: they have all places. One who sends gets one.
+#[test]
+fn what_is_not_sent_gives_way() {
+    let mut world = World::new(7);
+    let hub = world.hub(Role::SuperNode);
+    let nodes: Vec<HostId> = (0..6).map(|number| world.node((number, 0), &[], &[hub])).collect();
+    let (receiver, honest) = (nodes[4], nodes[5]);
+    nodes.iter().for_each(|node| world.hosts[node.0].stored = object(BYTES));
+    world.settle();
+    for rogue in &nodes[..4] {
+        for _ in 0..MAX_RECEPTIONS_FROM_ONE {
+            push(&mut world, *rogue, receiver);
+        }
+    }
+    world.run(3 * SECOND);
+    let before = offered(&world, receiver);
+    assert_eq!(before.len(), MAX_RECEPTIONS);
+    // One of them begins to send, and keeps its place whatever comes.
+    let (first, id) = (node_id(nodes[0].0), first_of(&world, receiver, node_id(nodes[0].0)).unwrap());
+    world.command(receiver, Command::Receiving { from: first, id });
+    let ticket = push(&mut world, honest, receiver);
+    world.run(2 * SECOND);
+    let place = (node_id(honest.0), first_of(&world, receiver, node_id(honest.0)).unwrap());
+    let given_up: Vec<_> = world
+        .events(receiver)
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::Unoffered { from, id } => Some((*from, *id)),
+            _ => None,
+        })
+        .collect();
+    assert!(!given_up.is_empty() && !given_up.contains(&place) && !given_up.contains(&(first, id)), "{given_up:?}");
+    let reception = Reception::Stored;
+    world.command(receiver, Command::Received { from: place.0, id: place.1, reception });
+    assert_eq!(pushed(&mut world, honest, ticket), Reception::Stored);
+}
+
+#[test]
+fn the_baseline_sends_to_no_node() {
     let (mut world, sender, receiver) = two(5, Role::Server);
     let ticket = push(&mut world, sender, receiver);
     assert_eq!(failed(&mut world, sender, ticket), Reason::NotAllowed);
+}
+
+/// A sender and a receiver that offers a sensor, at hubs of their own which know one another.
+fn strangers(seed: u64, schemes: SchemeSet) -> (World, HostId, HostId) {
+    let mut world = World::new(seed);
+    let hubs = world.mesh(2);
+    let sender = world.node((27, 92), &[], &hubs[..1]);
+    let receiver = world.node((0, 0), &[Service::Sensor], &hubs[1..]);
+    world.hosts.iter_mut().for_each(|host| host.schemes = schemes);
+    world.hosts[sender.0].stored = object(BYTES);
+    world.settle();
+    world.run(SECOND);
+    (world, sender, receiver)
+}
+
+/// Sends to who cannot be dialled, until it is stored.
+fn deliver(seed: u64, mut world: World, (sender, receiver): (HostId, HostId)) {
+    let place = Some((Service::Sensor, Cell::new(0, 0)));
+    let ticket = push_to(&mut world, sender, receiver, place);
+    let offered_soon = world.run_while(8 * SECOND, |world| !offered(world, receiver).is_empty());
+    assert!(offered_soon, "seed {seed}: {:?}", world.events(sender));
+    let offer = offered(&world, receiver)[0].clone();
+    let got = take(&mut world, receiver, sender, &offer, 0);
+    let summary = finished(&mut world, receiver, got);
+    assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
+    assert!(world.delivered(receiver, got) == object(BYTES), "seed {seed}");
+    receive(&mut world, receiver, sender, &offer, Reception::Stored);
+    assert_eq!(pushed(&mut world, sender, ticket), Reception::Stored, "seed {seed}");
+    world.run(2 * SECOND);
+    for host in [sender, receiver] {
+        assert!(world.status(host).sessions.is_empty() && world.status(host).requests.is_empty(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_closed_receiver_dials_the_sender() {
+    for_seeds(4, |seed| {
+        let (mut world, sender, receiver) = strangers(seed, SchemeSet::only(Scheme::Tcp));
+        world.closed = vec![receiver];
+        world.path.loss = 20 * (seed as u32 % 2);
+        deliver(seed, world, (sender, receiver));
+    });
+}
+
+#[test]
+fn two_that_are_closed_send_through_hubs() {
+    for_seeds(6, |seed| {
+        let (mut world, sender, receiver) = strangers(seed, SchemeSet::only(Scheme::Tcp));
+        world.closed = vec![sender, receiver];
+        // Nothing is lost over TCP.
+        deliver(seed, world, (sender, receiver));
+    });
+}
+
+#[test]
+fn only_files_go_through_hubs() {
+    let (mut world, sender, receiver) = strangers(1, SchemeSet::only(Scheme::Tcp));
+    world.closed = vec![sender, receiver];
+    push_to(&mut world, sender, receiver, Some((Service::Sensor, Cell::new(0, 0))));
+    world.corpus = Some(Vec::new());
+    assert!(world.run_while(8 * SECOND, |world| !offered(world, receiver).is_empty()));
+    let said = world.corpus.take().unwrap_or_default();
+    let through = said.iter().filter_map(|message| match Message::decode(message) {
+        Ok(Message::Through { id, .. }) if id.is_of_hub() => Some(id),
+        _ => None,
+    });
+    let id = through.last().unwrap();
+    let request = Message::Request(Request {
+        id: RequestId(7),
+        nonce: Nonce::from_u64(1),
+        service: Service::Sensor,
+        area: ANYWHERE,
+        mode: Mode::Forward,
+        deadline_ms: 5_000,
+        count: 0,
+        params: None,
+        scope: None,
+        names: None,
+    });
+    let refused = world.status(receiver).counters.refused;
+    for message in [request, Message::HandOver, Message::Through { id, message: Message::Anew.encode() }] {
+        let through = Message::Through { id, message: message.encode() };
+        assert!(world.inject(HostId(1), receiver, through.encode()));
+    }
+    let status = world.status(receiver);
+    assert_eq!((status.counters.refused, status.sessions.len()), (refused + 3, 0));
 }

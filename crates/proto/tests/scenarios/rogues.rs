@@ -7,9 +7,12 @@ use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
 use roost_proto::peer::{Command, Config, Discovery, Event, Peer, Provider, Ticket, Wanted};
 use roost_proto::random::{RootSecret, SplitMix64};
-use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Params, Reason, Reflect, Request};
+use roost_proto::wire::{
+    Accept, Decline, Forward, Message, Mirror, Mode, Numbered, Offer, Packet, Params, Reason, Reflect, Request,
+};
 use roost_proto::{
-    Area, Cell, Classes, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Tag, Time,
+    Area, Capacity, Cell, Classes, LinkId, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Tag,
+    Time, Version,
 };
 
 use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
@@ -66,6 +69,7 @@ fn nobody_has_a_provider_aim_at_others() {
             count: 0,
             params: Some(params),
             scope: None,
+            names: None,
         };
         let (requester, reply_to) = (node_id(rogue.0), vec![address(rogue.0, Scheme::Udp)]);
         let service = Service::Video;
@@ -215,6 +219,7 @@ fn a_node_may_ask_a_provider_without_a_hub_and_must_want_the_answer() {
         count: 0,
         params: None,
         scope: None,
+        names: None,
     });
     for _ in 0..3 {
         assert!(world.inject(rogue, provider, request.encode()));
@@ -231,7 +236,7 @@ fn a_node_cannot_end_the_watch_of_another() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(4);
     world.corpus = Some(Vec::new());
     let ticket = world.ticket(requester);
-    world.command(requester, Command::Watch { ticket, services: ServiceSet::ALL, area: ANYWHERE });
+    world.command(requester, Command::Watch { ticket, services: ServiceSet::ALL, area: ANYWHERE, names: false });
     world.run(SECOND);
     let id = world.corpus.take().unwrap().iter().find_map(|message| match Message::decode(message) {
         Ok(Message::Watch(watch)) => Some(watch.id),
@@ -366,4 +371,114 @@ fn a_stream_that_does_not_end_is_ended() {
     });
     assert!((2..60).contains(&lasted.count()));
     assert!(!finished(&mut world, requester, ticket).complete);
+}
+
+/// A home that holds its nodes in two hands: where the directory has a node, if it does.
+fn place_of(world: &World, hub: HostId, node: HostId) -> Option<Cell> {
+    let index = world.hub_at(hub).index(world.now, None, 100);
+    index.into_iter().find(|entry| entry.node == node_id(node.0)).map(|entry| entry.cell)
+}
+
+/// A hostile hub's messages about another hub's node: a record of this version, elsewhere.
+fn forged(node: HostId, version: Version) -> [Message; 2] {
+    let node = node_id(node.0);
+    let record = Record {
+        node,
+        version,
+        cell: Cell::new(-7, -7),
+        services: ServiceSet::EMPTY,
+        capacity: Capacity { streams: 1, uplink_kbps: 1 },
+        addresses: vec![address(9, Scheme::Udp)],
+    };
+    let records = vec![Numbered { node: 0, record }];
+    let mirror = Mirror { number: 1, records, first: Some(true), last: Some(true), ..Mirror::default() };
+    [Message::Claim { node, version }, Message::Mirror(mirror)]
+}
+
+const NEVER: [Version; 3] = [
+    Version { epoch: u32::MAX, sequence: u32::MAX },
+    Version { epoch: u32::MAX, sequence: 1 },
+    Version { epoch: 90_000, sequence: u32::MAX },
+];
+
+#[test]
+fn no_forged_lease_freezes_a_record() {
+    for version in NEVER {
+        let (mut world, hub, provider, _) = three(1, Role::SuperNode);
+        for round in 0..20 {
+            let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+            assert!(world.inject(hub, provider, lease.encode()));
+            let cell = Cell::new(round, 1);
+            world.command(provider, Command::Move { cell });
+            world.run(3 * SECOND);
+            assert_eq!(place_of(&world, hub, provider), Some(cell), "{version:?}");
+        }
+        assert!(world.status(provider).version < version);
+    }
+}
+
+#[test]
+fn no_forged_copy_replaces_a_record() {
+    let later = Version { epoch: 80_000, sequence: 9 };
+    for version in NEVER.into_iter().chain([later]) {
+        let mut world = World::new(2);
+        let home = world.hub(Role::SuperNode);
+        let hostile = world.hub_beside(&[home]);
+        let provider = world.node((27, 92), &Service::ALL, &[home]);
+        world.settle();
+        world.run(SECOND);
+        for round in 0..5 {
+            for message in forged(provider, version) {
+                assert!(world.inject(hostile, home, message.encode()));
+            }
+            world.run(2 * SECOND);
+            let cell = Cell::new(round, 1);
+            world.command(provider, Command::Move { cell });
+            world.run(5 * SECOND);
+            assert_eq!(place_of(&world, home, provider), Some(cell), "{version:?} in round {round}");
+        }
+    }
+}
+
+/// Of one version the node's own word counts, not what another hub says that it was.
+#[test]
+fn a_node_corrects_what_others_say_of_it() {
+    let mut world = World::new(3);
+    let home = world.hub(Role::SuperNode);
+    let hostile = world.hub_beside(&[home]);
+    world.run(SECOND);
+    let provider = world.node((27, 92), &Service::ALL, &[home]);
+    let own = Version { epoch: 1_000 + provider.0 as u32, sequence: 1 };
+    let [_, mirror] = forged(provider, own);
+    assert!(world.inject(hostile, home, mirror.encode()));
+    world.run(30 * MS);
+    assert_eq!(place_of(&world, home, provider), Some(Cell::new(-7, -7)), "nobody has said anything else yet");
+    world.settle();
+    world.run(2 * SECOND);
+    assert_eq!(place_of(&world, home, provider), Some(Cell::new(27, 92)));
+}
+
+/// A word of another hub that is false makes nobody miss a node that is here.
+#[test]
+fn no_false_claim_hides_a_node() {
+    for (seed, sequence) in [(1, 2), (2, 3), (3, 9)] {
+        let mut world = World::new(seed);
+        let home = world.hub(Role::SuperNode);
+        let hostile = world.hub_beside(&[home]);
+        let provider = world.node((27, 92), &Service::ALL, &[home]);
+        world.settle();
+        world.run(SECOND);
+        let epoch = 1_000 + provider.0 as u32;
+        for round in 0..20 {
+            let version = Version { epoch: epoch + round, sequence };
+            for message in forged(provider, version) {
+                assert!(world.inject(hostile, home, message.encode()));
+            }
+            for _ in 0..3_000 {
+                world.run(MS);
+                assert_eq!(place_of(&world, home, provider), Some(Cell::new(27, 92)), "{version:?}");
+            }
+            assert_eq!(world.home(provider), Some(home));
+        }
+    }
 }

@@ -1,13 +1,14 @@
-//! A tree whose tiers are joined by satellites: 600 ms one way.
+//! A tree whose tiers are joined by satellites, 600 ms one way, and everything over round trips
+//! of up to ten seconds.
 
 use std::time::Duration;
 
 use roost_proto::peer::Event;
-use roost_proto::wire::Coverage;
-use roost_proto::{Area, Cell, Service};
+use roost_proto::wire::{Coverage, Mode};
+use roost_proto::{Area, Cell, Role, Service};
 
-use crate::finished;
 use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::{ANYWHERE, finished};
 
 const SATELLITE: Duration = Duration::from_millis(600);
 const ACCESS: Duration = Duration::from_millis(10);
@@ -57,4 +58,113 @@ fn what_is_nearest_is_served_over_three_tiers_of_satellites() {
     });
     let summary = finished(&mut world, requester, ticket);
     assert_eq!((summary.complete, summary.provider), (true, node_id(provider.0)), "{summary:?}");
+}
+
+/// Tenths of a second.
+const ROUND_TRIPS: [u32; 8] = [1, 6, 12, 16, 20, 40, 70, 100];
+
+#[test]
+fn all_services_arrive_over_every_round_trip() {
+    let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
+    for (number, (role, mode)) in ways.into_iter().enumerate() {
+        for (tenths, dial_ways) in ROUND_TRIPS.into_iter().flat_map(|tenths| [(tenths, 4), (tenths, 6)]) {
+            let case = format!("{role:?} {mode:?}, {tenths} tenths of a second, {dial_ways} ways");
+            let (mut world, provider, requester) = far(u64::from(tenths) + number as u64, role, (tenths, dial_ways));
+            for service in Service::ALL {
+                let ticket = world.request_with(requester, service, ANYWHERE, |wanted| wanted.mode = mode);
+                let summary = finished(&mut world, requester, ticket);
+                assert!(summary.complete && summary.interruptions == 0, "{case}, {service}: {summary:?}");
+                assert_eq!(summary.lost + summary.duplicates, 0, "{case}, {service}");
+            }
+            world.run(60 * SECOND);
+            assert!(world.status(provider).sessions.is_empty(), "{case}");
+            assert_eq!(world.hosts[provider.0].opened.len(), Service::ALL.len(), "{case}: asked again in vain");
+            for node in [provider, requester] {
+                let failovers = world.status(node).counters.failovers;
+                assert_eq!(failovers, 0, "{case}: a home that answers was given up");
+            }
+        }
+    }
+}
+
+/// Ten segments, as TCP has them under way at first.
+const FIRST_WINDOW: usize = 14_480;
+
+#[test]
+fn all_services_outlast_a_slow_start() {
+    let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
+    for (role, mode) in ways {
+        for tenths in ROUND_TRIPS {
+            let case = format!("{role:?} {mode:?}, {tenths} tenths of a second");
+            let (mut world, provider, requester) = far(u64::from(tenths), role, (tenths, 6));
+            world.first_window = Some(FIRST_WINDOW);
+            let ask = |service| world.request_with(requester, service, ANYWHERE, |wanted| wanted.mode = mode);
+            for (service, ticket) in Service::ALL.into_iter().zip(Service::ALL.map(ask)) {
+                let summary = finished(&mut world, requester, ticket);
+                assert!(summary.complete && summary.lost == 0, "{case}, {service}: {summary:?}");
+            }
+            world.run(60 * SECOND);
+            assert!(world.status(provider).sessions.is_empty(), "{case}");
+        }
+    }
+}
+
+/// A hub, a provider of everything and a requester, so far from one another.
+fn far(seed: u64, role: Role, (tenths, dial_ways): (u32, u32)) -> (World, HostId, HostId) {
+    let mut world = World::new(seed);
+    world.path.delay = MS * 50 * tenths;
+    (world.dial_ways, world.dial_timeout) = (dial_ways, 15 * SECOND);
+    let hub = world.hub(role);
+    let provider = world.node((27, 92), &Service::ALL, &[hub]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    let all = |world: &World| [provider, requester].iter().all(|node| world.is_attached(*node));
+    assert!(world.run_while(120 * SECOND, all), "seed {seed}: not attached");
+    (world, provider, requester)
+}
+
+#[test]
+fn hubs_stay_together_over_every_round_trip() {
+    for tenths in ROUND_TRIPS {
+        let mut world = World::new(u64::from(tenths));
+        world.path.delay = MS * 50 * tenths;
+        let hubs = world.mesh(3);
+        world.run(200 * SECOND);
+        let before = hubs.iter().map(|hub| world.links_at(*hub)).collect::<Vec<_>>();
+        world.run(600 * SECOND);
+        let after = hubs.iter().map(|hub| world.links_at(*hub)).collect::<Vec<_>>();
+        assert_eq!(before, after, "{tenths} tenths of a second: associations came and went");
+        assert!(after.iter().all(|links| links.len() >= 2), "{tenths} tenths of a second: {after:?}");
+    }
+}
+
+/// A node that knows a dead hub first, and another one so far away.
+fn node_beside_a_dead_hub(tenths: u32, is_first_dead: bool) -> (World, HostId, HostId) {
+    let mut world = World::new(u64::from(tenths));
+    world.dial_timeout = 15 * SECOND;
+    let hubs = [0, 1].map(|_| world.hub(Role::SuperNode));
+    let (dead, lives) = if is_first_dead { (hubs[0], hubs[1]) } else { (hubs[1], hubs[0]) };
+    world.kill(dead);
+    let node = world.node((0, 0), &[], &hubs);
+    world.delays.insert((node, lives), MS * 50 * tenths);
+    (world, node, lives)
+}
+
+#[test]
+fn a_dead_hub_holds_up_no_other() {
+    let (mut world, node, lives) = node_beside_a_dead_hub(1, true);
+    assert!(world.run_while(6 * SECOND, |world| world.is_attached(node)));
+    assert_eq!(world.home(node), Some(lives));
+}
+
+#[test]
+fn a_far_hub_is_found_beside_dead_ones() {
+    for tenths in ROUND_TRIPS {
+        for is_first_dead in [true, false] {
+            let (mut world, node, lives) = node_beside_a_dead_hub(tenths, is_first_dead);
+            // Its turn, a handshake of two round trips, and a publication.
+            let within = 6 * SECOND + MS * 100 * tenths * 3;
+            assert!(world.run_while(within, |world| world.is_attached(node)), "{tenths} tenths, {is_first_dead}");
+            assert_eq!(world.home(node), Some(lives));
+        }
+    }
 }

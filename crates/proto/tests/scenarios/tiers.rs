@@ -425,7 +425,7 @@ fn a_watch_sees_a_move_anywhere_in_the_tree_soon() {
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
     let area = Area::rectangle(Cell::new(-1_000, -1_000), Cell::new(1_000, 1_000));
-    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area });
+    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(2 * SECOND);
     let path = [ACCESS * 2, ACCESS * 2 + HOME * 2, ACCESS * 2 + (HOME + AREA) * 2 + TOPS * 2];
     for (home, path) in [(0, path[0]), (1, path[1]), (2, path[2]), (3, path[2])] {
@@ -452,7 +452,7 @@ fn a_watch_sees_who_comes_where_nobody_was() {
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
     let area = Area::rectangle(Cell::new(3_000, 0), Cell::new(3_100, 100));
-    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area });
+    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(2 * SECOND);
     let began = tree.world.now;
     let cell = Cell::new(3_050, 50);
@@ -501,7 +501,7 @@ fn a_node_that_has_gone_to_another_part_of_the_tree_leaves_nothing_behind() {
     let watcher = tree.requesters[2];
     let ticket = tree.world.ticket(watcher);
     let area = Area::Within { centre: place(700), radius: 3 };
-    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area });
+    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(5 * SECOND);
     tree.world.cut(traveller, old);
     tree.world.break_links(traveller, old);

@@ -128,6 +128,7 @@ fn of_those_who_have_a_copy_one_gets_another_beyond_the_limit() {
             count: 0,
             params: Some(Params { reflect, ..Params::default() }),
             scope: None,
+            names: None,
         };
         assert!(world.inject(*node, provider, Message::Request(request).encode()));
         world.run_relays(SECOND);

@@ -27,7 +27,7 @@ fn changes(world: &World, host: HostId) -> usize {
 
 fn watch(world: &mut World, host: HostId) -> Ticket {
     let ticket = world.ticket(host);
-    world.command(host, Command::Watch { ticket, services: ServiceSet::ALL, area: SQUARE });
+    world.command(host, Command::Watch { ticket, services: ServiceSet::ALL, area: SQUARE, names: false });
     ticket
 }
 

@@ -71,6 +71,11 @@ impl World {
         self.schedule(Duration::ZERO, Action::Wake { host });
     }
 
+    /// The host stood still for so long, and its clock with it.
+    pub fn suspend(&mut self, host: HostId, slept: Duration) {
+        self.feed(host, Raw::Slept(slept));
+    }
+
     /// What `from` says does not get to `to` any more; the other way it does.
     pub fn mute(&mut self, from: HostId, to: HostId) {
         self.muted.push((from, to));

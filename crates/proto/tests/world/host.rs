@@ -24,6 +24,7 @@ pub enum Raw {
     DialFailed { dial: DialId, reason: String, refused: bool },
     Message { link: LinkId, message: Bytes },
     Multicast { from: IpAddr, message: Bytes },
+    Slept(Duration),
     Timeout,
 }
 
@@ -35,6 +36,7 @@ impl Raw {
             Self::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
             Self::Message { link, message } => Input::Message { link, message },
             Self::Multicast { from, message } => Input::Multicast { from, message },
+            Self::Slept(slept) => Input::Slept(slept),
             Self::Timeout => Input::Timeout,
         }
     }

@@ -46,8 +46,14 @@ pub struct World {
     cut: Vec<(HostId, HostId)>,
     /// Pairs of hosts of which the second does not hear the first.
     muted: Vec<(HostId, HostId)>,
+    /// Hosts of the version before, which says no version and refuses what it does not know.
+    pub older: Vec<HostId>,
     /// Pairs of hosts of which the first does not admit the second.
     barred: Vec<(HostId, HostId)>,
+    /// Hosts behind a translator of addresses, which lets in only whom they have called lately.
+    pub closed: Vec<HostId>,
+    /// Time of the last dial from one host to another.
+    calls: BTreeMap<(HostId, HostId), Time>,
     trace: u64,
     /// Multicast messages handed to the network.
     pub multicasts: u64,
@@ -59,12 +65,18 @@ pub struct World {
     pub classes: BTreeMap<(HostId, &'static str), usize>,
     /// Makes the secrets of its machines others, while all else follows from the seed.
     pub secrets: u64,
+    /// Everything that was dialled, by whom and where.
+    pub dialled: Vec<(HostId, Vec<Address>)>,
     /// Every message that was delivered, if one wants them.
     pub corpus: Option<Vec<bytes::Bytes>>,
     /// Damages every chunk that passes, to see that it is noticed.
     pub damage_chunks: bool,
+    /// Time of a dial in one-way delays of its path: four over UDP and QUIC, six over TCP.
+    pub dial_ways: u32,
     /// How long a dial into the void takes to fail.
     pub dial_timeout: Duration,
+    /// Most bytes that an end may send in its first round trip, if it begins slowly.
+    pub first_window: Option<usize>,
     /// How many hubs may reflect a stream between two homes, plus one.
     pub layers: u8,
     /// How many copies of a stream each hub's uplink can take.
@@ -102,16 +114,22 @@ impl World {
             lans: Vec::new(),
             cut: Vec::new(),
             muted: Vec::new(),
+            older: Vec::new(),
             barred: Vec::new(),
+            closed: Vec::new(),
+            calls: BTreeMap::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             multicasts: 0,
             messages: 0,
             bytes: 0,
             classes: BTreeMap::new(),
+            dialled: Vec::new(),
             corpus: None,
             log: seeds::setting("ROOST_WORLD_LOG").is_some_and(|on| on != 0),
             damage_chunks: false,
+            dial_ways: 4,
             dial_timeout: 3 * SECOND,
+            first_window: None,
             layers: 1,
             copies: None,
         }
@@ -264,7 +282,7 @@ impl World {
 
     pub fn lookup(&mut self, host: HostId, service: Service, area: Area) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        self.command(host, Command::Lookup { ticket, service, area, count: 0 });
+        self.command(host, Command::Lookup { ticket, service, area, count: 0, names: None });
         ticket
     }
 
@@ -415,6 +433,11 @@ impl World {
 
     pub fn status(&self, host: HostId) -> Status {
         self.hosts[host.0].status(self.now).expect("only nodes have this status")
+    }
+
+    /// The associations that a host has.
+    pub fn links_at(&self, host: HostId) -> Vec<LinkId> {
+        self.links.iter().filter(|(_, link)| link.host == host && link.up).map(|(id, _)| *id).collect()
     }
 
     /// Runs until every node has a home.

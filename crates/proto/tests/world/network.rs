@@ -34,6 +34,9 @@ impl Path {
     }
 }
 
+/// Time that a NAT lets in a host that was called.
+const CALLED: Duration = Duration::from_secs(30);
+
 /// One end of a link, as one host sees it.
 #[derive(Clone, Debug)]
 pub struct WorldLink {
@@ -44,12 +47,48 @@ pub struct WorldLink {
     pub up: bool,
     /// Nothing sent reliably from this end arrives before.
     pub ordered_until: Time,
+    pub start: SlowStart,
+}
+
+/// The budget of an end that begins slowly: rounds of a round trip each, every one half as large
+/// again as the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SlowStart {
+    began: Time,
+    window: usize,
+    left: usize,
+}
+
+impl SlowStart {
+    /// Time at which the last of so many bytes leaves if the first round has `first`.
+    fn leaves(&mut self, now: Time, trip: Duration, first: usize, mut bytes: usize) -> Time {
+        if self.window == 0 {
+            *self = Self { began: now, window: first, left: first };
+        }
+        while bytes > self.left {
+            bytes -= self.left;
+            self.began = self.began + trip;
+            self.window += self.window / 2;
+            self.left = self.window;
+        }
+        self.left -= bytes;
+        now.max(self.began)
+    }
 }
 
 impl WorldLink {
     pub fn new(host: HostId, far_host: HostId, far: LinkId, scheme: Scheme) -> Self {
-        Self { host, far_host, far, scheme, up: true, ordered_until: Time::ZERO }
+        Self { host, far_host, far, scheme, up: true, ordered_until: Time::ZERO, start: SlowStart::default() }
     }
+}
+
+/// The last message that hosts of the version before know.
+const LAST_OF_OLDER: u64 = 56;
+
+/// The number of an encoded message.
+fn number(message: &[u8]) -> u64 {
+    let mut decoder = minicbor::Decoder::new(message);
+    decoder.array().and_then(|_| decoder.u64()).unwrap_or_default()
 }
 
 /// The message with the first payload byte of a chunk changed.
@@ -79,7 +118,10 @@ impl World {
                 self.send(link, channel, message);
             }
             Transmit::Multicast { message, .. } => self.fan_out(from, &message),
-            Transmit::Dial { dial, addresses, expect, node } => self.dial(from, dial, &addresses, expect, node),
+            Transmit::Dial { dial, addresses, expect, node } => {
+                self.dial(from, dial, &addresses, expect, node);
+                self.dialled.push((from, addresses));
+            }
             Transmit::Close { link, .. } => {
                 self.hang_up(link);
                 self.links.remove(&link);
@@ -95,9 +137,14 @@ impl World {
         if !self.reaches(from, to) || self.muted.contains(&(from, to)) {
             return;
         }
+        let is_older = self.older.contains(&from) || self.older.contains(&to);
+        if is_older && number(&message) > LAST_OF_OLDER {
+            return;
+        }
         let message = if self.damage_chunks { damaged(message) } else { message };
         let path = self.path_between(from, to);
         match channel {
+            _ if self.first_window.is_some() => self.send_slowly(end, far, message),
             Channel::Datagram => {
                 if !self.random_chance(path.loss) {
                     let delay = path.draw(&mut self.random);
@@ -122,6 +169,17 @@ impl World {
         }
     }
 
+    /// Over TCP, which begins slowly; everything comes in order.
+    fn send_slowly(&mut self, end: LinkId, far: LinkId, message: bytes::Bytes) {
+        let (Some(first), Some(link)) = (self.first_window, self.links.get(&end)) else { return };
+        let delay = self.path_between(link.host, link.far_host).delay;
+        if let Some(link) = self.links.get_mut(&end) {
+            let at = link.start.leaves(self.now, delay * 2, first, message.len()) + delay;
+            link.ordered_until = at;
+            self.schedule_at(at, Action::Deliver { link: far, message });
+        }
+    }
+
     /// To everybody else on the host's LANs: lost, doubled and delayed for each of them alone.
     fn fan_out(&mut self, from: HostId, message: &bytes::Bytes) {
         self.multicasts += 1;
@@ -140,7 +198,8 @@ impl World {
     pub(super) fn hear(&mut self, host: HostId, from: HostId, message: bytes::Bytes) {
         if self.hosts[host.0].alive && self.reaches(from, host) {
             self.note(host, &message);
-            self.feed(host, Raw::Multicast { from: [10, 0, 0, 1].into(), message });
+            let from = address(from.0, Scheme::Udp).hosts[0];
+            self.feed(host, Raw::Multicast { from, message });
         }
     }
 
@@ -180,10 +239,15 @@ impl World {
     }
 
     fn dial(&mut self, from: HostId, dial: DialId, wanted: &[Address], expect: RoleSet, node: Option<NodeId>) {
+        self.calls.extend(wanted.iter().map(|address| ((from, HostId(usize::from(address.port))), self.now)));
         let outcome = wanted.iter().find_map(|address| self.listener(from, address, expect, node));
         let (delay, outcome) = match outcome {
-            Some((host, _)) if self.bars(from, host) => (self.path_between(from, host).delay * 4, Dialled::Refused),
-            Some((host, address)) => (self.path_between(from, host).delay * 4, Dialled::To { host, address }),
+            Some((host, _)) if self.bars(from, host) => {
+                (self.path_between(from, host).delay * self.dial_ways, Dialled::Refused)
+            }
+            Some((host, address)) => {
+                (self.path_between(from, host).delay * self.dial_ways, Dialled::To { host, address })
+            }
             None => (self.dial_timeout, Dialled::Failed("nobody answers there")),
         };
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
@@ -209,7 +273,23 @@ impl World {
         let host = self.hosts.get(id.0)?;
         let wanted = node.is_none_or(|node| node == node_id(id.0));
         let reachable = host.alive && self.reaches(from, id) && host.schemes.contains(address.scheme);
+        let reachable = reachable && self.lets_in(id, from, address.scheme);
         (reachable && wanted && expect.contains(host.role)).then(|| (id, address.clone()))
+    }
+
+    /// True if a host lets in another that dials it. A closed one has to have dialled as well, over
+    /// a transport that begins from either end.
+    fn lets_in(&self, host: HostId, from: HostId, scheme: Scheme) -> bool {
+        let was_called = || {
+            let called = self.calls.get(&(host, from));
+            scheme != Scheme::Tcp && called.is_some_and(|at| self.now.since(*at) < CALLED)
+        };
+        !self.closed.contains(&host) || was_called()
+    }
+
+    /// True if one host has ever dialled another one.
+    pub fn has_dialled(&self, from: HostId, to: HostId) -> bool {
+        self.calls.contains_key(&(from, to))
     }
 
     /// The handshake is over: both ends learn of the association, the dialler

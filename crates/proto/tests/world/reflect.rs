@@ -117,7 +117,7 @@ impl Host {
     /// The tags under which a ticket's stream may come, the latest last.
     fn tags(&self, ticket: Ticket) -> Vec<Tag> {
         let tag = |(_, event): &(Time, Event)| match event {
-            Event::Expect { ticket: of, tag } if *of == ticket => Some(*tag),
+            Event::Expect { ticket: of, tag, .. } if *of == ticket => Some(*tag),
             _ => None,
         };
         self.events.iter().filter_map(tag).collect()

@@ -14,7 +14,7 @@ use minicbor::{Decoder, Encoder};
 use super::identity::Identity;
 use crate::address::Address;
 use crate::ids::NodeId;
-use crate::wire::WireError;
+use crate::wire::{WireError, open};
 
 /// What is put in front of a message: the sender's id and the host it is seen at.
 pub(super) const SENDER_BYTES: usize = 16 + 16;
@@ -54,7 +54,7 @@ impl Wire {
     }
 
     fn addresses(&self, d: &mut Decoder<'_>, resolve: bool) -> Result<Vec<Address>, WireError> {
-        let addresses: Vec<Address> = d.decode().map_err(malformed)?;
+        let addresses = open::addresses::read(d).map_err(malformed)?;
         if addresses.len() > MAX_ADDRESSES {
             return Err(WireError::OutOfBounds("too many addresses of a super node"));
         }

@@ -125,7 +125,7 @@ impl Crowd {
 
     fn candidate(&mut self) -> Candidate {
         let Record { version, services, capacity, addresses, .. } = record(1);
-        Candidate { node: self.who(), version, cell: self.cell(), services, capacity, addresses }
+        Candidate { node: self.who(), version, cell: self.cell(), services, capacity, addresses, name: None }
     }
 
     /// One thing that the crowd does; gives back what the hub says to it.
@@ -222,6 +222,7 @@ impl Crowd {
                 _ => None,
             },
             scope: None,
+            names: None,
         };
         if number < 100 {
             self.requests.push((link, asked.clone()));
@@ -247,7 +248,7 @@ impl Crowd {
         let message = match self.below(8) {
             5 => Message::Underway { id, requester, provider: (self.below(2) == 0).then(|| self.who()) },
             6 => Message::Traced(Traced { id, requester, hop: self.hop() }),
-            0 => Message::Pending { id, requester },
+            0 => Message::Pending { id, requester, provider: None },
             1 => self.accept(id),
             2 => Message::Packet(Packet { id, sequence: 1, sent_us: 2, payload: Bytes::from_static(&[1; 40]) }),
             3 => Message::End { id, packets: 1, bytes: 40, digest: [0; 32] },
@@ -293,13 +294,21 @@ impl Crowd {
             3..=5 => self.watching(id),
             6 => {
                 let (area, way) = (self.area(), Some(self.way()));
-                Message::Seek(Seek { id, service: Service::Video, area, count: 3, way, patience_ms: Some(300) })
+                Message::Seek(Seek {
+                    id,
+                    service: Service::Video,
+                    area,
+                    count: 3,
+                    way,
+                    patience_ms: Some(300),
+                    names: None,
+                })
             }
             7 => Message::Found(Found { id, candidates: vec![self.candidate()], coverage: Coverage::Young }),
             8 => Message::Stop { id, reason: self.reason() },
             9 => Message::Report(Report { id, ..Report::default() }),
             10 => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
-            11 => Message::Pending { id, requester },
+            11 => Message::Pending { id, requester, provider: None },
             12 => self.accept(id),
             13 => Message::Ping(7),
             14..=16 => self.mirror(),
@@ -317,7 +326,7 @@ impl Crowd {
         match self.below(3) {
             0 => {
                 let (area, seen) = (self.area(), self.below(3));
-                Message::Watch(Watch { id, services: ServiceSet::ALL, area, seen, way: None })
+                Message::Watch(Watch { id, services: ServiceSet::ALL, area, seen, way: None, names: None })
             }
             1 => Message::Unwatch(id),
             _ => {

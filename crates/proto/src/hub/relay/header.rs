@@ -23,6 +23,7 @@ pub(super) mod kind {
     pub(in crate::hub::relay) const END: u32 = 13;
     pub(in crate::hub::relay) const REPORT: u32 = 14;
     pub(in crate::hub::relay) const STOP: u32 = 15;
+    pub(in crate::hub::relay) const THROUGH: u32 = 80;
 }
 
 impl Header {
@@ -34,7 +35,7 @@ impl Header {
         let mut d = Decoder::new(message);
         d.array().ok()?;
         let kind = d.u32().ok()?;
-        if !(kind::PACKET..=kind::STOP).contains(&kind) {
+        if !(kind::PACKET..=kind::STOP).contains(&kind) && kind != kind::THROUGH {
             return None;
         }
         if d.datatype().ok()? == Type::Array {

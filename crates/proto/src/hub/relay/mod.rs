@@ -4,6 +4,7 @@
 //! requester's side the id is the requester's. Only the id of a message is
 //! rewritten, the rest passes as it is.
 
+mod credit;
 mod header;
 mod table;
 #[cfg(test)]
@@ -13,11 +14,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use self::credit::Credit;
 use self::header::{Header, is_whole, kind, with_id};
 pub(super) use self::table::Relays;
-use self::table::{Relay, Side};
+use self::table::{Passage, Relay, Side};
 use super::requests::Key;
-use super::{Hub, MAX_PER_WAKE, Sender};
+use super::{Event, Hub, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
 use crate::delivery::Terms;
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -30,7 +32,7 @@ use crate::wire::{Message, Reason};
 /// every second, and a provider may take a request's deadline to accept.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How long a flow is kept after its end, for what is still on its way.
+/// Shortest time that a flow is kept after its end, for what is still on its way.
 const LINGER: Duration = Duration::from_secs(5);
 
 impl Hub {
@@ -56,8 +58,23 @@ impl Hub {
         }
         let id = self.relays.next_id(self.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
-        let heard = now;
-        let relay = Relay { key, asker_link, provider, provider_link, service, terms, accepted, ended, heard, listed };
+        let (heard, credit) = (now, Credit::default());
+        let trip = |link| self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.pto());
+        let linger = LINGER.max(trip(asker_link) + trip(provider_link));
+        let relay = Relay {
+            key,
+            asker_link,
+            provider,
+            provider_link,
+            service,
+            terms,
+            accepted,
+            ended,
+            heard,
+            linger,
+            listed,
+            credit,
+        };
         self.relays.insert(id, relay);
         self.counters.relays += 1;
         Ok(id)
@@ -80,8 +97,14 @@ impl Hub {
             self.lose_provider(now, id);
             return true;
         }
-        let Some((link, channel, delivery, other)) = self.relays.pass(now, (id, side), from.link, header.kind) else {
-            return true;
+        let (link, channel, delivery, other) = match self.relays.pass(now, (id, side), from.link, (header.kind, bytes))
+        {
+            Passage::Open(link, channel, delivery, other) => (link, channel, delivery, other),
+            Passage::Closed => return true,
+            Passage::Overrun => {
+                self.overrun(id);
+                return true;
+            }
         };
         let message = with_id(bytes, &header, other);
         self.counters.relayed_messages += 1;
@@ -100,6 +123,25 @@ impl Hub {
             }
         }
         true
+    }
+
+    /// A provider has sent beyond all credit: its flow ends, and others are asked before it. What it
+    /// fills is the requester's link, which is not to blame.
+    fn overrun(&mut self, id: RequestId) {
+        let Some(relay) = self.relays.table.get(&id) else { return };
+        let provider = relay.provider;
+        self.counters.overruns += 1;
+        self.directory.failed(provider);
+        self.events.push_back(Event::Refused { node: provider, what: "it sends more than it may" });
+        self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
+    }
+
+    /// A message of a flow was not taken, as the link has no room: the flow has a gap and ends, the link
+    /// goes on.
+    pub(super) fn flow_broken(&mut self, link: LinkId, flow: u32) {
+        if let Some(id) = self.relays.sent_over(link, flow) {
+            self.end_relay(id, Some(Reason::Unreachable), Some(Reason::TimedOut));
+        }
     }
 
     /// The provider is gone before it accepted: the next one is asked.

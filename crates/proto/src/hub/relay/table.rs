@@ -1,16 +1,18 @@
 //! The table of the flows through the hub.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use super::IDLE;
+use super::credit::Credit;
 use super::header::kind;
-use super::{IDLE, LINGER};
 use crate::delivery::{Delivery, Terms};
 use crate::hub::requests::Key;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::Channel;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Accept, Offer};
+use crate::wire::{Accept, Message, Offer};
 
 /// Flows through the hub.
 #[derive(Debug, Default)]
@@ -36,8 +38,21 @@ pub(super) struct Relay {
     pub(super) accepted: bool,
     pub(super) ended: bool,
     pub(super) heard: Time,
+    /// Time that it is kept after its end.
+    pub(super) linger: Duration,
     /// The time under which it stands in `timers`; no later than its end.
     pub(super) listed: Time,
+    pub(super) credit: Credit,
+}
+
+/// The fate of a message of a flow.
+pub(super) enum Passage {
+    /// It goes over this link, in this way, under this id.
+    Open(LinkId, Channel, Delivery, RequestId),
+    /// It is dropped.
+    Closed,
+    /// It is dropped, as its provider heeds no credit.
+    Overrun,
 }
 
 impl Relay {
@@ -87,7 +102,7 @@ impl Relays {
         if let Some(relay) = self.table.get_mut(&id).filter(|relay| !relay.ended) {
             relay.ended = true;
             self.timers.remove(&(relay.listed, id));
-            relay.listed = now + LINGER;
+            relay.listed = now + relay.linger;
             self.timers.insert((relay.listed, id));
         }
     }
@@ -168,6 +183,15 @@ impl Relays {
         self.table.get(&accept.id).filter(|relay| relay.must_be_whole() && !is_inline).map(Relay::delivery)
     }
 
+    /// The flow of which messages go over `link` under this number.
+    pub(super) fn sent_over(&self, link: LinkId, flow: u32) -> Option<RequestId> {
+        let id = RequestId(flow);
+        if self.table.get(&id).is_some_and(|relay| relay.provider_link == link) {
+            return Some(id);
+        }
+        self.table.iter().find(|(_, relay)| relay.asker_link == link && relay.key.id == id).map(|(id, _)| *id)
+    }
+
     /// Takes note of a message that one side sent over `link`, and says where
     /// it goes, how, and under which id.
     pub(super) fn pass(
@@ -175,10 +199,16 @@ impl Relays {
         now: Time,
         (id, side): (RequestId, Side),
         link: LinkId,
-        kind: u32,
-    ) -> Option<(LinkId, Channel, Delivery, RequestId)> {
-        let relay = self.table.get_mut(&id)?;
+        (kind, message): (u32, &[u8]),
+    ) -> Passage {
+        let Some(relay) = self.table.get_mut(&id) else { return Passage::Closed };
         relay.heard = now;
+        if kind == kind::REPORT
+            && let Ok(Message::Report(report)) = Message::decode(message)
+            && !relay.credit.reports(now, report.bytes)
+        {
+            return Passage::Closed;
+        }
         let (to, delivery, other) = match side {
             Side::Asker => {
                 relay.asker_link = link;
@@ -189,12 +219,18 @@ impl Relays {
                 (relay.asker_link, relay.delivery(), relay.key.id)
             }
         };
+        // Whatever two nodes say to one another, most of it is of files.
+        let delivery = if kind == kind::THROUGH { Delivery::asked(Service::Image, relay.terms) } else { delivery };
         let datagram = (kind == kind::PACKET || kind == kind::REPORT) && !relay.must_be_whole();
         let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
+        let counts = side == Side::Provider && !datagram;
+        if counts && !relay.credit.sends(relay.service, message.len()) {
+            return Passage::Overrun;
+        }
         if kind == kind::END {
             self.ended(now, id);
         }
-        Some((to, channel, delivery, other))
+        Passage::Open(to, channel, delivery, other)
     }
 
     /// A flow that has been silent for too long, and whether it had ended. Puts
@@ -202,7 +238,7 @@ impl Relays {
     pub(super) fn due(&mut self, now: Time) -> Option<(RequestId, bool)> {
         while let Some((at, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             let relay = self.table.get_mut(&id)?;
-            let ends = relay.heard + if relay.ended { LINGER } else { IDLE };
+            let ends = relay.heard + if relay.ended { relay.linger } else { IDLE };
             if ends <= now {
                 return Some((id, relay.ended));
             }

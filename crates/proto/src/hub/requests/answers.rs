@@ -6,11 +6,12 @@ use super::RETRY_AFTER;
 use super::asked::{Choice, Stage};
 use super::table::Key;
 use crate::delivery::Delivery;
+use crate::foreign;
 use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
-use crate::wire::{Accept, Decline, Message, Offer, Reason, Request, Step, Way};
+use crate::wire::{Accept, Decline, Message, Offer, Reason, Request, Step, Way, Whereabouts};
 
 /// When to ask again for a copy for which there was no room: subscribers come
 /// and go in seconds, not at once.
@@ -111,19 +112,45 @@ impl Hub {
     }
 
     /// A provider has the request and needs more time: the requester waits longer.
-    pub(in crate::hub) fn pending(&mut self, now: Time, from: Sender, id: RequestId, requester: Option<NodeId>) {
-        let Some((key, _)) = self.handed_to(from, id, requester) else {
+    pub(in crate::hub) fn pending(
+        &mut self,
+        now: Time,
+        from: Sender,
+        (id, requester): (RequestId, Option<NodeId>),
+        told: Option<Whereabouts>,
+    ) {
+        let Some((key, to)) = self.handed_to(from, id, requester) else {
             self.counters.stray += 1;
             return;
         };
         self.note_answer(now, key);
+        let provider = self.whereabouts(key, (to, from.link), told);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         if let Stage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
         let (link, traffic) = (asked.link, Traffic::Lookup);
-        let pending = Message::Pending { id: key.id, requester: asked.named_requester() };
+        let pending = Message::Pending { id: key.id, requester: asked.named_requester(), provider };
         self.send(link, Channel::Datagram, traffic, &pending);
+    }
+
+    /// The provider that has a request, with addresses at which the requester may reach it. Those
+    /// of a node come from its record and its connections, at hosts where this hub sees it, not
+    /// from its answer.
+    fn whereabouts(&self, key: Key, (to, link): (Choice, LinkId), told: Option<Whereabouts>) -> Option<Whereabouts> {
+        let asked = self.requests.get(key).filter(|asked| asked.relay().is_none())?;
+        let Whereabouts { node, mut addresses } = match to {
+            Choice::Hub { .. } => told?,
+            Choice::Node(node) => {
+                let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
+                self.add_seen(link, &mut addresses);
+                let (addresses, _) = foreign::split(&addresses, &self.hosts_of(node));
+                Whereabouts { node, addresses }
+            }
+        };
+        addresses.retain(|address| asked.transports().contains(address.scheme));
+        let addresses = self.shareable(asked.link, addresses);
+        (!addresses.is_empty()).then_some(Whereabouts { node, addresses })
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
@@ -171,9 +198,11 @@ impl Hub {
 
     /// The final word. It is kept, so that it can be said again.
     pub(super) fn refuse(&mut self, now: Time, key: Key, reason: Reason) {
-        let young_for = self.started.map_or(Duration::ZERO, |at| (at + self.config.lease).since(now));
+        let young_for = self.knows_since.map_or(Duration::ZERO, |at| (at + self.config.lease).since(now));
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let retry_after_ms = match reason {
+            // A requester that was held has waited already.
+            Reason::NotYetKnown if asked.is_held() => Some(Duration::ZERO),
             Reason::NotYetKnown => Some(young_for.min(2 * RETRY_AFTER)),
             Reason::Busy | Reason::TooMany => Some(RETRY_AFTER),
             Reason::Saturated => Some(SATURATED_RETRY),

@@ -14,7 +14,7 @@ use crate::time::Time;
 use crate::wire::{Carry, Mode, Params, Reason, Reflect, Request, Way};
 
 /// The longest that a request is remembered, whatever its deadline.
-const MAX_DEADLINE: Duration = Duration::from_secs(60);
+const MAX_DEADLINE: Duration = Duration::from_secs(120);
 
 /// One request.
 #[derive(Debug)]
@@ -101,6 +101,8 @@ pub(super) enum Stage {
         /// is none.
         hop_due: Option<Time>,
     },
+    /// Nobody who is known serves it, and the hub has just started.
+    Held { until: Time },
     /// Nobody serves it; said again whenever the requester asks again.
     Refused { retry_after_ms: Option<u32> },
 }
@@ -118,7 +120,9 @@ impl Asked {
             service: request.service,
             mode: request.mode,
             params: request.params.map(unreflected),
-            named: Params::reflect_of(request.params).and_then(|reflect| reflect.provider),
+            named: Params::reflect_of(request.params)
+                .and_then(|reflect| reflect.provider)
+                .or(Params::call_of(request.params)),
             granted: None,
             elsewhere: false,
             spill: None,
@@ -223,6 +227,11 @@ impl Asked {
         self.is_carried() && self.course.is_some_and(|course| course.way == Way::Back)
     }
 
+    /// True if only a way to a node is wanted.
+    pub(super) fn is_call(&self) -> bool {
+        Params::call_of(self.params).is_some()
+    }
+
     /// Whether a reflected stream is wanted.
     pub(super) fn is_reflected(&self) -> bool {
         Params::reflect_of(self.params).is_some()
@@ -249,6 +258,7 @@ impl Asked {
             self.stage,
             Stage::Handed { relay: None, hop_due: None, .. }
                 | Stage::Handed { accepted: true, .. }
+                | Stage::Held { .. }
                 | Stage::Refused { .. }
         )
     }

@@ -60,7 +60,8 @@ impl Hub {
         match meant {
             None => {
                 let (area, count) = (Area::At(cell), DEFAULT_CONSIDERED);
-                let query = Query { service, area, origin: cell, count, except: Some(requester), aim: Aim::Serve };
+                let query =
+                    Query { service, area, origin: cell, count, except: Some(requester), aim: Aim::Serve, names: None };
                 self.choose_or_seek(now, key, (area, Scope::Anywhere), query);
             }
             Some(provider) if self.requests.get(key).is_some_and(Asked::is_spilled_here) => {
@@ -128,6 +129,11 @@ impl Hub {
             let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
             return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
+        if !same && !of_node && !self.admit_of(from.node) {
+            let (id, requester) = (key.id, Some(key.asker));
+            let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester };
+            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        }
         if !refused {
             self.send(from.link, Channel::Datagram, Traffic::Lookup, taken);
         }
@@ -143,9 +149,14 @@ impl Hub {
     /// A second hub passes the same request on: the one who asked last is the
     /// one who waits for a refusal.
     fn now_asked_by(&mut self, key: Key, from: Sender) {
-        if let Some(asked) = self.requests.table.get_mut(&key) {
-            (asked.neighbour, asked.link) = (from.node, from.link);
-            asked.course = asked.course.map(|course| Course { from: Some(from.node), ..course });
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let before = std::mem::replace(&mut asked.neighbour, from.node);
+        asked.link = from.link;
+        asked.course = asked.course.map(|course| Course { from: Some(from.node), ..course });
+        if let Some(before) = self.neighbours.get_mut(before)
+            && let Some(place) = before.requests.iter().rposition(|other| *other == key)
+        {
+            before.requests.remove(place);
         }
         if let Some(neighbour) = self.neighbours.get_mut(from.node) {
             neighbour.requests.push_back(key);

@@ -233,7 +233,9 @@ impl Hub {
         {
             self.summaries.note_none(now, service, cell);
         }
-        self.refuse(now, key, reason);
+        if reason != Reason::NotYetKnown || !self.hold(now, key) {
+            self.refuse(now, key, reason);
+        }
     }
 
     /// Keeps the gravest reason: what the requester can do most about.

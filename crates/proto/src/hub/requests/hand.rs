@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::asked::{Asked, Choice, Stage};
 use super::table::Key;
 use crate::address::{Address, SchemeSet};
+use crate::hub::dialable::Turn;
 use crate::hub::route::HOPS;
 use crate::hub::seek::ASKS;
 use crate::hub::{Hub, Outcome, Sender};
@@ -21,9 +22,9 @@ pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 impl Hub {
     /// Hands the request to one provider or hub, or starts to dial it.
     pub(in crate::hub) fn hand(&mut self, now: Time, key: Key, choice: Choice, relay: bool) -> Result<(), Reason> {
+        let reply_to = if relay { Vec::new() } else { self.reply_to(now, key, choice, Turn::First) };
         let asked = self.requests.get(key).ok_or(Reason::Cancelled)?;
         let allowed = asked.transports();
-        let reply_to = if relay { Vec::new() } else { self.reply_to(asked, choice) };
         let relay = reply_to.is_empty();
         if relay && asked.named_requester().is_some() {
             // The requester's home relays it, if anybody does.
@@ -37,7 +38,7 @@ impl Hub {
         let (service, asker_link) = (asked.service, asked.link);
         let what = (service, Params::terms_of(asked.params));
         let Some(link) = self.neighbours.best_link(choice.neighbour(), wanted) else {
-            return self.dial_for(key, choice, allowed);
+            return self.dial_for(now, key, choice, allowed);
         };
         let relay = match relay {
             true => Some(self.open_relay(now, key, asker_link, (choice.neighbour(), link), what)?),
@@ -48,7 +49,8 @@ impl Hub {
         };
         match choice {
             Choice::Node(node) => {
-                if !self.joins_carried(key, node) {
+                let is_call = self.requests.get(key).is_some_and(Asked::is_call);
+                if !is_call && !self.joins_carried(key, node) {
                     self.directory.deduct(node, service);
                 }
                 self.counters.forwards += 1;
@@ -79,13 +81,22 @@ impl Hub {
     }
 
     /// Where the provider can answer over a transport that the request allows.
-    pub(super) fn reply_to(&self, asked: &Asked, to: Choice) -> Vec<Address> {
-        let mut addresses = match asked.is_carried() {
-            true => asked.reply_to.clone(),
-            false => self.directory.get(asked.requester).map_or(Vec::new(), |entry| entry.addresses()),
+    pub(super) fn reply_to(&mut self, now: Time, key: Key, to: Choice, turn: Turn) -> Vec<Address> {
+        let Some(asked) = self.requests.get(key) else { return Vec::new() };
+        let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_carried());
+        let seen_over = asked.link;
+        let mut addresses = match is_own {
+            // The hub before has chosen among them.
+            false => asked.reply_to.clone(),
+            true => self.directory.get(requester).map_or(Vec::new(), |entry| entry.addresses()),
         };
-        let allowed = asked.transports();
+        if is_own {
+            self.add_seen(seen_over, &mut addresses);
+        }
         addresses.retain(|address| allowed.contains(address.scheme));
+        if is_own {
+            addresses = self.dialable(now, requester, &addresses, turn);
+        }
         match self.neighbours.best_link(to.neighbour(), SchemeSet::ALL) {
             Some(link) => self.shareable(link, addresses),
             None => addresses,
@@ -131,10 +142,11 @@ impl Hub {
 
     /// The provider has no link of a wanted transport: dials it, if its record
     /// has an address for one and the request is to be relayed.
-    pub(super) fn dial_for(&mut self, key: Key, choice: Choice, allowed: SchemeSet) -> Result<(), Reason> {
+    pub(super) fn dial_for(&mut self, now: Time, key: Key, choice: Choice, allowed: SchemeSet) -> Result<(), Reason> {
         let node = choice.node().filter(|node| self.neighbours.is_up(*node)).ok_or(Reason::Unreachable)?;
         let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
         addresses.retain(|address| allowed.contains(address.scheme));
+        let addresses = self.dialable(now, node, &addresses, Turn::First);
         if addresses.is_empty() || !self.dial_provider(node, allowed, addresses, key) {
             return Err(Reason::NoTransport);
         }
@@ -162,6 +174,7 @@ impl Hub {
         asked.link = link;
         match &mut asked.stage {
             Stage::Seeking | Stage::Dialling(_) => {}
+            Stage::Held { .. } => self.look_again(now, key),
             Stage::Refused { .. } => self.say_refused(key),
             Stage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
                 let (to, relay, sent, accepted) = (*to, *relay, *sent, *accepted);
@@ -239,8 +252,7 @@ impl Hub {
     }
 
     pub(super) fn hand_again(&mut self, now: Time, key: Key, link: LinkId, to: Choice, relay: Option<RequestId>) {
-        let Some(asked) = self.requests.get(key) else { return };
-        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(asked, to) };
+        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(now, key, to, Turn::Again) };
         if relay.is_none() && reply_to.is_empty() {
             // What could be dialled before cannot be any more.
             if let Err(reason) = self.hand(now, key, to, true) {

@@ -9,6 +9,7 @@ mod asked;
 mod carry;
 mod choose;
 mod hand;
+mod held;
 mod judge;
 mod table;
 #[cfg(test)]
@@ -56,11 +57,14 @@ impl Hub {
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
         self.remember(key, from, Asked::by_node(now, from, &request));
+        let scope = request.scope.unwrap_or_default();
+        if self.is_young(now) {
+            self.requests.held.insert(key, (query, scope));
+        }
         if let Some(provider) = self.requests.get(key).and_then(Asked::meant) {
             return self.choose_meant(now, key, provider);
         }
-        let reach = (request.area, request.scope.unwrap_or_default());
-        self.choose_or_seek(now, key, reach, query);
+        self.choose_or_seek(now, key, (request.area, scope), query);
     }
 
     fn objection(&self, from: Sender, request: &Request) -> Option<Reason> {
@@ -83,9 +87,25 @@ impl Hub {
         self.requests.get(key).is_some_and(same)
     }
 
-    /// Makes room for one more request of a neighbour, by forgetting its
-    /// oldest if that has been handed on. False if there is no room.
+    /// Makes room for one more request of a neighbour, here and among its own. False if there
+    /// is none.
     fn admit(&mut self, node: NodeId) -> bool {
+        if !self.admit_of(node) {
+            return false;
+        }
+        if self.requests.len() >= self.config.limits.requests {
+            let Some(key) = self.requests.displaceable() else {
+                self.counters.over_limit += 1;
+                return false;
+            };
+            self.remove_request(key);
+        }
+        true
+    }
+
+    /// Makes room for one more request among those of a neighbour, by forgetting its
+    /// oldest if that has been handed on. False if there is none.
+    fn admit_of(&mut self, node: NodeId) -> bool {
         let limits = &self.config.limits;
         let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
         let allowance = neighbour.allowance(limits.requests_per_node);
@@ -106,13 +126,6 @@ impl Hub {
             if let Some(key) = neighbour.requests.remove(oldest) {
                 self.remove_request(key);
             }
-        }
-        if self.requests.len() >= self.config.limits.requests {
-            let Some(key) = self.requests.displaceable() else {
-                self.counters.over_limit += 1;
-                return false;
-            };
-            self.remove_request(key);
         }
         true
     }
@@ -151,7 +164,10 @@ impl Hub {
     pub(super) fn expire_requests(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
-            self.hop_silent(now, key);
+            match self.requests.get(key).is_some_and(Asked::is_held) {
+                true => self.refuse(now, key, Reason::NotYetKnown),
+                false => self.hop_silent(now, key),
+            }
         }
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.timers.first().copied().filter(|(at, _)| *at <= now) else { return };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::asked::{Asked, Choice, Stage};
+use super::held::Held;
 use crate::hub::reflect::{Granted, Spill};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::Tag;
@@ -25,8 +26,10 @@ pub(in crate::hub) struct Key {
 pub(in crate::hub) struct Requests {
     pub(super) table: BTreeMap<Key, Asked>,
     pub(super) timers: BTreeSet<(Time, Key)>,
-    /// When a hub should have said that it has a request.
+    /// Times by which a hub should have confirmed a request, or a held one has waited long enough.
     pub(super) hops: BTreeSet<(Time, Key)>,
+    /// The queries of requests that came while the hub was young.
+    pub(super) held: Held,
 }
 
 impl Requests {
@@ -56,7 +59,8 @@ impl Requests {
     pub(super) fn remove(&mut self, key: Key) -> Option<Asked> {
         let asked = self.table.remove(&key)?;
         self.timers.remove(&(asked.until, key));
-        if let Stage::Handed { hop_due: Some(due), .. } = asked.stage {
+        self.held.remove(&key);
+        if let Some(due) = asked.stage.due() {
             self.hops.remove(&(due, key));
         }
         Some(asked)
@@ -108,10 +112,10 @@ impl Requests {
     pub(super) fn set_stage(&mut self, key: Key, stage: Stage) {
         let Some(asked) = self.table.get_mut(&key) else { return };
         let before = std::mem::replace(&mut asked.stage, stage);
-        if let Stage::Handed { hop_due: Some(due), .. } = before {
+        if let Some(due) = before.due() {
             self.hops.remove(&(due, key));
         }
-        if let Stage::Handed { hop_due: Some(due), .. } = stage {
+        if let Some(due) = stage.due() {
             self.hops.insert((due, key));
         }
     }

@@ -6,9 +6,10 @@ use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, carried, copies, decline, forwarded, node, record, refused, request};
 use crate::hub::{Config, Kind};
 use crate::ids::{LinkId, RequestId};
+use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service};
-use crate::wire::{Carry, Decline, Hop, Message, Mode, Params, Reason, Request, Step, Traced};
+use crate::wire::{Carry, Decline, Hop, Message, Mode, Params, Reason, Request, Step, Traced, Whereabouts};
 
 #[test]
 fn a_request_goes_to_the_provider_with_the_way_back() {
@@ -51,9 +52,10 @@ fn a_provider_that_says_pending_is_not_given_up() {
     for _ in 0..5 {
         let (link, _) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
         assert_eq!(link, provider);
-        let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)) };
+        let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
         let told = bench.say(provider, &pending);
-        assert_eq!(told, [(asker, Message::Pending { id: RequestId(1), requester: None })]);
+        let at = Some(Whereabouts { node: node(1), addresses: vec![address(1)] });
+        assert_eq!(told, [(asker, Message::Pending { id: RequestId(1), requester: None, provider: at })]);
     }
 }
 
@@ -96,10 +98,17 @@ fn a_young_hub_does_not_say_that_there_is_none() {
     let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
     let asker = bench.requester(2);
     let sent = bench.ask(asker, request(1, Mode::Forward));
-    let retry = Some(2_000);
-    assert!(matches!(sent[..], [(_, Message::Decline(Decline { reason: Reason::NotYetKnown, retry_after_ms, .. }))]
-        if retry_after_ms == retry));
-    bench.wait(Duration::from_secs(59));
+    assert!(matches!(sent[..], [(_, Message::Pending { .. })]), "{sent:?}");
+    // It has been held as long as it may: the requester need not wait before it asks again.
+    let sent = bench.wait(Duration::from_secs(3));
+    assert!(
+        matches!(
+            sent[..],
+            [(_, Message::Decline(Decline { reason: Reason::NotYetKnown, retry_after_ms: Some(0), .. }))]
+        ),
+        "{sent:?}"
+    );
+    bench.wait(Duration::from_secs(56));
     bench.say(asker, &Message::Ping(0));
     bench.wait(Duration::from_secs(2));
     assert_eq!(refused(&bench.ask(asker, request(2, Mode::Forward))), (asker, Reason::NotFound));
@@ -263,4 +272,26 @@ fn a_hub_that_gets_back_what_it_has_handed_on_declines_and_who_asked_first_hears
     let last =
         Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };
     assert_eq!(refused(&bench.say(other, &Message::Decline(last))), (asker, Reason::Unreachable));
+}
+
+#[test]
+fn hubs_in_turn_take_little_room() {
+    for seed in 0..4 {
+        let mut random = SplitMix64::new(seed);
+        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        config.limits.requests_per_node = 4;
+        let mut bench = Bench::with(config);
+        let hubs = [100, 101, 102].map(|hub| bench.up(hub, Role::SuperNode));
+        bench.provider(1);
+        for _ in 0..5_000 {
+            let hub = hubs[random.below(3) as usize];
+            bench.say(hub, &Message::Carry(carried(random.below(60) as u32)));
+            bench.wait(Duration::from_millis(random.below(3)));
+            let room = |hub| bench.hub.neighbours.get(node(hub)).map_or(0, |hub| hub.requests.len());
+            assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
+        }
+        // Others are served as before.
+        let (other, asker) = (bench.provider(3), bench.requester(2));
+        assert_eq!(forwarded(&bench.ask(asker, request(7, Mode::Forward))).0, other);
+    }
 }

@@ -18,6 +18,7 @@ use super::requests::Key;
 use super::route::{Ask, Course};
 use super::tree::Relation;
 use super::{Hub, Sender};
+use crate::called::Called;
 use crate::directory::{Aim, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -54,7 +55,7 @@ pub(super) struct Seeks {
     last: u32,
 }
 
-type Want = (Service, Area, usize, Course);
+type Want = (Service, Area, usize, Option<Called>, Course);
 
 /// How a search goes on: from whom, to whom, and how far that reaches at most.
 type Plan = (Course, Vec<Ask>, Coverage);
@@ -157,7 +158,7 @@ impl Hub {
         if self.neighbours.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
             return false;
         }
-        let want = (query.service, query.area, query.count, course);
+        let want = (query.service, query.area, query.count, query.names, course);
         if let Some((id, seeking)) = self.seeks.under_way(&want, now + patience / 2) {
             self.counters.merged_seeks += 1;
             // A repeated lookup is answered once.
@@ -216,10 +217,10 @@ impl Hub {
 
     fn send_seek(&mut self, now: Time, id: RequestId, hub: NodeId, way: Way) {
         let (Some(link), Some(seeking)) = (self.link_to(hub), self.seeks.table.get(&id)) else { return };
-        let (service, area, count, _) = seeking.want;
+        let (service, area, count, names, _) = seeking.want;
         let left = u32::try_from(seeking.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
-        let seek = Seek { id, service, area, count, way: Some(way), patience_ms: Some(left) };
+        let seek = Seek { id, service, area, count, way: Some(way), patience_ms: Some(left), names };
         self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Seek(seek));
     }
 
@@ -229,7 +230,7 @@ impl Hub {
         self.counters.sought += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let query = Query { service, area, origin, count, except: None, aim: Aim::List };
+        let query = Query { service, area, origin, count, except: None, aim: Aim::List, names: seek.names };
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
         let way = seek.way.filter(|way| *way != Way::Up || enrolled).unwrap_or(Way::Down);
         let course = Course::from(way, from.node);
@@ -281,8 +282,11 @@ impl Hub {
             return;
         }
         seeking.coverage = seeking.coverage.with(found.coverage);
-        let (service, area, ..) = seeking.want;
-        let fits = |candidate: &Candidate| candidate.services.contains(service) && area.contains(candidate.cell);
+        let (service, area, _, names, _) = seeking.want;
+        let fits = |candidate: &Candidate| {
+            let is_meant = names.is_none_or(|called| called.means(candidate.node, candidate.name.as_deref()));
+            is_meant && candidate.services.contains(service) && area.contains(candidate.cell)
+        };
         let fitting: Vec<Candidate> = found.candidates.into_iter().filter(fits).collect();
         for candidate in &fitting {
             seeking.add(from.node, candidate.clone());

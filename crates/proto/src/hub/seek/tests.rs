@@ -11,7 +11,7 @@ use crate::wire::{Mode, Reason, Request, Summary};
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
     let capacity = Capacity { streams: 2, uplink_kbps: 1_000 };
     let (services, addresses) = (ServiceSet::ALL, vec![address(number)]);
-    Candidate { node: node(number), version: version(sequence), cell, services, capacity, addresses }
+    Candidate { node: node(number), version: version(sequence), cell, services, capacity, addresses, name: None }
 }
 
 fn answer(id: RequestId, candidates: Vec<Candidate>) -> Message {
@@ -155,7 +155,7 @@ fn a_hub_gets_what_is_held_here() {
     let mut bench = Bench::new();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let (service, area) = (Service::Track, Area::At(HERE));
-    let seek = Seek { id: RequestId(5), service, area, count: 4, way: None, patience_ms: None };
+    let seek = Seek { id: RequestId(5), service, area, count: 4, way: None, patience_ms: None, names: None };
     let sent = bench.say(peer, &Message::Seek(seek));
     assert!(matches!(&sent[..], [(_, Message::Found(found))] if found.candidates[0].node == node(1)));
 }
@@ -254,7 +254,7 @@ fn who_waits_for_long_does_not_share_the_haste_of_another() {
 /// A search of another hub's.
 fn seek(id: u32, area: Area, way: Way) -> Message {
     let (id, service, way) = (RequestId(id), Service::Track, Some(way));
-    Message::Seek(Seek { id, service, area, count: 4, way, patience_ms: None })
+    Message::Seek(Seek { id, service, area, count: 4, way, patience_ms: None, names: None })
 }
 
 fn has(cell: Cell) -> Message {
@@ -369,4 +369,58 @@ fn who_asks_by_another_way_what_was_just_found_is_answered_without_asking_below_
     // What was found a while ago may have moved.
     bench.wait(Duration::from_millis(300));
     assert_eq!(asked(&bench.say(second, &down(7))).len(), 2);
+}
+
+fn by_name(id: u32, called: &str) -> Request {
+    Request { names: Some(called.parse().unwrap()), ..near(id, Mode::Locate) }
+}
+
+fn names(found: &Found) -> Vec<Option<&str>> {
+    found.candidates.iter().map(|candidate| candidate.name.as_deref()).collect()
+}
+
+#[test]
+fn names_are_told_where_wanted_only() {
+    let mut bench = Bench::new();
+    let (_, _, asker) = (bench.provider(1), bench.provider(3), bench.requester(2));
+    for (request, wanted) in [
+        (near(1, Mode::Locate), vec![None, None]),
+        (by_name(2, ""), vec![Some("n1"), Some("n3")]),
+        (by_name(3, "n3"), vec![Some("n3")]),
+        (by_name(4, &node(1).to_string()), vec![Some("n1")]),
+        (by_name(5, "03"), vec![Some("n3")]),
+        (by_name(6, "n"), vec![]),
+    ] {
+        let sent = bench.ask(asker, request.clone());
+        let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
+        assert_eq!(names(found), wanted, "{request:?}");
+    }
+}
+
+#[test]
+fn other_hubs_are_asked_for_names() {
+    let mut bench = Bench::new();
+    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
+    let sent = bench.ask(asker, by_name(2, "n9"));
+    let [(_, Message::Seek(seek))] = &sent[..] else { panic!("{sent:?}") };
+    assert_ne!(seek.id, id, "a search without names is another one");
+    assert_eq!(seek.names, Some("n9".parse().unwrap()));
+    let called = |number, name: &str| Candidate { name: Some(name.to_owned()), ..candidate(number, 1, HERE) };
+    // Whoever does not know of names lists everybody.
+    let sent = bench.say(peer, &answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
+    let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(names(found), [Some("n9")]);
+}
+
+#[test]
+fn lookups_by_name_are_limited() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.limits.lookups_per_second = 100;
+    let mut bench = Bench::with(config);
+    let asker = bench.requester(2);
+    let answers: Vec<bool> =
+        (1..2_000).map(|id| matches!(bench.ask(asker, by_name(id, "n9"))[..], [(_, Message::Found(_))])).collect();
+    assert!(answers[0]);
+    assert!(!answers[answers.len() - 1], "each reads through all names");
 }

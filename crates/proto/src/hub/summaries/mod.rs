@@ -187,12 +187,13 @@ impl Hub {
     /// A child, or another top, says what it has.
     pub(super) fn summary(&mut self, from: Sender, summary: Summary) {
         let (relation, limit) = (self.relation(from.node), self.config.limits.patches_per_hub);
-        if relation == Some(Relation::Aside) {
-            // It took this hub for a peer before it heard better.
+        if matches!(relation, Some(Relation::Aside | Relation::Parent)) {
+            // It took this hub for a peer before it heard better: a parent hears of its children later
+            // than it sees them come.
             self.counters.stray += 1;
             return;
         }
-        if relation == Some(Relation::Parent) || relation == Some(Relation::Peer) && !self.is_top() {
+        if relation == Some(Relation::Peer) && !self.is_top() {
             return self.refused(from.node, "it told what it has to a hub that is not above it");
         }
         self.counters.summaries_heard += 1;

@@ -54,7 +54,8 @@ impl Hub {
         if let Entry::Vacant(new) = watching.told.entry(hub) {
             new.insert(None);
             let (id, services, area) = (watching.carried, watching.services, watching.area);
-            self.tell_peer(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way) }));
+            let names = watching.names.then_some(true);
+            self.tell_peer(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way), names }));
         }
     }
 

@@ -53,6 +53,8 @@ struct Watching {
     link: LinkId,
     services: ServiceSet,
     area: Area,
+    /// True if changes carry names.
+    names: bool,
     /// Number of the last change.
     number: u64,
     /// The same when the watcher last renewed.
@@ -123,7 +125,8 @@ impl Hub {
         let key = (from.node, watch.id);
         if let Some(held) = self.watches.table.get_mut(&key) {
             held.link = from.link;
-            let same = (held.services, held.area) == (watch.services, watch.area);
+            let names = watch.names.unwrap_or(false);
+            let same = (held.services, held.area, held.names) == (watch.services, watch.area, names);
             if same && watch.seen != 0 && watch.seen >= held.renewed_at && watch.seen <= held.number {
                 // What it has not seen is on its way: changes travel reliably.
                 held.renewed_at = held.number;
@@ -142,10 +145,12 @@ impl Hub {
             return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
         let Watch { services, area, .. } = watch;
+        let names = watch.names.unwrap_or(false);
         let (course, carried) = (self.course_of(from, watch.way), self.carry_under(key));
         let (link, renewed_at, followed) = (from.link, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
-        let watching = Watching { link, services, area, number, renewed_at, course, carried, told, blind, followed };
+        let watching =
+            Watching { link, services, area, names, number, renewed_at, course, carried, told, blind, followed };
         self.watches.table.insert(key, watching);
         self.send_snapshot(key);
         self.carry_watch(key);
@@ -191,7 +196,7 @@ impl Hub {
         let mut there: BTreeMap<NodeId, Candidate> = BTreeMap::new();
         for service in services.iter() {
             let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
-            let hits = self.search(&Query { service, area, origin, count, except: None, aim: Aim::List });
+            let hits = self.search(&Query { service, area, origin, count, except: None, aim: Aim::List, names: None });
             for hit in &hits {
                 let candidate = self.directory.hit(*hit).candidate();
                 if self.copies.home_of(candidate.node) == Some(key.0) {
@@ -216,8 +221,10 @@ impl Hub {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         watching.number += 1;
         let (link, number, id, coverage) = (watching.link, watching.number, key.1, watching.coverage());
+        let names = watching.names;
         self.counters.changes += 1;
-        let present = present.into_iter().map(|candidate| self.shown(link, candidate)).collect();
+        let named = |candidate| if names { self.named(candidate) } else { candidate };
+        let present = present.into_iter().map(|candidate| self.shown(link, named(candidate))).collect();
         let change = Message::Change(Change { id, number, present, gone, coverage });
         self.send(link, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }

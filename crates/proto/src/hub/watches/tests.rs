@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn watching(id: u32, seen: u64) -> Message {
     let (services, area) = (ServiceSet::ALL, Area::At(HERE));
-    Message::Watch(Watch { id: RequestId(id), services, area, seen, way: None })
+    Message::Watch(Watch { id: RequestId(id), services, area, seen, way: None, names: None })
 }
 
 fn changes(sent: &[(LinkId, Message)], to: LinkId) -> Vec<(u64, Vec<NodeId>, Vec<NodeId>)> {
@@ -65,6 +65,7 @@ fn a_watch_reaches_the_peers_and_their_changes_the_watcher() {
         services: ServiceSet::ALL,
         capacity: record(9).capacity,
         addresses: Vec::new(),
+        name: None,
     };
     let change = |number, present, gone| Message::Change(Change { id, number, present, gone, coverage: None });
     let sent = bench.say(peer, &change(1, vec![candidate(3)], vec![]));
@@ -133,7 +134,15 @@ fn a_node_troubles_the_watchers_only_so_often() {
 
 fn there(number: u8, sequence: u32) -> Candidate {
     let (version, capacity) = (version(sequence), record(number).capacity);
-    Candidate { node: node(number), version, cell: HERE, services: ServiceSet::ALL, capacity, addresses: Vec::new() }
+    Candidate {
+        node: node(number),
+        version,
+        cell: HERE,
+        services: ServiceSet::ALL,
+        capacity,
+        addresses: Vec::new(),
+        name: None,
+    }
 }
 
 fn told(id: RequestId, number: u64, present: Vec<Candidate>, coverage: Option<Coverage>) -> Message {

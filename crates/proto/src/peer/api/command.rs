@@ -7,6 +7,7 @@ use bytes::Bytes;
 #[cfg(doc)]
 use super::{Config, Event};
 use crate::address::{Address, SchemeSet};
+use crate::called::Called;
 use crate::delivery::{Class, Profile};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
@@ -41,8 +42,10 @@ pub struct Wanted {
     pub transports: SchemeSet,
     /// How long to wait for a provider to accept.
     pub deadline: Duration,
+    /// True if the deadline grows, up to two minutes, over a path to the hub that is too long for it.
+    pub prolonged: bool,
     /// How long what is under way may come no further before it ends: an object goes on where
-    /// it is meanwhile, a stream where it stands.
+    /// it is meanwhile, a stream where it stands. The usual one is prolonged over a long path.
     pub patience: Duration,
     /// Whom to ask, without a hub; `None` leaves the choice to the hub. Goes
     /// with [`Mode::Forward`] only, and not in the client/server baseline. The
@@ -66,11 +69,13 @@ pub struct Wanted {
     pub reflect: Option<Reflection>,
     /// Whether its way is traced: [`Event::Traced`] comes before its last event.
     pub trace: bool,
+    /// Of a lookup, as in [`Command::Lookup`].
+    pub names: Option<Called>,
 }
 
 impl Wanted {
     /// A service of somewhere, as requests are without more words: from the
-    /// nearest provider, directly, within 10 s.
+    /// nearest provider, directly, within 10 s, or longer over a long path.
     pub const fn new(service: Service, area: Area) -> Self {
         Self {
             service,
@@ -80,6 +85,7 @@ impl Wanted {
             duration: None,
             transports: SchemeSet::ALL,
             deadline: Duration::from_secs(10),
+            prolonged: true,
             patience: crate::flow::PATIENCE,
             provider: None,
             scope: Scope::Anywhere,
@@ -89,6 +95,7 @@ impl Wanted {
             pushed: false,
             reflect: None,
             trace: false,
+            names: None,
         }
     }
 }
@@ -134,6 +141,9 @@ pub enum Command {
         ticket: Ticket,
         /// To whom.
         to: Provider,
+        /// A service that it offers and where, by which hubs find it should it not be reached;
+        /// `None` if no hub knows it.
+        place: Option<(Service, Cell)>,
         /// What to call it, at most [`MAX_OBJECT_NAME_BYTES`](crate::wire::MAX_OBJECT_NAME_BYTES).
         name: String,
         /// Its size, bytes.
@@ -142,6 +152,13 @@ pub enum Command {
         digest: [u8; 32],
         /// How long to wait for an answer.
         deadline: Duration,
+    },
+    /// An object that a node offered has begun to come.
+    Receiving {
+        /// The node that offered it.
+        from: NodeId,
+        /// That node's number for it.
+        id: RequestId,
     },
     /// What has become of an object that a node offered: see [`Event::Offered`].
     Received {
@@ -162,6 +179,8 @@ pub enum Command {
         area: Area,
         /// How many to list at most; 0 leaves it to the hub.
         count: u8,
+        /// Adds names to the answer and limits it to the nodes meant; `None` lists everybody without names.
+        names: Option<Called>,
     },
     /// Tell of every change in an area until cancelled.
     Watch {
@@ -171,6 +190,8 @@ pub enum Command {
         services: ServiceSet,
         /// Where.
         area: Area,
+        /// True if changes carry names.
+        names: bool,
     },
     /// Be in a room until cancelled: [`Event::Roster`] says who else is.
     Enter {

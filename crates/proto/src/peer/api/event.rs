@@ -10,12 +10,12 @@ use super::Command;
 use super::{SessionId, Ticket};
 use crate::address::{Address, Scheme};
 use crate::grid::Cell;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, RequestId};
 use crate::machine::Peer as Neighbour;
 use crate::reflection::{Epoch, Secret, StreamId, Tag};
 use crate::room::Member;
 use crate::service::Service;
-use crate::wire::{Change, Found, Hop, Offer, Opening, Push, Reason, Reception};
+use crate::wire::{Change, Found, Hop, Offer, Opening, Protocol, Push, Reason, Reception};
 
 /// What a node tells its owner.
 #[derive(Clone, Debug)]
@@ -130,6 +130,8 @@ pub enum Event {
         ticket: Ticket,
         /// The tag. Those before it are void once [`Event::Reflected`] has come for it.
         tag: Tag,
+        /// The home's media address, which is to be called from where the stream is wanted.
+        door: Option<SocketAddr>,
     },
     /// What was accepted comes as a reflected stream, whose packets do not pass
     /// through the machine. Comes again when the stream has another way, or is
@@ -216,6 +218,14 @@ pub enum Event {
         /// What.
         push: Push,
     },
+    /// An object that a node offered is not to be taken after all: the node has not sent it, and
+    /// others wait. It may be offered again.
+    Unoffered {
+        /// The node that offered it.
+        from: NodeId,
+        /// That node's number for it.
+        id: RequestId,
+    },
     /// The way of a request that was to be traced. Its last event follows.
     Traced {
         /// Which request.
@@ -255,6 +265,16 @@ pub enum Event {
         rtt: Duration,
         /// Where the neighbour is seen.
         address: Address,
+    },
+    /// A neighbour has said something of a later version for the first time. That
+    /// was skipped, as all further such messages are.
+    Later {
+        /// The remote.
+        node: NodeId,
+        /// The version that it speaks.
+        protocol: Protocol,
+        /// The message's number.
+        message: u64,
     },
     /// The node has left. What is asked of it from now on fails at once.
     Left,

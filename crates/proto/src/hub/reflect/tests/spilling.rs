@@ -157,11 +157,11 @@ fn what_is_left_is_told_when_it_has_changed_by_much_and_not_too_often() {
         told(bench.input(Input::Command(Command::Reflecting { residual_kbps, subscribers: 0 })))
     };
     assert_eq!(says(&mut bench, 8_000), [8_000]);
-    assert_eq!(says(&mut bench, 700), []);
-    assert_eq!(told(bench.wait(Duration::from_millis(999))), []);
+    assert!(says(&mut bench, 700).is_empty());
+    assert!(told(bench.wait(Duration::from_millis(999))).is_empty());
     assert_eq!(told(bench.wait(Duration::from_millis(2))), [700]);
     bench.wait(Duration::from_secs(2));
-    assert_eq!(says(&mut bench, 640), []);
+    assert!(says(&mut bench, 640).is_empty());
     assert_eq!(says(&mut bench, 0), [0]);
 }
 

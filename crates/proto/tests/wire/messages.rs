@@ -1,30 +1,29 @@
-//! The wire format: every message survives the trip, nothing else gets in, and
-//! the messages of a warm request stay small.
+//! Messages of every kind, with any values.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use roost_proto::block::Patch;
 use roost_proto::room::{MAX_MEMBERS, Member};
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Join, Keys, Left,
-    MAX_CHANGES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES,
-    MAX_SEALED_BYTES, Message, Mirror, Mode, Moved, Numbered, Offer, Opening, Packet, Params, Present, Push, Quit,
-    Reason, Reception, Reflect, Reflected, Rekey, Renew, Report, Request, Resume, Retell, Roster, Seek, Shift, Step,
-    Summary, Taken, Traced, Watch, Way,
+    Accept, Adopt, Candidate, Capabilities, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hello, Hop,
+    Inquiry, Join, Keys, Left, MAX_GOSSIP_BYTES, MAX_NUMBERED, MAX_SEALED_BYTES, MediaAddress, Message, Mirror, Mode,
+    Moved, Numbered, Offer, Packet, Params, Present, Protocol, Push, Quit, Reason, Reception, Reflect, Reflected,
+    Rekey, Renew, Report, Request, Resume, Retell, Roster, Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
+    Whereabouts,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, Class, Epoch, NodeId, Nonce, Profile, Record, RequestId, Room, Scheme, SchemeSet,
-    Scope, Secret, Service, ServiceSet, StreamId, Tag, Version,
+    Address, Area, Called, Capacity, Cell, Class, Epoch, NodeId, Nonce, Profile, Record, RequestId, Room, Scheme,
+    SchemeSet, Scope, Secret, Service, ServiceSet, StreamId, Tag, Version,
 };
 
-fn cell() -> impl Strategy<Value = Cell> {
+pub(crate) fn cell() -> impl Strategy<Value = Cell> {
     (-1_000_000..=1_000_000, -1_000_000..=1_000_000).prop_map(|(x, y)| Cell::new(x, y))
 }
 
-fn area() -> impl Strategy<Value = Area> {
+pub(crate) fn area() -> impl Strategy<Value = Area> {
     prop_oneof![
         cell().prop_map(Area::At),
         cell().prop_map(Area::Near),
@@ -34,47 +33,47 @@ fn area() -> impl Strategy<Value = Area> {
     ]
 }
 
-fn id() -> impl Strategy<Value = RequestId> {
+pub(crate) fn id() -> impl Strategy<Value = RequestId> {
     any::<u32>().prop_map(RequestId)
 }
 
-fn node() -> impl Strategy<Value = NodeId> {
+pub(crate) fn node() -> impl Strategy<Value = NodeId> {
     any::<[u8; 16]>().prop_map(NodeId::from_bytes)
 }
 
-fn version() -> impl Strategy<Value = Version> {
+pub(crate) fn version() -> impl Strategy<Value = Version> {
     (any::<u32>(), any::<u32>()).prop_map(|(epoch, sequence)| Version { epoch, sequence })
 }
 
-fn capacity() -> impl Strategy<Value = Capacity> {
+pub(crate) fn capacity() -> impl Strategy<Value = Capacity> {
     (any::<u16>(), any::<u32>()).prop_map(|(streams, uplink_kbps)| Capacity { streams, uplink_kbps })
 }
 
-fn service() -> impl Strategy<Value = Service> {
+pub(crate) fn service() -> impl Strategy<Value = Service> {
     prop::sample::select(Service::ALL.to_vec())
 }
 
-fn services() -> impl Strategy<Value = ServiceSet> {
+pub(crate) fn services() -> impl Strategy<Value = ServiceSet> {
     prop::collection::vec(service(), 0..4).prop_map(|list| list.into_iter().collect())
 }
 
 /// Boxed, as is whatever many messages have: all of it together overflows a test's stack.
-fn address() -> BoxedStrategy<Address> {
+pub(crate) fn address() -> BoxedStrategy<Address> {
     let scheme = prop::sample::select(Scheme::ALL.to_vec());
     (scheme, any::<u16>(), prop::collection::vec(any::<IpAddr>(), 1..=4))
         .prop_map(|(scheme, port, hosts)| Address { scheme, port, hosts })
         .boxed()
 }
 
-fn addresses() -> impl Strategy<Value = Vec<Address>> {
+pub(crate) fn addresses() -> impl Strategy<Value = Vec<Address>> {
     prop::collection::vec(address(), 0..=8)
 }
 
-fn payload() -> impl Strategy<Value = Bytes> {
+pub(crate) fn payload() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..2000).prop_map(Bytes::from)
 }
 
-fn params() -> BoxedStrategy<Option<Params>> {
+pub(crate) fn params() -> BoxedStrategy<Option<Params>> {
     let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
     let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
     let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| Resume { digest, offset });
@@ -94,47 +93,69 @@ fn params() -> BoxedStrategy<Option<Params>> {
     let reflection = (prop::option::of(reflect), reflectable);
     let duration = prop::option::of(any::<u32>());
     prop::option::of(
-        (duration, transports, prop::option::of(any::<bool>()), profile, resume, pushed, class, reflection).prop_map(
-            |(duration_ms, transports, trace, profile, resume, pushed, class, (reflect, reflectable))| Params {
-                duration_ms,
-                transports,
-                trace,
-                profile,
-                resume,
-                pushed,
-                reflect,
-                reflectable,
-                class,
-            },
-        ),
+        (
+            duration,
+            transports,
+            prop::option::of(any::<bool>()),
+            profile,
+            resume,
+            pushed,
+            (class, prop::option::of(node())),
+            reflection,
+        )
+            .prop_map(
+                |(duration_ms, transports, trace, profile, resume, pushed, (class, call), (reflect, reflectable))| {
+                    Params {
+                        duration_ms,
+                        transports,
+                        trace,
+                        profile,
+                        resume,
+                        pushed,
+                        reflect,
+                        reflectable,
+                        class,
+                        call,
+                    }
+                },
+            ),
     )
     .boxed()
 }
 
-fn key() -> impl Strategy<Value = (Epoch, Secret)> {
+pub(crate) fn key() -> impl Strategy<Value = (Epoch, Secret)> {
     (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), Secret::from_bytes(secret)))
 }
 
-fn reflected() -> BoxedStrategy<Reflected> {
+pub(crate) fn reflected() -> BoxedStrategy<Reflected> {
     (any::<u64>(), key(), prop::option::of(key()))
         .prop_map(|(stream, (epoch, secret), next)| Reflected { stream: StreamId(stream), epoch, secret, next })
         .boxed()
 }
 
-fn candidate() -> BoxedStrategy<Candidate> {
-    (node(), version(), cell(), services(), capacity(), addresses())
-        .prop_map(|(node, version, cell, services, capacity, addresses)| Candidate {
+pub(crate) fn whereabouts() -> BoxedStrategy<Whereabouts> {
+    (node(), addresses()).prop_map(|(node, addresses)| Whereabouts { node, addresses }).boxed()
+}
+
+fn names() -> impl Strategy<Value = Option<Called>> {
+    prop::option::of("[a-z0-9._-]{0,64}".prop_map(|text| text.parse().unwrap()))
+}
+
+pub(crate) fn candidate() -> BoxedStrategy<Candidate> {
+    (node(), version(), cell(), services(), capacity(), addresses(), prop::option::of("[a-z0-9][a-z0-9._-]{0,63}"))
+        .prop_map(|(node, version, cell, services, capacity, addresses, name)| Candidate {
             node,
             version,
             cell,
             services,
             capacity,
             addresses,
+            name,
         })
         .boxed()
 }
 
-fn reason() -> impl Strategy<Value = Reason> {
+pub(crate) fn reason() -> impl Strategy<Value = Reason> {
     prop::sample::select(vec![
         Reason::NotFound,
         Reason::NotYetKnown,
@@ -146,7 +167,7 @@ fn reason() -> impl Strategy<Value = Reason> {
     ])
 }
 
-fn offer() -> BoxedStrategy<Offer> {
+pub(crate) fn offer() -> BoxedStrategy<Offer> {
     prop_oneof![
         (any::<u32>(), any::<u32>(), ".{0,40}").prop_map(|(duration_ms, bits_per_second, format)| Offer::Stream {
             duration_ms,
@@ -165,7 +186,7 @@ fn offer() -> BoxedStrategy<Offer> {
     .boxed()
 }
 
-fn record() -> BoxedStrategy<Record> {
+pub(crate) fn record() -> BoxedStrategy<Record> {
     (node(), version(), cell(), services(), capacity(), addresses())
         .prop_map(|(node, version, cell, services, capacity, addresses)| Record {
             node,
@@ -178,7 +199,7 @@ fn record() -> BoxedStrategy<Record> {
         .boxed()
 }
 
-fn push_message() -> impl Strategy<Value = Message> {
+pub(crate) fn push_message() -> impl Strategy<Value = Message> {
     let reception = prop::sample::select(vec![Reception::Underway, Reception::Stored, Reception::Unwritable]);
     prop_oneof![
         (any::<u32>(), ".{0,40}", any::<u64>(), any::<[u8; 32]>(), addresses()).prop_map(
@@ -194,17 +215,7 @@ fn push_message() -> impl Strategy<Value = Message> {
     ]
 }
 
-#[test]
-fn an_offered_object_has_no_endless_name() {
-    let push = |length| {
-        let name = "x".repeat(length);
-        Message::Push(Push { id: RequestId(1), name, bytes: 1, digest: [0; 32], addresses: Vec::new() }).encode()
-    };
-    assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES)).is_ok());
-    assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES + 1)).is_err());
-}
-
-fn membership_message() -> impl Strategy<Value = Message> {
+pub(crate) fn membership_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..MAX_GOSSIP_BYTES).prop_map(|bytes| Message::Gossip(bytes.into())),
         (any::<u32>(), any::<Option<u32>>())
@@ -213,11 +224,11 @@ fn membership_message() -> impl Strategy<Value = Message> {
     ]
 }
 
-fn numbers() -> impl Strategy<Value = Vec<u32>> {
+pub(crate) fn numbers() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(any::<u32>(), 0..4)
 }
 
-fn mirror() -> impl Strategy<Value = Mirror> {
+pub(crate) fn mirror() -> impl Strategy<Value = Mirror> {
     let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>()).prop_map(|(node, versions, x, y)| Shift {
         node,
         versions,
@@ -243,7 +254,7 @@ fn mirror() -> impl Strategy<Value = Mirror> {
     )
 }
 
-fn standby_message() -> impl Strategy<Value = Message> {
+pub(crate) fn standby_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::StandBy { hub, addresses }),
         (version(), version(), capacity(), prop::option::of(any::<bool>()))
@@ -255,7 +266,7 @@ fn standby_message() -> impl Strategy<Value = Message> {
     ]
 }
 
-fn hop() -> impl Strategy<Value = Hop> {
+pub(crate) fn hop() -> impl Strategy<Value = Hop> {
     let steps = prop::sample::select(vec![Step::Handed, Step::Declined, Step::Dialled]);
     let micros = || prop::option::of(any::<u32>());
     let who =
@@ -276,40 +287,43 @@ fn hop() -> impl Strategy<Value = Hop> {
     )
 }
 
-fn lease_message() -> impl Strategy<Value = Message> {
+pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         record().prop_map(Message::Publish),
-        (version(), any::<u32>(), prop::option::of(addresses()), prop::option::of(addresses())).prop_map(
-            |(version, lease_ms, siblings, addresses)| Message::Lease { version, lease_ms, siblings, addresses }
-        ),
+        (
+            version(),
+            any::<u32>(),
+            prop::option::of(addresses()),
+            prop::option::of(addresses()),
+            prop::option::of(any::<std::net::SocketAddrV4>())
+        )
+            .prop_map(|(version, lease_ms, siblings, addresses, media)| {
+                let media = media.map(|media| MediaAddress(media.into()));
+                Message::Lease { version, lease_ms, siblings, addresses, media }
+            }),
         (version(), prop::option::of(capacity()))
             .prop_map(|(version, capacity)| Message::Renew(Renew { version, capacity })),
         Just(Message::Anew),
         version().prop_map(Message::Withdraw),
         any::<u32>().prop_map(Message::Ping),
         any::<u32>().prop_map(Message::Pong),
+        (any::<u16>(), any::<u16>(), any::<bool>()).prop_map(|(major, minor, skips)| {
+            let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
+            Message::Hello(Hello { protocol: Protocol { major, minor }, capabilities })
+        }),
         (node(), version()).prop_map(|(node, version)| Message::Claim { node, version }),
     ]
 }
 
-fn request_message() -> impl Strategy<Value = Message> {
+pub(crate) fn request_message() -> impl Strategy<Value = Message> {
     let mode = prop::sample::select(vec![Mode::Forward, Mode::Relay, Mode::Locate]);
     let nonce = any::<u64>().prop_map(Nonce::from_u64).boxed();
     let scope = prop::option::of(prop::sample::select(Scope::ALL.to_vec()));
     prop_oneof![
-        (id(), nonce.clone(), service(), area(), mode.clone(), any::<u32>(), any::<u8>(), params(), scope).prop_map(
-            |(id, nonce, service, area, mode, deadline_ms, count, params, scope)| Message::Request(Request {
-                id,
-                nonce,
-                service,
-                area,
-                mode,
-                deadline_ms,
-                count,
-                params,
-                scope
-            })
-        ),
+        (id(), nonce.clone(), service(), area(), mode.clone(), any::<u32>(), any::<u8>(), params(), (scope, names()))
+            .prop_map(|(id, nonce, service, area, mode, deadline_ms, count, params, (scope, names))| Message::Request(
+                Request { id, nonce, service, area, mode, deadline_ms, count, params, scope, names }
+            )),
         (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), params()).prop_map(
             |(id, nonce, service, requester, reply_to, deadline_ms, params)| {
                 Message::Forward(Forward { id, nonce, service, requester, reply_to, deadline_ms, params })
@@ -325,7 +339,8 @@ fn request_message() -> impl Strategy<Value = Message> {
                 Message::Decline(Decline { id, reason, retry_after_ms, requester })
             }
         ),
-        (id(), prop::option::of(node())).prop_map(|(id, requester)| Message::Pending { id, requester }),
+        (id(), prop::option::of(node()), prop::option::of(whereabouts()))
+            .prop_map(|(id, requester, provider)| Message::Pending { id, requester, provider }),
         (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::Traced(Traced {
             id,
             requester,
@@ -336,20 +351,20 @@ fn request_message() -> impl Strategy<Value = Message> {
             candidates,
             coverage: Coverage::Young
         })),
-        (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>())).prop_map(
-            |(id, service, area, count, way, patience_ms)| Message::Seek(Seek {
+        (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
+            .prop_map(|(id, service, area, count, way, patience_ms, names)| Message::Seek(Seek {
                 id,
                 service,
                 area,
                 count,
                 way,
-                patience_ms
-            })
-        ),
+                patience_ms,
+                names
+            })),
     ]
 }
 
-fn coverage() -> impl Strategy<Value = Coverage> {
+pub(crate) fn coverage() -> impl Strategy<Value = Coverage> {
     prop::sample::select(vec![
         Coverage::Whole,
         Coverage::First,
@@ -359,11 +374,11 @@ fn coverage() -> impl Strategy<Value = Coverage> {
     ])
 }
 
-fn way() -> impl Strategy<Value = Way> {
+pub(crate) fn way() -> impl Strategy<Value = Way> {
     prop::sample::select(vec![Way::Up, Way::Across, Way::Down, Way::Back])
 }
 
-fn patches() -> impl Strategy<Value = Vec<(Patch, u32)>> {
+pub(crate) fn patches() -> impl Strategy<Value = Vec<(Patch, u32)>> {
     prop::collection::btree_map((service(), cell()), any::<u32>(), 0..40).prop_map(|told| {
         let told: BTreeMap<Patch, u32> =
             told.into_iter().map(|((service, cell), count)| (Patch::of(service, cell), count)).collect();
@@ -371,7 +386,7 @@ fn patches() -> impl Strategy<Value = Vec<(Patch, u32)>> {
     })
 }
 
-fn hub_message() -> BoxedStrategy<Message> {
+pub(crate) fn hub_message() -> BoxedStrategy<Message> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
     let provider = prop::option::of(node());
     let request = (id(), nonce, service(), cell(), node(), addresses());
@@ -408,11 +423,11 @@ fn hub_message() -> BoxedStrategy<Message> {
     .boxed()
 }
 
-fn member() -> impl Strategy<Value = Member> {
+pub(crate) fn member() -> impl Strategy<Value = Member> {
     (node(), cell(), services()).prop_map(|(node, cell, services)| Member { node, cell, services })
 }
 
-fn room_message() -> BoxedStrategy<Message> {
+pub(crate) fn room_message() -> BoxedStrategy<Message> {
     let room = || any::<u64>().prop_map(Room);
     let members = prop::collection::vec(member(), 0..=MAX_MEMBERS);
     prop_oneof![
@@ -429,18 +444,7 @@ fn room_message() -> BoxedStrategy<Message> {
     .boxed()
 }
 
-#[test]
-fn a_room_has_no_more_members_than_it_may() {
-    let member = Member { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
-    let roster = |count| {
-        let members = vec![member; count];
-        Message::Roster(Roster { room: Room(1), owner: member.node, members, to: None, refused: None }).encode()
-    };
-    assert!(Message::decode(&roster(MAX_MEMBERS)).is_ok());
-    assert!(Message::decode(&roster(MAX_MEMBERS + 1)).is_err());
-}
-
-fn flow_message() -> impl Strategy<Value = Message> {
+pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (id(), any::<u64>(), any::<u64>(), payload())
             .prop_map(|(id, sequence, sent_us, payload)| Message::Packet(Packet { id, sequence, sent_us, payload })),
@@ -458,8 +462,9 @@ fn flow_message() -> impl Strategy<Value = Message> {
         (id(), any::<u64>(), key()).prop_map(|(id, stream, (epoch, secret))| {
             Message::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret })
         }),
-        (id(), services(), area(), any::<u64>(), prop::option::of(way()))
-            .prop_map(|(id, services, area, seen, way)| Message::Watch(Watch { id, services, area, seen, way })),
+        (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
+            |(id, services, area, seen, way, names)| Message::Watch(Watch { id, services, area, seen, way, names })
+        ),
         (
             id(),
             any::<u64>(),
@@ -485,11 +490,13 @@ fn flow_message() -> impl Strategy<Value = Message> {
             .prop_map(|(id, service, provider, hops, sealed)| {
                 Message::Keys(Keys { id, service, provider, hops, sealed: sealed.into() })
             }),
+        (id(), prop::collection::vec(any::<u8>(), 0..2_000))
+            .prop_map(|(id, message)| Message::Through { id, message: message.into() }),
     ]
 }
 
 /// What goes to everybody on a link.
-fn link_message() -> impl Strategy<Value = Message> {
+pub(crate) fn link_message() -> impl Strategy<Value = Message> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
     let mode = prop::sample::select(vec![Mode::Forward, Mode::Locate]);
     let what = (id(), nonce, service(), area(), mode, node());
@@ -525,7 +532,7 @@ fn link_message() -> impl Strategy<Value = Message> {
     ]
 }
 
-fn any_message() -> impl Strategy<Value = Message> {
+pub(crate) fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         lease_message(),
         standby_message(),
@@ -539,173 +546,85 @@ fn any_message() -> impl Strategy<Value = Message> {
     ]
 }
 
-proptest! {
-    #[test]
-    fn every_message_survives_the_trip(message in any_message()) {
-        prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
-    }
+// Messages of one kind.
 
-    #[test]
-    fn random_bytes_are_refused_or_read_but_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        if let Ok(message) = Message::decode(&bytes) {
-            prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
-        }
-    }
-
-    #[test]
-    fn a_damaged_message_never_panics(
-        message in any_message(),
-        at in any::<prop::sample::Index>(),
-        value in any::<u8>(),
-    ) {
-        let mut bytes = message.encode().to_vec();
-        let at = at.index(bytes.len());
-        bytes[at] = value;
-        let _ = Message::decode(&bytes);
-        prop_assert!(Message::decode(&bytes[..at]).is_err(), "a cut message was read");
-    }
+pub(crate) fn decline_message() -> impl Strategy<Value = Decline> {
+    (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node()))
+        .prop_map(|(id, reason, retry_after_ms, requester)| Decline { id, reason, retry_after_ms, requester })
 }
 
-#[test]
-fn what_follows_a_message_or_is_too_long_is_refused() {
-    let mut bytes = Message::Anew.encode().to_vec();
-    bytes.push(0);
-    assert!(Message::decode(&bytes).is_err());
-    assert!(Message::decode(&vec![0; MAX_MESSAGE_BYTES + 1]).is_err());
+pub(crate) fn found_message() -> impl Strategy<Value = Found> {
+    (id(), prop::collection::vec(candidate(), 0..4), coverage()).prop_map(|(id, candidates, coverage)| Found {
+        id,
+        candidates,
+        coverage,
+    })
 }
 
-#[test]
-fn places_off_the_grid_are_refused() {
-    let request = Message::Seek(Seek {
-        id: RequestId(1),
-        service: Service::Video,
-        area: Area::At(Cell::new(2_000_000, 0)),
-        count: 1,
+pub(crate) fn change_message() -> impl Strategy<Value = Change> {
+    (id(), any::<u64>(), prop::collection::vec(candidate(), 0..3), prop::collection::vec(node(), 0..3))
+        .prop_map(|(id, number, present, gone)| Change { id, number, present, gone, coverage: None })
+}
+
+pub(crate) fn watch_message() -> impl Strategy<Value = Watch> {
+    (id(), services(), area(), any::<u64>()).prop_map(|(id, services, area, seen)| Watch {
+        id,
+        services,
+        area,
+        seen,
         way: None,
-        patience_ms: None,
-    });
-    assert!(Message::decode(&request.encode()).is_err());
+        names: None,
+    })
 }
 
-/// What a hub keeps of a stream is little, and has room for what is to be sealed.
-#[test]
-fn what_is_left_sealed_is_bounded() {
-    let keys = |length| {
-        let (service, provider, sealed) = (Service::Video, NodeId::from_bytes([7; 16]), vec![1; length].into());
-        Message::Keys(Keys { id: Some(RequestId(1)), service, provider, hops: 8, sealed }).encode()
+/// Requests that say all that one can say.
+pub(crate) fn request_with_params() -> impl Strategy<Value = Request> {
+    let nonce = any::<u64>().prop_map(Nonce::from_u64);
+    let all = |params: Option<Params>| Params {
+        transports: Some(SchemeSet::ALL),
+        profile: Some(Profile::Piloting),
+        class: Some(Class::Backup),
+        ..params.unwrap_or_default()
     };
-    assert!(Message::decode(&keys(MAX_SEALED_BYTES)).is_ok());
-    assert!(Message::decode(&keys(MAX_SEALED_BYTES + 1)).is_err());
-    let secret = |byte| Secret::from_bytes([byte; 32]);
-    let (stream, epoch, next) = (StreamId(u64::MAX), Epoch(u32::MAX - 1), Some((Epoch(u32::MAX), secret(2))));
-    let reflected = Reflected { stream, epoch, secret: secret(1), next };
-    let format = "a format with a name that is as long as anybody would make it".to_owned();
-    let opening = Opening { reflected, bits_per_second: u32::MAX, format, cell: Cell::new(-1_000_000, 1_000_000) };
-    assert!(opening.encode().len() <= MAX_SEALED_BYTES / 2, "{} bytes", opening.encode().len());
-    assert_eq!(Opening::decode(&opening.encode()), Ok(opening));
+    (id(), nonce, service(), area(), any::<u32>(), any::<u8>(), params()).prop_map(
+        move |(id, nonce, service, area, deadline_ms, count, params)| Request {
+            id,
+            nonce,
+            service,
+            area,
+            mode: Mode::Relay,
+            deadline_ms,
+            count,
+            params: Some(all(params)),
+            scope: Some(Scope::Anywhere),
+            names: None,
+        },
+    )
 }
 
-/// The home's longest words to a stand-by fit into one message, and no more
-/// than those are read.
-#[test]
-fn a_full_mirror_fits_and_a_fuller_one_is_refused() {
-    let host = IpAddr::from([7u8; 16]);
-    let address = Address { scheme: Scheme::Quic, port: u16::MAX, hosts: vec![host; 4] };
-    let record = Record {
-        node: NodeId::from_bytes([7; 16]),
-        version: Version { epoch: u32::MAX, sequence: u32::MAX },
-        cell: Cell::new(-1_000_000, -1_000_000),
-        services: ServiceSet::ALL,
-        capacity: Capacity { streams: u16::MAX, uplink_kbps: u32::MAX },
-        addresses: vec![address; 8],
-    };
-    let records = |count| {
-        let records = vec![Numbered { node: MAX_NUMBERED - 1, record: record.clone() }; count];
-        Message::Mirror(Mirror { number: u32::MAX, records, first: Some(true), ..Mirror::default() }).encode()
-    };
-    assert!(records(MAX_MIRRORED).len() <= MAX_MESSAGE_BYTES);
-    assert!(Message::decode(&records(MAX_MIRRORED)).is_ok());
-    assert!(Message::decode(&records(MAX_MIRRORED + 1)).is_err());
-    let changes = |count, signs: u32| {
-        let left = Left { node: u32::MAX, capacity: record.capacity };
-        let shift = Shift { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
-        let (shifts, gone, left) = (vec![shift; count], vec![u32::MAX; count], vec![left; count]);
-        let heard = Some(Bytes::from(vec![1; signs as usize]));
-        Message::Mirror(Mirror { number: u32::MAX, shifts, gone, left, heard, ..Mirror::default() }).encode()
-    };
-    assert!(changes(MAX_CHANGES, MAX_NUMBERED / 8).len() <= MAX_MESSAGE_BYTES);
-    assert!(Message::decode(&changes(MAX_CHANGES, MAX_NUMBERED / 8)).is_ok());
-    assert!(Message::decode(&changes(MAX_CHANGES + 1, 0)).is_err());
-    assert!(Message::decode(&changes(0, MAX_NUMBERED / 8 + 1)).is_err());
-}
-
-/// What a thin uplink carries most often.
-#[test]
-fn a_move_is_told_in_twenty_bytes() {
-    let shifts = vec![Shift { node: 23, versions: 1, x: -1, y: 0 }];
-    let length = Message::Mirror(Mirror { number: 70_000, shifts, ..Mirror::default() }).encode().len();
-    assert!(length <= 20, "{length} bytes");
-}
-
-/// What a home tells upward must fit into a hundredth of a thin link: a
-/// summary of a hundred neighbouring patches is a few hundred bytes.
-#[test]
-fn a_summary_is_a_few_bytes_for_each_patch() {
-    let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
-    let patches: BTreeMap<Patch, u32> = cells.map(|cell| (Patch::of(Service::Track, cell), 3)).collect();
-    let patches: Vec<(Patch, u32)> = patches.into_iter().collect();
-    let summary = |patches| Message::Summary(Summary { run: u32::MAX, version: 70_000, patches, since: None });
-    let bytes = summary(patches).encode().len();
-    assert!(bytes <= 320, "{bytes} bytes");
-}
-
-/// A warm request is three datagrams; what they carry decides whether a thin
-/// link can afford it.
-#[test]
-fn the_messages_of_a_warm_request_stay_small() {
-    let request = Message::Request(Request {
-        id: RequestId(70_000),
-        nonce: Nonce::from_u64(u64::MAX),
-        service: Service::Sensor,
-        area: Area::At(Cell::new(27, 92)),
-        mode: Mode::Forward,
-        deadline_ms: 10_000,
-        count: 0,
-        params: None,
-        scope: None,
-    });
-    let forward = Message::Forward(Forward {
-        id: RequestId(70_000),
-        nonce: Nonce::from_u64(u64::MAX),
-        service: Service::Sensor,
-        requester: NodeId::from_bytes([7; 16]),
-        reply_to: vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 40_000)))],
-        deadline_ms: 9_900,
-        params: None,
-    });
-    assert!(request.encode().len() <= 32, "request: {} bytes", request.encode().len());
-    assert!(forward.encode().len() <= 56, "forward: {} bytes", forward.encode().len());
-}
-
-/// Where a copy is wanted travels with every request for one, over every hop.
-#[test]
-fn where_a_copy_is_wanted_is_told_in_few_bytes() {
-    let request = |reflect| {
-        Message::Request(Request {
-            id: RequestId(70_000),
-            nonce: Nonce::from_u64(u64::MAX),
-            service: Service::Video,
-            area: Area::At(Cell::new(27, 92)),
+pub(crate) fn inquiry_message() -> impl Strategy<Value = Inquiry> {
+    let nonce = any::<u64>().prop_map(Nonce::from_u64);
+    (id(), nonce, service(), area(), node(), addresses(), any::<u8>()).prop_map(
+        |(id, nonce, service, area, requester, reply_to, attempt)| Inquiry {
+            id,
+            nonce,
+            service,
+            area,
             mode: Mode::Forward,
-            deadline_ms: 10_000,
+            requester,
+            reply_to,
+            deadline_ms: 5_000,
+            attempt,
             count: 0,
-            params: Some(Params { reflect, ..Params::default() }),
-            scope: None,
-        })
-    };
-    let to =
-        |port| Reflect { to: ([0, 0, 0, 0], port).into(), tag: Tag(u64::MAX), hops: 0, provider: None, resumes: None };
-    let bytes = request(Some(to(7_702))).encode();
-    assert!(bytes.len() <= 56, "{} bytes", bytes.len());
-    assert!(Message::decode(&request(Some(to(0))).encode()).is_err(), "a stream to no port");
+            params: None,
+        },
+    )
+}
+
+pub(crate) fn traced_message() -> impl Strategy<Value = Traced> {
+    (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Traced { id, requester, hop })
+}
+
+pub(crate) fn pushed_message(id: RequestId) -> Message {
+    Message::Pushed { id, reception: Reception::Stored }
 }

@@ -1,0 +1,259 @@
+//! Addresses that came over the network: which of them may be dialled, and how often.
+//!
+//! A member can write any host into a record, a request or an offer. Whoever dials it
+//! sends that host more than the member has sent: a handshake that nobody answers takes
+//! some kilobytes. So everybody who is told addresses takes the [`sound`] ones, dials
+//! their owner where it is seen, and another host only as far as an [`Allowance`] goes.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::address::{Address, Scheme};
+use crate::ids::NodeId;
+use crate::time::Time;
+
+/// Most bytes of payload that a dial sends to a host that never answers: repetitions of a first
+/// flight. TCP sends it once, to a host that takes any caller.
+const fn cost(scheme: Scheme) -> u64 {
+    match scheme {
+        Scheme::Tcp => 600,
+        Scheme::Udp => 2_100,
+        Scheme::Quic => 14_400,
+    }
+}
+
+/// Fewest bytes that a member has sent once its connection is up: certificates and greetings.
+const HANDSHAKE_BYTES: u64 = 1_200;
+
+/// For so many bytes that a member has sent, one may be sent to a host that it names.
+const BYTES_FOR_ONE: u64 = 2;
+
+/// Up to so many bytes to such hosts are not charged, three for each that the member has sent.
+const FREE_BYTES: u64 = 1_800;
+
+/// The most bytes to such hosts that a member can have saved up by what it sent.
+const MOST_SAVED: u64 = 20_000;
+
+/// Time over which dials to a host are counted.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// The most dials to one such host in a [`WINDOW`], whoever named it.
+const MOST_TO_HOST: u32 = 8;
+
+/// The most such hosts remembered: with more in one window, no other is dialled.
+const MAX_HOSTS_REMEMBERED: usize = 1_024;
+
+/// True if anything may be sent to a host that a remote names: it is one host, and not the sender's
+/// own machine, unless the remote is seen `here`, on that machine.
+pub(crate) fn is_destination(host: IpAddr, here: bool) -> bool {
+    let host = host.to_canonical();
+    let is_one = match host {
+        // 0.0.0.0/8 is nobody, and 240.0.0.0/4 reserved but for the broadcast at its end.
+        IpAddr::V4(host) => host.octets()[0] != 0 && host.octets()[0] < 240,
+        IpAddr::V6(host) => !host.is_unspecified(),
+    };
+    is_one && !host.is_multicast() && (here || !host.is_loopback())
+}
+
+/// Keeps those of a remote's addresses that can be dialled: hosts that are [`is_destination`]. The
+/// host at which the remote is seen stands in for one that it could not know.
+pub(crate) fn sound(addresses: Vec<Address>, seen: IpAddr) -> Vec<Address> {
+    let here = seen.to_canonical().is_loopback();
+    let filled = addresses.into_iter().map(|address| address.seen_from(seen));
+    retain_hosts(filled, |host| is_destination(host, here))
+}
+
+/// Keeps those addresses of others that can be dialled, as told by a remote at the host `teller`.
+pub(crate) fn told(addresses: Vec<Address>, teller: IpAddr) -> Vec<Address> {
+    let here = teller.to_canonical().is_loopback();
+    retain_hosts(addresses.into_iter(), |host| is_destination(host, here))
+}
+
+/// Keeps those of a remote's addresses that can be dialled at the host where it is seen.
+pub(crate) fn there(addresses: Vec<Address>, seen: IpAddr) -> Vec<Address> {
+    split(&sound(addresses, seen), &[seen]).0
+}
+
+/// The addresses at one of the hosts `seen`, and those elsewhere.
+pub(crate) fn split(addresses: &[Address], seen: &[IpAddr]) -> (Vec<Address>, Vec<Address>) {
+    let is_seen = |host: IpAddr| seen.iter().any(|seen| seen.to_canonical() == host.to_canonical());
+    let there = retain_hosts(addresses.iter().cloned(), is_seen);
+    (there, retain_hosts(addresses.iter().cloned(), |host| !is_seen(host)))
+}
+
+/// The one host and transport of these addresses that takes the fewest bytes to try.
+pub(crate) fn least(addresses: &[Address]) -> Option<Address> {
+    let address = addresses.iter().min_by_key(|address| cost(address.scheme))?;
+    Some(Address { hosts: address.hosts.first().copied().into_iter().collect(), ..address.clone() })
+}
+
+fn retain_hosts(addresses: impl Iterator<Item = Address>, which: impl Fn(IpAddr) -> bool) -> Vec<Address> {
+    let retained = addresses.filter_map(|mut address| {
+        address.hosts.retain(|host| which(*host));
+        (!address.hosts.is_empty()).then_some(address)
+    });
+    retained.collect()
+}
+
+/// The bytes that a member has sent, and those that others were told to send to hosts that it named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    heard: u64,
+    spent: u64,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { heard: HANDSHAKE_BYTES, spent: 0 }
+    }
+}
+
+impl Allowance {
+    /// The member has sent so many bytes.
+    pub(crate) fn hear(&mut self, bytes: usize) {
+        let most = (self.spent + MOST_SAVED) * BYTES_FOR_ONE;
+        self.heard = (self.heard + bytes as u64).min(most.max(self.heard));
+    }
+
+    /// A dial over this transport that was taken out has led somewhere.
+    pub(crate) fn refund(&mut self, scheme: Scheme) {
+        self.spent = self.spent.saturating_sub(cost(scheme));
+    }
+
+    /// Takes one dial over this transport out.
+    fn take(&mut self, scheme: Scheme) -> bool {
+        let earned = self.heard / BYTES_FOR_ONE;
+        let spent = self.spent + cost(scheme);
+        let allowed = spent <= earned + FREE_BYTES.min(3 * self.heard - earned);
+        if allowed {
+            self.spent = spent;
+        }
+        allowed
+    }
+}
+
+/// The hosts to which members have had others dial, though they are not seen there.
+#[derive(Debug, Default)]
+pub(crate) struct Targets {
+    since: Time,
+    /// The dials in this window, and the member that named the host last; at most [`MAX_HOSTS_REMEMBERED`].
+    dialled: BTreeMap<IpAddr, (u32, NodeId)>,
+}
+
+impl Targets {
+    /// True if one more dial over this transport may go to `host` because `member`, with this
+    /// allowance, names it; the allowance is charged for it.
+    pub(crate) fn admit(
+        &mut self,
+        now: Time,
+        (member, allowance): (NodeId, &mut Allowance),
+        (scheme, host): (Scheme, IpAddr),
+    ) -> bool {
+        if now.since(self.since) >= WINDOW {
+            self.since = now;
+            self.dialled.clear();
+        }
+        let host = host.to_canonical();
+        let dialled = self.dialled.get(&host).map_or(0, |(dialled, _)| *dialled);
+        let has_room = dialled > 0 || self.dialled.len() < MAX_HOSTS_REMEMBERED;
+        let admitted = has_room && dialled < MOST_TO_HOST && allowance.take(scheme);
+        if admitted {
+            self.dialled.insert(host, (dialled + 1, member));
+        }
+        admitted
+    }
+
+    /// True if the last dial to `host` was admitted because `member` named it.
+    pub(crate) fn has_admitted(&self, member: NodeId, host: IpAddr) -> bool {
+        self.dialled.get(&host.to_canonical()).is_some_and(|(_, by)| *by == member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MEMBER: NodeId = NodeId::from_bytes([1; 16]);
+
+    fn address(scheme: Scheme, hosts: &[&str]) -> Address {
+        Address { scheme, port: 7_700, hosts: hosts.iter().map(|host| host.parse().unwrap()).collect() }
+    }
+
+    #[test]
+    fn hosts_of_nobody_or_everybody_are_dropped() {
+        let all = [
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "224.0.0.1",
+            "239.255.77.5",
+            "255.255.255.255",
+            "240.0.0.1",
+            "ff02::1",
+            "::ffff:239.1.1.1",
+            "::ffff:0.0.0.0",
+            "10.0.0.9",
+            "fd00::9",
+        ];
+        let hosts = |seen: &str| {
+            let sound = sound(vec![address(Scheme::Quic, &all)], seen.parse().unwrap());
+            sound.into_iter().flat_map(|address| address.hosts).map(|host| host.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts("10.0.0.1"), ["10.0.0.1", "10.0.0.9", "fd00::9"]);
+        assert_eq!(hosts("127.0.0.1"), ["127.0.0.1", "127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.9", "fd00::9"]);
+    }
+
+    #[test]
+    fn addresses_are_split_by_where_their_owner_is_seen() {
+        let of = [address(Scheme::Quic, &["10.0.0.1", "10.0.1.1"]), address(Scheme::Udp, &["10.0.1.1"])];
+        let (there, elsewhere) = split(&of, &["::ffff:10.0.0.1".parse().unwrap()]);
+        assert_eq!(there, [address(Scheme::Quic, &["10.0.0.1"])]);
+        assert_eq!(elsewhere, [address(Scheme::Quic, &["10.0.1.1"]), address(Scheme::Udp, &["10.0.1.1"])]);
+        assert_eq!(least(&elsewhere), Some(address(Scheme::Udp, &["10.0.1.1"])));
+    }
+
+    proptest! {
+        /// Whatever a member sends and names, what goes out for it is bounded by what it sent.
+        #[test]
+        fn no_more_goes_out_than_came_in(
+            sent in prop::collection::vec((0usize..4_000, any::<u8>(), 0usize..3), 1..400)
+        ) {
+            let (mut allowance, mut targets, mut now) = (Allowance::default(), Targets::default(), Time::ZERO);
+            let (mut heard, mut spent) = (HANDSHAKE_BYTES, 0);
+            for (bytes, host, scheme) in sent {
+                now = now + Duration::from_millis(300);
+                allowance.hear(bytes);
+                heard += bytes as u64;
+                let target = (Scheme::ALL[scheme], IpAddr::from([10, 0, 0, host]));
+                let is_admitted = targets.admit(now, (MEMBER, &mut allowance), target);
+                spent += if is_admitted { cost(target.0) } else { 0 };
+                prop_assert!(spent <= (FREE_BYTES + heard / BYTES_FOR_ONE).min(3 * heard));
+            }
+        }
+    }
+
+    #[test]
+    fn a_newcomer_gets_one_cheap_dial() {
+        let mut dials = Scheme::ALL.map(|scheme| {
+            let mut allowance = Allowance::default();
+            (scheme, (0..10).filter(|_| allowance.take(scheme)).count())
+        });
+        dials.sort_by_key(|(_, dials)| *dials);
+        assert_eq!(dials, [(Scheme::Quic, 0), (Scheme::Udp, 1), (Scheme::Tcp, 4)]);
+    }
+
+    #[test]
+    fn one_host_is_dialled_few_times() {
+        let (mut targets, host) = (Targets::default(), IpAddr::from([10, 0, 0, 9]));
+        let ask =
+            |targets: &mut Targets, now| targets.admit(now, (MEMBER, &mut Allowance::default()), (Scheme::Tcp, host));
+        let admitted = (0..100).filter(|_| ask(&mut targets, Time::ZERO)).count();
+        assert_eq!(admitted, MOST_TO_HOST as usize);
+        assert!(ask(&mut targets, Time::ZERO + WINDOW));
+    }
+}

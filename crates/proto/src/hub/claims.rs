@@ -1,0 +1,241 @@
+//! Nodes of this hub that another hub says are its own now.
+//!
+//! That may be false, and a node that is here is worse off without its record. So a node with an
+//! association is asked, and its record stays until the node goes or is silent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Hub, MAX_PER_WAKE};
+use crate::address::SchemeSet;
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::record::{Record, Version};
+use crate::time::Time;
+use crate::wire::Message;
+
+/// Most times that a node is asked, as a question or its answer may be lost.
+const ASKS: u32 = 2;
+
+/// A node that has answered is not asked again before this time: it publishes for an answer,
+/// and leaves a hub that wants that too often.
+const QUIET: Duration = Duration::from_secs(20);
+
+/// The nodes that are asked, or were a moment ago; all are connected and have a record here.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    nodes: BTreeMap<NodeId, Asked>,
+    due: BTreeSet<(Time, NodeId)>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// `None` once the node has said that it is here.
+    claim: Option<Claim>,
+    times: u32,
+    /// Time to ask, to stop waiting for an answer, or to forget this.
+    due: Time,
+}
+
+/// The word of another hub.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) home: NodeId,
+    pub(super) version: Version,
+    /// The record, if that hub has this one keep a replica of it.
+    pub(super) copy: Option<Record>,
+}
+
+impl Claims {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Another hub says something of a node, of which nothing is believed before it was asked.
+    fn note(&mut self, now: Time, node: NodeId, claim: Claim) {
+        let Some(asked) = self.nodes.get_mut(&node) else {
+            self.nodes.insert(node, Asked { claim: Some(claim), times: 0, due: now });
+            self.due.insert((now, node));
+            return;
+        };
+        if asked.claim.as_ref().is_none_or(|known| known.version <= claim.version) {
+            let copy = asked.claim.take().filter(|known| known.version == claim.version).and_then(|known| known.copy);
+            asked.claim = Some(Claim { copy: claim.copy.or(copy), ..claim });
+        }
+    }
+
+    /// The node has published this version here. True if somebody had claimed it.
+    fn vouched(&mut self, now: Time, node: NodeId, version: Version) -> bool {
+        let Some(asked) = self.nodes.get_mut(&node).filter(|asked| asked.times > 0) else { return false };
+        let was_claimed = asked.claim.is_some();
+        // A word from before a move may come after it: it is asked again.
+        asked.claim.take_if(|claim| claim.version < version);
+        asked.times = 0;
+        self.set_due(node, now + QUIET);
+        was_claimed
+    }
+
+    fn set_due(&mut self, node: NodeId, due: Time) {
+        let Some(asked) = self.nodes.get_mut(&node) else { return };
+        self.due.remove(&(asked.due, node));
+        asked.due = due;
+        self.due.insert((due, node));
+    }
+
+    fn take(&mut self, node: NodeId) -> Option<Claim> {
+        let asked = self.nodes.remove(&node)?;
+        self.due.remove(&(asked.due, node));
+        asked.claim
+    }
+}
+
+impl Hub {
+    /// Another hub holds this node from its version on.
+    pub(super) fn claimed(&mut self, now: Time, node: NodeId, claim: Claim) {
+        if !self.is_plausible(now, claim.version) {
+            return;
+        }
+        self.object(claim.home, node, claim.version);
+        let held = self.directory.get(node).map(|entry| entry.version());
+        if held.is_none_or(|held| held >= claim.version) {
+            return;
+        }
+        if self.copies.holds(node) || !self.neighbours.is_up(node) {
+            return self.yield_to(now, node, claim);
+        }
+        self.claims.note(now, node, claim);
+        self.tend_claims(now);
+    }
+
+    /// A node has published here, so it is nobody else's.
+    pub(super) fn vouched(&mut self, now: Time, node: NodeId, version: Version) {
+        if self.claims.vouched(now, node, version) {
+            self.claim(node, version);
+        }
+    }
+
+    /// A node has gone: where it went counts that another hub has said.
+    pub(super) fn went(&mut self, now: Time, node: NodeId) {
+        if let Some(claim) = self.claims.take(node) {
+            self.yield_to(now, node, claim);
+        }
+    }
+
+    /// Drops the record of a node that another hub has now.
+    fn yield_to(&mut self, now: Time, node: NodeId, claim: Claim) {
+        let Claim { home, version, copy } = claim;
+        if let Some(place) = self.directory.claim(node, version)
+            && !self.copies.release(node)
+        {
+            self.counters.claimed += 1;
+            self.gone(now, place, "claimed");
+            self.note_moved(now, node, home);
+        }
+        if let Some(copy) = copy {
+            self.mirror_record(now, home, &copy);
+        }
+    }
+
+    pub(super) fn tend_claims(&mut self, now: Time) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else { return };
+            let link = self.neighbours.best_link(node, SchemeSet::ALL);
+            let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
+            let (Some(link), Some(asked)) = (link, asked) else {
+                self.went(now, node);
+                continue;
+            };
+            asked.times += 1;
+            let patience = self.neighbours.patience(link) * (2 << (asked.times - 1));
+            self.claims.set_due(node, now + patience);
+            self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, copies, node, record, version};
+    use super::*;
+    use crate::ids::LinkId;
+    use crate::service::Role;
+
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// A hub with a node, and another hub that claims the node in this version.
+    fn claimed(sequence: u32) -> (Bench, LinkId, LinkId, Vec<(LinkId, Message)>) {
+        let mut bench = Bench::new();
+        let peer = bench.up(100, Role::SuperNode);
+        let link = bench.provider(1);
+        let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(sequence) });
+        (bench, peer, link, sent)
+    }
+
+    /// Counts the questions to the node in that time.
+    fn asked(bench: &mut Bench, link: LinkId, span: Duration) -> usize {
+        bench.wait(span).iter().filter(|sent| **sent == (link, Message::Anew)).count()
+    }
+
+    fn held(bench: &Bench) -> usize {
+        bench.hub.status(bench.now).nodes
+    }
+
+    #[test]
+    fn a_claimed_node_is_asked_and_kept() {
+        let (mut bench, peer, link, sent) = claimed(2);
+        assert_eq!((sent, held(&bench)), (vec![(link, Message::Anew)], 1));
+        let sent = bench.say(link, &Message::Publish(Record { version: version(3), ..record(1) }));
+        assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(3) })), "{sent:?}");
+        assert_eq!(asked(&mut bench, link, QUIET), 0);
+        assert_eq!(held(&bench), 1);
+    }
+
+    #[test]
+    fn a_claimed_node_that_is_silent_goes() {
+        let (mut bench, _, link, _) = claimed(2);
+        assert_eq!((asked(&mut bench, link, PATIENCE), held(&bench)), (1, 0));
+        assert!(bench.hub.has_moved(bench.now, node(1)) && bench.hub.claims.nodes.is_empty());
+    }
+
+    #[test]
+    fn a_claimed_node_whose_link_ends_goes() {
+        let (mut bench, _, link, _) = claimed(2);
+        bench.down(link);
+        assert_eq!(bench.hub.directory.nodes(), 0);
+        assert!(bench.hub.claims.due.is_empty());
+    }
+
+    #[test]
+    fn a_word_from_before_is_checked() {
+        let (mut bench, _, link, _) = claimed(9);
+        bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+        assert_eq!(asked(&mut bench, link, QUIET), 1);
+        bench.wait(PATIENCE);
+        assert_eq!(held(&bench), 0);
+    }
+
+    #[test]
+    fn a_copy_counts_when_the_node_is_silent() {
+        let mut bench = Bench::new();
+        let peer = bench.up(100, Role::SuperNode);
+        bench.provider(1);
+        bench.say(peer, &Message::Mirror(copies(vec![Record { version: version(2), ..record(1) }])));
+        assert!(!bench.hub.copies.holds(node(1)));
+        bench.wait(PATIENCE);
+        assert!(bench.hub.copies.holds(node(1)));
+    }
+
+    #[test]
+    fn many_claims_ask_a_node_seldom() {
+        let (mut bench, peer, link, _) = claimed(2);
+        let (mut times, mut own) = (0, 2);
+        for _ in 0..600 {
+            own += 1;
+            bench.say(link, &Message::Publish(Record { version: version(own), ..record(1) }));
+            let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(own + 1) });
+            times += sent.iter().filter(|(_, message)| *message == Message::Anew).count();
+            times += asked(&mut bench, link, Duration::from_millis(100));
+        }
+        assert!(times <= 2 * 3 && held(&bench) == 1, "{times}");
+    }
+}

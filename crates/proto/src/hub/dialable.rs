@@ -1,0 +1,47 @@
+//! The hub dials a node, or has others dial it, at hosts where it sees the node.
+//!
+//! A node may have more hosts than the hub sees, and a NAT may show another one, so one
+//! that it names besides is tried as far as its allowance goes. Beyond that the hub relays.
+
+use std::net::IpAddr;
+
+use super::Hub;
+use crate::address::Address;
+use crate::foreign;
+use crate::ids::NodeId;
+use crate::time::Time;
+
+/// A repeated dial to the same provider is not charged again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    First,
+    Again,
+}
+
+impl Hub {
+    /// Those of a node's addresses at which it may be dialled.
+    pub(super) fn dialable(&mut self, now: Time, node: NodeId, addresses: &[Address], turn: Turn) -> Vec<Address> {
+        let (mut dialable, elsewhere) = foreign::split(addresses, &self.hosts_of(node));
+        let other = foreign::least(&elsewhere).filter(|address| self.may_dial(now, node, address, turn));
+        dialable.extend(other);
+        dialable
+    }
+
+    /// True if a host that `node` names, but at which it is not seen, may be dialled for it.
+    pub(super) fn may_dial(&mut self, now: Time, node: NodeId, address: &Address, turn: Turn) -> bool {
+        let Some(host) = address.hosts.first().copied() else { return false };
+        if turn == Turn::Again && self.targets.has_admitted(node, host) {
+            return true;
+        }
+        let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
+        let admitted = self.targets.admit(now, (node, &mut neighbour.allowance), (address.scheme, host));
+        self.counters.over_limit += u64::from(!admitted);
+        admitted
+    }
+
+    /// The hosts at which a neighbour is seen.
+    pub(super) fn hosts_of(&self, node: NodeId) -> Vec<IpAddr> {
+        let links = self.neighbours.links_of(node).iter().filter_map(|link| self.neighbours.links.get(link));
+        links.flat_map(|link| link.address.hosts.iter().copied()).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! Limits of what is on its way to the two ends of a flow. A provider goes no further beyond the requester's
+//! reports than flows do, whatever it was told; a requester reports no more often than data comes.
+
+use std::time::Duration;
+
+use crate::flow::{MAX_KEPT_BYTES, WINDOW_BYTES};
+use crate::service::Service;
+use crate::time::Time;
+
+/// So many times as much as an honest provider sends beyond the reports may wait at the hub: after a
+/// silence it sends again what may be lost.
+const TIMES: u64 = 4;
+
+/// Reports of a flow within [`SPAN`], beside one for each message of its provider.
+const MAX_REPORTS: u32 = 64;
+
+/// See [`MAX_REPORTS`].
+const SPAN: Duration = Duration::from_secs(1);
+
+/// Counts what was passed on in a flow.
+#[derive(Debug)]
+pub(super) struct Credit {
+    /// Bytes towards the requester that it has not reported.
+    under_way: u64,
+    /// Payload bytes that it has reported.
+    reported: u64,
+    /// Reports that may still be passed on in the present span, and its beginning.
+    reports: u32,
+    since: Time,
+}
+
+impl Default for Credit {
+    fn default() -> Self {
+        Self { under_way: 0, reported: 0, reports: MAX_REPORTS, since: Time::ZERO }
+    }
+}
+
+impl Credit {
+    /// Takes note of what the provider sends reliably. False if it is beyond all credit.
+    pub(super) fn sends(&mut self, service: Service, bytes: usize) -> bool {
+        self.under_way = self.under_way.saturating_add(bytes as u64);
+        self.reports = self.reports.saturating_add(1);
+        let ahead = if service.is_stream() { MAX_KEPT_BYTES as u64 } else { WINDOW_BYTES };
+        self.under_way <= ahead * TIMES
+    }
+
+    /// The requester reports so many bytes of payload. False if it reports too often.
+    pub(super) fn reports(&mut self, now: Time, bytes: u64) -> bool {
+        let fresh = bytes.saturating_sub(self.reported);
+        self.reported = self.reported.max(bytes);
+        // Twice: what was sent again is reported once.
+        self.under_way = self.under_way.saturating_sub(fresh.saturating_mul(2));
+        if now.since(self.since) >= SPAN {
+            (self.since, self.reports) = (now, self.reports.max(MAX_REPORTS));
+        }
+        self.reports = self.reports.saturating_sub(1);
+        self.reports > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHUNK: usize = 16 * 1024;
+
+    #[test]
+    fn honest_flow_passes_whatever_it_repeats() {
+        let (mut credit, mut now, mut delivered) = (Credit::default(), Time::ZERO, 0);
+        for round in 0..200_u64 {
+            // Every third window is sent twice.
+            for _ in 0..if round.is_multiple_of(3) { 32 } else { 16 } {
+                assert!(credit.sends(Service::Image, CHUNK));
+            }
+            for _ in 0..16 {
+                delivered += CHUNK as u64;
+                assert!(credit.reports(now, delivered));
+            }
+            now = now + Duration::from_millis(100);
+        }
+    }
+
+    #[test]
+    fn flood_ends_however_much_was_read() {
+        let mut credit = Credit::default();
+        for read in 1..1_000 {
+            assert!(credit.sends(Service::Image, CHUNK) && credit.reports(Time::ZERO, read * CHUNK as u64));
+        }
+        let more = (0..1_000).take_while(|_| credit.sends(Service::Image, CHUNK)).count();
+        assert_eq!(more as u64, TIMES * WINDOW_BYTES / CHUNK as u64);
+    }
+
+    #[test]
+    fn idle_reports_are_few() {
+        let mut credit = Credit::default();
+        let passed = (0..10_000_u64).filter(|tick| credit.reports(Time::from_nanos(tick * 1_000_000), 5)).count();
+        assert!((600..=650).contains(&passed), "{passed} in ten seconds");
+    }
+}

@@ -1,0 +1,100 @@
+//! Requests that a hub holds which has just started: whoever could serve them may not have come
+//! back yet. Nodes that live say so within a third of a lease, and sooner if they notice. Who is
+//! refused asks again soon, perhaps in another area, and is held again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::asked::{Asked, Stage};
+use super::table::Key;
+use crate::directory::Query;
+use crate::hub::{Hub, MAX_PER_WAKE};
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::scope::Scope;
+use crate::time::Time;
+use crate::wire::{Message, Reason};
+
+/// Longest time that a request is held after it came.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Least part of the requester's time that is left for the answer's way back.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// The queries of requests that may be held. No more than there are requests.
+pub(super) type Held = BTreeMap<Key, (Query, Scope)>;
+
+impl Hub {
+    /// Holds a request of a node that nobody known serves, if that may change in time. Returns
+    /// whether it does.
+    pub(super) fn hold(&mut self, now: Time, key: Key) -> bool {
+        let Some(asked) = self.requests.get(key).filter(|asked| !asked.is_carried()) else { return false };
+        if !self.requests.held.contains_key(&key) {
+            return false;
+        }
+        let back = self.started.map_or(now, |started| started + self.config.lease / 3);
+        let trip = self.neighbours.links.get(&asked.link).map_or(Duration::ZERO, |link| link.rtt.pto());
+        let margin = MARGIN.max(trip * 2);
+        let until = back.min(asked.came + GRACE).min(Time::ZERO + asked.until.since(Time::ZERO + margin));
+        if until <= now {
+            return false;
+        }
+        self.requests.set_stage(key, Stage::Held { until });
+        self.say_held(key);
+        true
+    }
+
+    /// Tells the requester that its request is taken care of.
+    pub(super) fn say_held(&mut self, key: Key) {
+        let Some(link) = self.requests.get(key).map(|asked| asked.link) else { return };
+        self.send(
+            link,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::Pending { id: key.id, requester: None, provider: None },
+        );
+    }
+
+    /// A node has come that may be what held requests wait for.
+    pub(in crate::hub) fn serve_held(&mut self, now: Time, node: NodeId) {
+        let Some(entry) = self.directory.get(node) else { return };
+        let (services, cell) = (entry.services(), entry.cell());
+        let is_held = |key: &Key| matches!(self.requests.get(*key).map(|asked| asked.stage), Some(Stage::Held { .. }));
+        let fits =
+            |query: &Query| services.contains(query.service) && query.area.contains(cell) && query.except != Some(node);
+        let fitting = self.requests.held.iter().filter(|(key, (query, _))| fits(query) && is_held(key));
+        for key in fitting.map(|(key, _)| *key).take(MAX_PER_WAKE).collect::<Vec<_>>() {
+            self.look_again(now, key);
+        }
+    }
+
+    /// Looks once more for somebody who serves a held request.
+    pub(super) fn look_again(&mut self, now: Time, key: Key) {
+        let Some((query, scope)) = self.requests.held.get(&key).copied() else { return };
+        self.requests.set_stage(key, Stage::Seeking);
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        (asked.reason, asked.climbed) = (Reason::NotFound, false);
+        match asked.meant() {
+            Some(provider) => self.choose_meant(now, key, provider),
+            None => self.choose_or_seek(now, key, (query.area, scope), query),
+        }
+    }
+}
+
+impl Stage {
+    /// Time at which the hub looks after it, if nothing comes before.
+    pub(super) fn due(&self) -> Option<Time> {
+        match self {
+            Self::Handed { hop_due, .. } => *hop_due,
+            Self::Held { until } => Some(*until),
+            Self::Seeking | Self::Dialling(_) | Self::Refused { .. } => None,
+        }
+    }
+}
+
+impl Asked {
+    /// True while it waits for a provider to come.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held { .. })
+    }
+}

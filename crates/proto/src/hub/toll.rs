@@ -1,0 +1,131 @@
+//! The rate at which each neighbour may ask: requests, lookups, watches and searches of other hubs, each
+//! at the price of the records that are looked at for it. A neighbour that asks more is told when to come again.
+
+use std::time::Duration;
+
+use super::{Hub, Sender};
+use crate::machine::{Channel, Traffic};
+use crate::time::Time;
+use crate::wire::{Decline, Message, Mode, Reason};
+
+/// So many records are looked at for the price of one question more.
+const RECORDS: usize = 64;
+
+/// The price of a request beside: others are asked for it.
+const REQUEST: usize = 16;
+
+/// So much time's worth may be asked at once.
+const BURST: Duration = Duration::from_secs(2);
+
+/// Another hub asks for all its nodes.
+const HUB: u32 = 16;
+
+/// The shortest wait that is told.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
+impl Hub {
+    /// The price of a message that makes the hub search, beside the search.
+    pub(super) fn price(message: &Message) -> Option<usize> {
+        match message {
+            Message::Request(request) if request.mode != Mode::Locate => Some(REQUEST),
+            Message::Request(_) | Message::Watch(_) | Message::Seek(_) => Some(1),
+            _ => None,
+        }
+    }
+
+    /// True if a neighbour's message is to be heard: all but questions that are too many, which are refused.
+    pub(super) fn may_say(&mut self, now: Time, from: Sender, message: &Message) -> bool {
+        self.examined = 0;
+        let ahead = self.neighbours.get_mut(from.node).map_or(Duration::ZERO, |node| node.tolled.since(now));
+        if ahead <= BURST || Self::price(message).is_none() {
+            return true;
+        }
+        self.counters.throttled += 1;
+        self.refuse_question(from, message, ahead.saturating_sub(BURST));
+        false
+    }
+
+    fn refuse_question(&mut self, from: Sender, message: &Message, wait: Duration) {
+        let id = match message {
+            Message::Request(request) => request.id,
+            Message::Watch(watch) if !from.role.is_hub() => watch.id,
+            // A hub that is not answered asks others, and again.
+            _ => return,
+        };
+        let retry_after = wait.max(SHORTEST_RETRY).as_millis();
+        let retry_after_ms = Some(u32::try_from(retry_after).unwrap_or(u32::MAX));
+        let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester: None };
+        self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+    }
+
+    /// Charges a neighbour for what was looked at for a question.
+    pub(super) fn charge(&mut self, now: Time, from: Sender, price: usize) {
+        let price = u32::try_from(price + self.examined / RECORDS).unwrap_or(u32::MAX);
+        let per_second = self.config.limits.lookups_per_second.max(1);
+        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return };
+        let per_second = if neighbour.role.is_hub() { per_second.saturating_mul(HUB) } else { per_second };
+        neighbour.tolled = neighbour.tolled.max(now) + Duration::from_secs(1) * price / per_second;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, node, record, request};
+    use super::super::{Config, Kind};
+    use super::*;
+    use crate::grid::{Area, Cell};
+    use crate::ids::LinkId;
+    use crate::record::Record;
+    use crate::service::Role;
+    use crate::wire::Request;
+
+    fn bench(per_second: u32) -> Bench {
+        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        config.limits.lookups_per_second = per_second;
+        Bench::with(config)
+    }
+
+    fn lookup(id: u32, area: Area) -> Message {
+        Message::Request(Request { area, ..request(id, Mode::Locate) })
+    }
+
+    /// Counts the lookups of so many that are answered, and gives the last wait that was told.
+    fn answered(bench: &mut Bench, link: LinkId, area: Area, count: u32) -> (u32, Option<u32>) {
+        let (mut found, mut wait) = (0, None);
+        for id in 0..count {
+            match &bench.say(link, &lookup(id + 1, area))[..] {
+                [(to, Message::Found(_))] => found += u32::from(*to == link),
+                [(to, Message::Decline(Decline { reason: Reason::TooMany, retry_after_ms, .. }))] if *to == link => {
+                    wait = *retry_after_ms;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        (found, wait)
+    }
+
+    #[test]
+    fn burst_passes_and_then_the_rate() {
+        let mut bench = bench(100);
+        let area = Area::At(Cell::new(0, 0));
+        let (asker, other) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+        let (found, wait) = answered(&mut bench, asker, area, 1_000);
+        assert!((200..=202).contains(&found) && wait.is_some_and(|wait| wait >= 10), "{found}, {wait:?}");
+        assert_eq!(answered(&mut bench, other, area, 100), (100, None));
+        bench.wait(Duration::from_secs(1));
+        let (found, _) = answered(&mut bench, asker, area, 1_000);
+        assert!((99..=102).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn wide_lookups_cost_what_they_examine() {
+        let mut bench = bench(100);
+        for number in 2..=190 {
+            let link = bench.up(number, Role::Node);
+            bench.say(link, &Message::Publish(Record { cell: Cell::new(7, 7), ..record(number) }));
+        }
+        let asker = bench.up(1, Role::Node);
+        let (found, _) = answered(&mut bench, asker, Area::At(Cell::new(7, 7)), 1_000);
+        assert!((60..=70).contains(&found), "{found}: of 189 records each");
+    }
+}

@@ -1,0 +1,88 @@
+//! Patience with a hub that has the node publish again: it is obeyed a few times at once, then ever more
+//! slowly, and in the end it is left for another one.
+
+use std::time::Duration;
+
+use crate::random::SplitMix64;
+use crate::time::Time;
+
+/// In which time it is counted.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// So often it is done at once: after a restart of the hub, or a change of address.
+const AT_ONCE: u32 = 3;
+
+/// So often at all; then the hub is left.
+const MOST: u32 = 10;
+
+/// The first pause, doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// The node's answer to a hub that has it publish again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    AtOnce,
+    After(Duration),
+    /// It has done so too often.
+    Leave,
+}
+
+/// Counts how often the home did so of late.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    times: u32,
+    since: Time,
+}
+
+impl Again {
+    /// The home has the node publish once more.
+    pub(super) fn once_more(&mut self, now: Time, random: &mut SplitMix64) -> Next {
+        if self.times == 0 || now.since(self.since) >= PERIOD {
+            (self.times, self.since) = (0, now);
+        }
+        self.times += 1;
+        if self.times > MOST {
+            self.times = 0;
+            return Next::Leave;
+        }
+        let Some(doublings) = self.times.checked_sub(AT_ONCE + 1) else { return Next::AtOnce };
+        let pause = (FIRST_PAUSE * (1 << doublings.min(8))).min(LONGEST_PAUSE);
+        Next::After(pause + Duration::from_nanos(random.below(pause.as_nanos() as u64 / 2)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hub_that_insists_is_left() {
+        let (mut again, mut random) = (Again::default(), SplitMix64::new(1));
+        let mut now = Time::ZERO + Duration::from_secs(5);
+        let mut pauses = Vec::new();
+        loop {
+            match again.once_more(now, &mut random) {
+                Next::AtOnce => {}
+                Next::After(pause) => {
+                    now = now + pause;
+                    pauses.push(pause);
+                }
+                Next::Leave => break,
+            }
+        }
+        assert_eq!(pauses.len(), (MOST - AT_ONCE) as usize);
+        assert!(pauses.is_sorted_by(|a, b| a <= b || *a >= LONGEST_PAUSE), "{pauses:?}");
+    }
+
+    #[test]
+    fn occasional_asking_keeps_the_hub() {
+        let (mut again, mut random) = (Again::default(), SplitMix64::new(1));
+        for number in 0..100 {
+            let now = Time::ZERO + Duration::from_secs(20 * number);
+            assert_eq!(again.once_more(now, &mut random), Next::AtOnce);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Dialling for a home: the hubs of the list, one after the other. One that is silent may be far
+//! away, so it is not given up for the next, which is dialled as well; the first that answers
+//! becomes the home.
+
+use std::time::Duration;
+
+use super::attach::{Attach, Home, Notice, State};
+use super::core::Core;
+use super::links::Purpose;
+use super::timers::Timer;
+use crate::ids::LinkId;
+use crate::rtt::LONGEST_ROUND_TRIP;
+
+/// Longest dial that the driver leaves unanswered: it gives up every address in time by itself,
+/// which takes nine of the longest round trips at most.
+pub(super) const DIAL_LIMIT: Duration = LONGEST_ROUND_TRIP.saturating_mul(9);
+
+/// Time that a hub is dialled before the next one is dialled as well.
+const HEAD_START: Duration = Duration::from_secs(5);
+
+impl Attach {
+    /// Turns to the hub whose turn it is, or gives up a dial that takes too long.
+    pub(super) fn on_attach_timer(&mut self, core: &mut Core) {
+        match self.state {
+            State::Waiting => self.dial(core),
+            State::Dialling if self.hubs.has_untried() => self.dial_next(core),
+            State::Dialling => {
+                core.links.forget(Purpose::Home);
+                self.on_dial_failed(core, "the dial took too long");
+            }
+            State::Linked(_) => {
+                core.links.forget(Purpose::Redirect);
+                self.on_redirect_failed(core);
+            }
+            State::Left => {}
+        }
+    }
+
+    /// Somebody waits for a hub: it is dialled now, not after the pause that was due.
+    pub(super) fn hurry(&mut self, core: &mut Core) {
+        if matches!(self.state, State::Waiting) && core.timers.is_set(Timer::Attach) {
+            core.timers.clear(Timer::Attach);
+            self.dial(core);
+        }
+    }
+
+    pub(super) fn dial(&mut self, core: &mut Core) {
+        if let Some(addresses) = self.hubs.current() {
+            self.state = State::Dialling;
+            let role = core.hub_role;
+            core.dial(Purpose::Home, addresses.to_vec(), role, None);
+            core.set(Timer::Attach, if self.hubs.has_untried() { HEAD_START } else { DIAL_LIMIT });
+        }
+    }
+
+    /// Goes on to the next hub while others may still answer.
+    fn dial_next(&mut self, core: &mut Core) {
+        self.hubs.pass_over();
+        self.dial(core);
+    }
+
+    pub(super) fn on_dial_failed(&mut self, core: &mut Core, reason: &str) {
+        if !matches!(self.state, State::Dialling) {
+            return;
+        }
+        // The reason names the addresses that were tried.
+        let reason = format!("cannot reach the hub: {reason}");
+        if !core.links.is_dialling(Purpose::Home) {
+            return self.go_on(core, None, reason);
+        }
+        self.notices.push_back(Notice::Lost { link: None, reason });
+        if self.hubs.has_untried() {
+            self.dial_next(core);
+        }
+    }
+
+    /// A dial has led to a hub: publish there.
+    pub(super) fn on_link_up(&mut self, core: &mut Core, link: LinkId) {
+        if !matches!(self.state, State::Dialling) {
+            return core.close(link, "no longer needed");
+        }
+        core.timers.clear(Timer::Attach);
+        core.links.forget(Purpose::Home);
+        if let Some(entry) = core.links.get(link) {
+            self.hubs.found_at(&entry.address);
+        }
+        self.state = State::Linked(Home::new(link));
+        self.publish_anew(core);
+    }
+}

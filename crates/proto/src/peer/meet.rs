@@ -1,0 +1,61 @@
+//! Dialling a provider that does not reach this node, which may be behind a translator of addresses.
+//! The hub has told where the provider is. It is let in front: of two who can both be dialled one
+//! dials. If both are behind translators, both dial, and what each sends opens the way for the other.
+
+use super::asked::{Asked, Phase};
+use super::core::Core;
+use super::links::Way;
+use super::requests::Requests;
+use super::timers::Timer;
+use crate::address::Address;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::wire::Whereabouts;
+
+/// Most providers dialled for one request: hubs tell their addresses, and could aim dials at a
+/// victim again and again.
+const MAX_MEETINGS: u8 = 4;
+
+/// The provider that has a request.
+#[derive(Debug, Default)]
+pub(super) struct Meeting {
+    at: Option<Whereabouts>,
+    /// The one that was dialled last, and how many were.
+    met: Option<NodeId>,
+    count: u8,
+}
+
+impl Asked {
+    /// A hub says where the provider is that has the request.
+    pub(super) fn will_meet(&mut self, core: &mut Core, id: RequestId, link: LinkId, provider: Whereabouts) {
+        let is_open = !matches!(self.phase, Phase::Receiving(_)) && !self.is_direct();
+        let Meeting { at, met, count } = &mut self.meeting;
+        if !is_open || provider.node == core.node || *met == Some(provider.node) || *count >= MAX_MEETINGS {
+            return;
+        }
+        if at.as_ref().is_none_or(|at| at.node != provider.node) {
+            core.set(Timer::Meet(id), core.pto(link));
+        }
+        *at = Some(provider);
+    }
+}
+
+impl Requests {
+    /// A provider has had its time to reach this node.
+    pub(super) fn on_meet_timer(&mut self, core: &mut Core, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| !matches!(asked.phase, Phase::Receiving(_))) else {
+            return;
+        };
+        let Some(Whereabouts { node, addresses }) = asked.meeting.at.take() else { return };
+        let way = Way { node, schemes: asked.wanted.transports };
+        let fits = |address: &Address| way.schemes.contains(address.scheme);
+        let addresses: Vec<Address> = addresses.into_iter().filter(fits).collect();
+        let link = core.links.between(core.now, node, way.schemes, &addresses);
+        // One that was there before is dead for the provider.
+        let has_come = link.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard >= asked.sent);
+        if !has_come && !addresses.is_empty() {
+            (asked.meeting.met, asked.meeting.count) = (Some(node), asked.meeting.count + 1);
+            core.counters.meetings += 1;
+            core.dial_node(way, addresses);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Objects that nodes offer here, until the owner has taken them or has not.
+//!
+//! An offer costs its sender nothing, so it gives no right to a place: one that is not sent gives
+//! way to that of a node which has fewer under way.
+
+use std::collections::BTreeMap;
+
+use super::api::Event;
+use super::core::Core;
+use crate::address::SchemeSet;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::{Message, Push, Reception};
+
+/// The most objects that are taken at once from all nodes.
+pub const MAX_RECEPTIONS: usize = 16;
+
+/// The most that are taken at once from one node.
+pub const MAX_RECEPTIONS_FROM_ONE: usize = 4;
+
+/// The most offers whose end is remembered, so that it can be said again.
+const MAX_ENDED: usize = 256;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Receptions {
+    offers: BTreeMap<(NodeId, RequestId), Offered>,
+}
+
+#[derive(Debug)]
+struct Offered {
+    reception: Reception,
+    /// Time of the last change of `reception`.
+    at: Time,
+    /// True once something of it has come.
+    has_begun: bool,
+}
+
+impl Offered {
+    fn is_under_way(&self) -> bool {
+        self.reception == Reception::Underway
+    }
+}
+
+impl Receptions {
+    /// A node offers an object.
+    pub(super) fn on_push(&mut self, core: &mut Core, link: LinkId, mut push: Push) {
+        let Some(entry) = core.links.get(link).filter(|link| link.peer.role == Role::Node) else {
+            core.counters.refused += 1;
+            return;
+        };
+        let from = entry.peer.node;
+        // Another host than that where it is seen is of no use: the association shows that this one is.
+        push.addresses = entry.there(std::mem::take(&mut push.addresses));
+        let (key, id) = ((from, push.id), push.id);
+        if let Some(offered) = self.offers.get(&key) {
+            return core.send(link, &Message::Pushed { id, reception: offered.reception });
+        }
+        if !self.has_place(core, from) {
+            return core.send(link, &Message::Pushed { id, reception: Reception::Busy });
+        }
+        self.offers.insert(key, Offered { reception: Reception::Underway, at: core.now, has_begun: false });
+        core.send(link, &Message::Pushed { id, reception: Reception::Underway });
+        core.emit(Event::Offered { from, push });
+    }
+
+    /// True if one more of this node may be under way, for which another one may have to give way.
+    fn has_place(&mut self, core: &mut Core, from: NodeId) -> bool {
+        let held = self.held();
+        let own = held.get(&from).copied().unwrap_or(0);
+        if own >= MAX_RECEPTIONS_FROM_ONE {
+            return false;
+        }
+        if held.values().sum::<usize>() < MAX_RECEPTIONS {
+            return true;
+        }
+        let holds = |node| held.get(&node).copied().unwrap_or(0);
+        let unsent = self.offers.iter().filter(|(_, offered)| offered.is_under_way() && !offered.has_begun);
+        let greedy = unsent.filter(|((node, _), _)| holds(*node) > own);
+        let loser = greedy.max_by_key(|((node, _), offered)| (holds(*node), std::cmp::Reverse(offered.at)));
+        let Some(key) = loser.map(|(key, _)| *key) else { return false };
+        self.offers.remove(&key);
+        let (node, id) = key;
+        say(core, node, id, Reception::Busy);
+        core.emit(Event::Unoffered { from: node, id });
+        true
+    }
+
+    /// Counts the objects that each node has under way.
+    fn held(&self) -> BTreeMap<NodeId, usize> {
+        let mut held = BTreeMap::new();
+        for ((node, _), _) in self.offers.iter().filter(|(_, offered)| offered.is_under_way()) {
+            *held.entry(*node).or_default() += 1;
+        }
+        held
+    }
+
+    /// Something of an object has come.
+    pub(super) fn begun(&mut self, from: NodeId, id: RequestId) {
+        if let Some(offered) = self.offers.get_mut(&(from, id)) {
+            offered.has_begun = true;
+        }
+    }
+
+    /// The owner has taken an object that was offered, or will not.
+    pub(super) fn received(&mut self, core: &mut Core, from: NodeId, id: RequestId, reception: Reception) {
+        let Some(offered) = self.offers.get_mut(&(from, id)) else { return };
+        (offered.reception, offered.at) = (reception, core.now);
+        if reception == Reception::Busy {
+            // It may be offered again under its number.
+            self.offers.remove(&(from, id));
+        }
+        say(core, from, id, reception);
+        self.forget();
+    }
+
+    /// Forgets the oldest end of the node that has most of them, if there are too many.
+    fn forget(&mut self) {
+        let ended = || self.offers.iter().filter(|(_, offered)| !offered.is_under_way());
+        if ended().count() <= MAX_ENDED {
+            return;
+        }
+        let mut counts = BTreeMap::<NodeId, usize>::new();
+        ended().for_each(|((node, _), _)| *counts.entry(*node).or_default() += 1);
+        let count = |node: &NodeId| counts.get(node).copied().unwrap_or(0);
+        let loser = ended().max_by_key(|((node, _), offered)| (count(node), std::cmp::Reverse(offered.at)));
+        if let Some(key) = loser.map(|(key, _)| *key) {
+            self.offers.remove(&key);
+        }
+    }
+}
+
+/// Tells a node what has become of what it offered, if there is a way to it.
+fn say(core: &mut Core, to: NodeId, id: RequestId, reception: Reception) {
+    let link = core.links.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.links.way_to(to));
+    if let Some(link) = link {
+        core.send(link, &Message::Pushed { id, reception });
+    }
+}

@@ -1,0 +1,215 @@
+//! Places are shared by requester. Who asks while all of them are taken gets one of the requester that
+//! holds most, as long as that keeps as many as the one who asks then has, or one that is not made use
+//! of. So one requester has every place while nobody else asks, and shuts out nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::api::SessionId;
+use super::load::Load;
+use super::provide::{Provide, Wish};
+use super::session::{Phase, Session};
+use crate::flow::SILENCE;
+use crate::ids::NodeId;
+use crate::time::Time;
+
+/// A place that is taken.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) holder: NodeId,
+    /// The sessions that end when it is lost: those of one copy share a place.
+    pub(super) sessions: Vec<SessionId>,
+    /// Places, or bytes of memory, that it takes.
+    pub(super) amount: u64,
+    /// The holder reads what it is sent.
+    pub(super) is_used: bool,
+    /// Payload that would have been sent in vain, bytes.
+    pub(super) bytes: u64,
+    load: Load,
+}
+
+/// Sessions that end to make room for `amount` more of a requester; none if all that may be taken is not enough.
+/// `has_room` is asked after each place that is lost.
+pub(super) fn lost(
+    places: Vec<Place>,
+    (requester, amount): (NodeId, u64),
+    mut has_room: impl FnMut(&Place) -> bool,
+) -> Vec<SessionId> {
+    let mut held = BTreeMap::<NodeId, Vec<Place>>::new();
+    for place in places {
+        held.entry(place.holder).or_default().push(place);
+    }
+    let total = |places: &[Place]| places.iter().map(|place| place.amount).sum::<u64>();
+    let own = held.remove(&requester).map_or(0, |own| total(&own)) + amount;
+    for places in held.values_mut() {
+        // The last one is lost first.
+        places.sort_by_key(|place| std::cmp::Reverse((place.is_used, place.bytes)));
+    }
+    let mut lost = Vec::new();
+    loop {
+        let may_lose = |places: &&mut Vec<Place>| {
+            let is_unused = places.len() > 1 && places.last().is_some_and(|place| !place.is_used);
+            is_unused || total(places) > own
+        };
+        let Some(most) = held.values_mut().filter(may_lose).max_by_key(|places| total(places)) else {
+            return Vec::new();
+        };
+        let Some(place) = most.pop() else { return Vec::new() };
+        let is_enough = has_room(&place);
+        lost.extend(place.sessions);
+        if is_enough {
+            return lost;
+        }
+    }
+}
+
+impl Provide {
+    /// The sessions of others that end so that a request has a place.
+    pub(super) fn displaced(&self, now: Time, wish: &Wish) -> Vec<SessionId> {
+        let places = if wish.service.is_stream() { self.stream_places(now) } else { self.object_places(now) };
+        let mut load = self.load_besides(Some(wish.key));
+        lost(places, (wish.requester, 1), |place| {
+            load.leave(&place.load);
+            !self.is_too_much(wish, &load)
+        })
+    }
+
+    /// The sessions of others that end so that an object of so many bytes can be held.
+    pub(super) fn displaced_from_memory(&self, now: Time, wish: &Wish, bytes: u64, excess: u64) -> Vec<SessionId> {
+        let mut places = self.object_places(now);
+        places.retain_mut(|place| {
+            let held = place.sessions.iter().filter_map(|id| self.sessions.get(id)).map(Session::held_bytes);
+            place.amount = held.sum::<usize>() as u64;
+            place.amount > 0
+        });
+        let mut freed = 0;
+        lost(places, (wish.requester, bytes), |place| {
+            freed += place.amount;
+            freed >= excess
+        })
+    }
+
+    fn object_places(&self, now: Time) -> Vec<Place> {
+        let objects = self.under_way().filter(|(_, session)| !session.wish.service.is_stream());
+        objects.map(|(id, session)| place(now, id, session)).collect()
+    }
+
+    /// A stream for one requester is a place; so is a copy that one requester alone has.
+    fn stream_places(&self, now: Time) -> Vec<Place> {
+        let is_single = |session: &Session| session.wish.service.is_stream() && session.wish.reflect.is_none();
+        let streams = self.under_way().filter(|(_, session)| is_single(session));
+        let mut places: Vec<Place> = streams.map(|(id, session)| place(now, id, session)).collect();
+        for (service, kbps) in self.publications.rates() {
+            let mut copies = BTreeMap::<_, Vec<(SessionId, &Session)>>::new();
+            for (id, member) in self.members(service).filter(|(_, member)| member.has_joined()) {
+                copies.entry(member.wish.reflect.map(|reflect| reflect.to)).or_default().push((id, member));
+            }
+            for members in copies.into_values() {
+                let holders: BTreeSet<NodeId> = members.iter().map(|(_, member)| member.wish.requester).collect();
+                if let (Some(holder), 1) = (holders.first().copied(), holders.len()) {
+                    let sessions = members.iter().map(|(id, _)| *id).collect();
+                    let load = Load::of_stream(kbps);
+                    places.push(Place { holder, sessions, amount: 1, is_used: true, bytes: 0, load });
+                }
+            }
+        }
+        places
+    }
+}
+
+fn place(now: Time, id: SessionId, session: &Session) -> Place {
+    Place {
+        holder: session.wish.requester,
+        sessions: vec![id],
+        amount: 1,
+        is_used: session.is_used(now),
+        bytes: session.bytes(),
+        load: if session.wish.service.is_stream() { Load::of_stream(session.kbps) } else { Load::of_object() },
+    }
+}
+
+impl Session {
+    /// True while its requester takes what it is sent. A source that has not begun is nobody's fault.
+    fn is_used(&self, now: Time) -> bool {
+        let moved = if matches!(self.phase, Phase::Sending(_)) { self.moved } else { self.heard };
+        let is_under_way = matches!(self.phase, Phase::Sending(_) | Phase::Streaming(_));
+        !is_under_way || now.since(moved) < SILENCE
+    }
+
+    /// True for a member of a publication to which a copy goes, or is about to.
+    pub(super) fn has_joined(&self) -> bool {
+        matches!(self.phase, Phase::Opening | Phase::Member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SplitMix64;
+
+    fn node(number: u8) -> NodeId {
+        NodeId::from_bytes([number; 16])
+    }
+
+    fn place(number: u64, holder: u8, is_used: bool) -> Place {
+        let (sessions, load) = (vec![SessionId(number)], Load::default());
+        Place { holder: node(holder), sessions, amount: 1, is_used, bytes: number, load }
+    }
+
+    /// Sessions that make `room` for one more of requester 1.
+    fn losers(places: Vec<Place>, room: usize) -> Vec<u64> {
+        let mut left = room;
+        let lost = lost(places, (node(1), 1), |_| {
+            left -= 1;
+            left == 0
+        });
+        lost.into_iter().map(|SessionId(number)| number).collect()
+    }
+
+    #[test]
+    fn greatest_holder_loses_its_youngest() {
+        let held = [2, 3, 3, 3, 2].into_iter().zip(0..);
+        assert_eq!(losers(held.map(|(holder, number)| place(number, holder, true)).collect(), 1), [1]);
+    }
+
+    #[test]
+    fn equal_shares_are_left_alone() {
+        let held = [1, 2, 2].into_iter().zip(0..);
+        assert!(losers(held.map(|(holder, number)| place(number, holder, true)).collect(), 1).is_empty());
+    }
+
+    #[test]
+    fn unused_places_go_beyond_shares() {
+        let places = vec![place(0, 1, true), place(1, 1, true), place(2, 2, false), place(3, 2, true)];
+        assert_eq!(losers(places, 1), [2]);
+        // The only one stays: it may be on a thin link.
+        assert!(losers(vec![place(0, 1, true), place(1, 2, false)], 1).is_empty());
+    }
+
+    #[test]
+    fn nobody_loses_in_vain() {
+        let places = (0..3).map(|number| place(number, 2, true)).collect();
+        assert!(losers(places, 3).is_empty());
+    }
+
+    #[test]
+    fn shares_even_out_whoever_asks() {
+        for seed in 0..200 {
+            let mut random = SplitMix64::new(seed);
+            let all = 2 + random.below(30);
+            let mut places: Vec<(u64, u8)> = (0..all).map(|number| (number, 9)).collect();
+            for number in all..all + 200 {
+                let asker = 1 + random.below(4) as u8;
+                let held = places.iter().map(|(number, holder)| place(*number, *holder, true)).collect();
+                let lost = lost(held, (node(asker), 1), |_| true);
+                if let [SessionId(loser)] = lost[..] {
+                    places.retain(|(number, _)| *number != loser);
+                    places.push((number, asker));
+                }
+            }
+            let count = |holder| places.iter().filter(|(_, of)| *of == holder).count();
+            let counts: Vec<usize> = [1, 2, 3, 4, 9].map(count).into();
+            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            assert!(all < 5 || most - least <= 1, "seed {seed}: {counts:?}");
+        }
+    }
+}

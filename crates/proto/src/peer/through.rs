@@ -1,0 +1,287 @@
+//! Ways through hubs to nodes that cannot be reached, for files: who has one for such a node calls
+//! it by a request. It dials who calls, is dialled by it, or, if neither leads to anything, hubs
+//! pass on what the two say, and that stands in for an association.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Peer;
+use super::api::Config;
+use super::core::Core;
+use super::links::{Link, Loss, Through, Way};
+use super::timers::Timer;
+use super::unreached::Unreached;
+use crate::address::SchemeSet;
+use crate::grid::{Area, Cell};
+use crate::ids::{LinkId, NodeId, Nonce, RequestId};
+use crate::machine::Peer as Neighbour;
+use crate::random::Unguessable;
+use crate::rtt::Rtt;
+use crate::service::{Role, Service};
+use crate::wire::{
+    Accept, Decline, Forward, Hello, Message, Mode, Offer, Params, Protocol, Reason, Request, Whereabouts,
+};
+
+/// Time that hubs try for a call.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Longest dial to a caller before the hub is told to pass messages on.
+const REACH_TIME: Duration = Duration::from_secs(2);
+
+/// The most nodes that call at once and are being dialled.
+const MAX_CALLED: usize = 16;
+
+/// The most ways through hubs at once.
+const MAX_WAYS: usize = 64;
+
+/// Both sides.
+#[derive(Debug)]
+pub(super) struct Calls {
+    /// As many as objects are offered.
+    out: BTreeMap<RequestId, Call>,
+    called: BTreeMap<NodeId, Called>,
+    nonces: Unguessable,
+}
+
+/// A call of this node's.
+#[derive(Debug)]
+struct Call {
+    node: NodeId,
+    service: Service,
+    cell: Cell,
+    nonce: Nonce,
+    /// True once the node was dialled at the addresses that the hub told.
+    dialled: bool,
+}
+
+/// A call of somebody who is being dialled.
+#[derive(Debug)]
+struct Called {
+    by: LinkId,
+    forward: Forward,
+}
+
+impl Calls {
+    pub(super) fn new(config: &Config) -> Self {
+        Self { out: BTreeMap::new(), called: BTreeMap::new(), nonces: Unguessable::new(config.secret, "call") }
+    }
+
+    /// Calls a node, or says so again.
+    pub(super) fn call(
+        &mut self,
+        core: &mut Core,
+        home: Option<LinkId>,
+        node: NodeId,
+        (service, cell): (Service, Cell),
+    ) {
+        // An older hub would have the service provided.
+        let knows_calls =
+            |home: &LinkId| core.links.get(*home).is_some_and(|home| home.hello.protocol >= Protocol::CALLS);
+        let Some(home) = home.filter(knows_calls) else { return };
+        let known = self.out.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
+        let id = known.unwrap_or_else(|| {
+            let (id, nonce) = (core.next_request(), Nonce::from_u64(self.nonces.next_u64()));
+            self.out.insert(id, Call { node, service, cell, nonce, dialled: false });
+            id
+        });
+        let Some(Call { service, cell, nonce, .. }) = self.out.get(&id) else { return };
+        core.send(
+            home,
+            &Message::Request(Request {
+                id,
+                nonce: *nonce,
+                service: *service,
+                area: Area::At(*cell),
+                mode: Mode::Forward,
+                deadline_ms: DEADLINE.as_millis() as u32,
+                count: 1,
+                params: Some(Params { call: Some(node), ..Params::default() }),
+                scope: None,
+                names: None,
+            }),
+        );
+    }
+
+    /// Nothing is wanted of a node any more.
+    pub(super) fn end(&mut self, core: &mut Core, node: NodeId) {
+        self.out.retain(|_, call| call.node != node);
+        if let Some(way) = core.links.way_to(node) {
+            core.close(way, "no longer needed");
+        }
+    }
+
+    /// A node is there: who was called, or who called.
+    pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId) {
+        self.out.retain(|_, call| call.node != node);
+        if self.called.remove(&node).is_some() {
+            core.timers.clear(Timer::Called(node));
+        }
+    }
+
+    /// The caller could not be dialled.
+    pub(super) fn on_unreachable(&mut self, core: &mut Core, way: Way) {
+        self.on_timer(core, way.node);
+    }
+
+    /// The caller was not reached in time: the hub is to pass messages on.
+    pub(super) fn on_timer(&mut self, core: &mut Core, node: NodeId) {
+        core.timers.clear(Timer::Called(node));
+        if let Some(Called { by, forward }) = self.called.remove(&node) {
+            decline(core, by, &forward, Reason::Unreachable);
+        }
+    }
+
+    /// A node calls this one.
+    pub(super) fn on_forward(&mut self, core: &mut Core, unreached: &mut Unreached, link: LinkId, forward: Forward) {
+        let node = forward.requester;
+        if !core.is_hub(link) || node == core.node || Params::call_of(forward.params) != Some(core.node) {
+            core.counters.refused += 1;
+            return;
+        }
+        if forward.reply_to.is_empty() {
+            return open(core, link, &forward);
+        }
+        if unreached.holds(core.now, node, &forward.reply_to) {
+            return decline(core, link, &forward, Reason::Unreachable);
+        }
+        if self.called.len() >= MAX_CALLED && !self.called.contains_key(&node) {
+            return decline(core, link, &forward, Reason::Busy);
+        }
+        core.send(link, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
+        if !self.called.contains_key(&node) {
+            core.dial_node(Way { node, schemes: SchemeSet::ALL }, forward.reply_to.clone());
+            core.set(Timer::Called(node), REACH_TIME);
+        }
+        self.called.insert(node, Called { by: link, forward });
+    }
+
+    /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
+    /// `None` if the message is about something else.
+    fn answer(&mut self, core: &mut Core, link: LinkId, message: &Message) -> Option<Option<NodeId>> {
+        let (Message::Accept(Accept { id, .. }) | Message::Decline(Decline { id, .. }) | Message::Pending { id, .. }) =
+            message
+        else {
+            return None;
+        };
+        let call = self.out.get_mut(id)?;
+        if !core.is_hub(link) {
+            // Only a hub was asked: a node that answers is to stop.
+            core.send_reliably(link, *id, &Message::Stop { id: *id, reason: Reason::Cancelled });
+            return Some(None);
+        }
+        match message {
+            Message::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
+                let node = call.node;
+                self.out.remove(id);
+                return Some(enter(core, link, node, *id).then_some(node));
+            }
+            Message::Accept(_) => core.counters.refused += 1,
+            Message::Pending { provider: Some(Whereabouts { node, addresses }), .. }
+                if *node == call.node && !call.dialled =>
+            {
+                call.dialled = true;
+                core.dial_node(Way { node: *node, schemes: SchemeSet::ALL }, addresses.clone());
+            }
+            Message::Decline(_) => drop(self.out.remove(id)),
+            _ => {}
+        }
+        Some(None)
+    }
+}
+
+/// Accepts that what a node says comes through a hub.
+fn open(core: &mut Core, link: LinkId, forward: &Forward) {
+    let Forward { id, nonce, requester, .. } = forward;
+    let is_known = core.links.get(link).is_some_and(|entry| {
+        let hub = entry.peer.node;
+        !core.links.ways(|way| (way.hub, way.id) == (hub, *id)).is_empty()
+    });
+    if !is_known && !enter(core, link, *requester, *id) {
+        return decline(core, link, forward, Reason::Busy);
+    }
+    let nothing = Offer::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
+    let (offer, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
+    core.send(link, &Message::Accept(Accept { id: *id, nonce: *nonce, offer, cell, provider, reflected: None }));
+}
+
+/// Takes a way through a hub for an association with a node; false if there are too many.
+fn enter(core: &mut Core, link: LinkId, node: NodeId, id: RequestId) -> bool {
+    let Some(entry) = core.links.get(link) else { return false };
+    if core.links.ways(|_| true).len() >= MAX_WAYS {
+        return false;
+    }
+    let through = Some(Through { link, hub: entry.peer.node, id });
+    let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
+    let peer = Neighbour { node, role: Role::Node, name: String::new() };
+    let way = core.links.number_way();
+    let (hello, said_later) = (Hello::UNSAID, false);
+    let entry = Link { peer, address, rtt, used: now, heard: now, answered: now, hello, said_later, through };
+    core.links.insert(way, entry);
+    true
+}
+
+fn decline(core: &mut Core, link: LinkId, forward: &Forward, reason: Reason) {
+    let requester = Some(forward.requester).filter(|_| !forward.reply_to.is_empty());
+    core.send(link, &Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }));
+}
+
+impl Peer {
+    /// True if a message is about a way through hubs, or may not be sent over one.
+    pub(super) fn belongs_to_way(&mut self, link: LinkId, message: &Message) -> bool {
+        let Some(entry) = self.core.links.get(link) else { return true };
+        if entry.through.is_some() {
+            let refused = !is_of_files(message);
+            self.core.counters.refused += u64::from(refused);
+            return refused;
+        }
+        if let Some(reached) = self.pushes.calls.answer(&mut self.core, link, message) {
+            reached.into_iter().for_each(|node| self.pushes.on_node_up(&mut self.core, node));
+            return true;
+        }
+        let hub = entry_hub(&self.core, link);
+        let way_of =
+            |core: &Core, id: RequestId| core.links.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)));
+        match message {
+            Message::Through { id, message } => {
+                let ways = way_of(&self.core, *id);
+                ways.iter().for_each(|way| self.on_message(*way, message));
+                !ways.is_empty()
+            }
+            Message::Stop { id, .. } => {
+                let ways = way_of(&self.core, *id);
+                ways.iter().for_each(|way| self.on_way_gone(*way, Loss::new("the hub passes nothing on any more")));
+                !ways.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    /// A way through hubs is none any more.
+    pub(super) fn on_way_gone(&mut self, way: LinkId, loss: Loss<'_>) {
+        if self.core.links.remove(way).is_some() {
+            self.on_link_gone(way, loss);
+        }
+    }
+}
+
+/// The hub at the other end of an association.
+fn entry_hub(core: &Core, link: LinkId) -> Option<NodeId> {
+    core.links.get(link).filter(|_| core.is_hub(link)).map(|entry| entry.peer.node)
+}
+
+/// True if two nodes may send it to one another through hubs: transfers of files need it.
+fn is_of_files(message: &Message) -> bool {
+    match message {
+        Message::Request(request) => Params::is_pushed(request.params),
+        Message::Push(_)
+        | Message::Pushed { .. }
+        | Message::Accept(_)
+        | Message::Decline(_)
+        | Message::Chunk(_)
+        | Message::Report(_)
+        | Message::Stop { .. }
+        | Message::Ping(_)
+        | Message::Pong(_) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,93 @@
+//! The first message of both ends of a connection: the version that they speak, and their
+//! capabilities beyond it.
+
+use std::fmt;
+
+use minicbor::decode::Error as DecodeError;
+use minicbor::{Decode, Decoder, Encode};
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[cbor(array)]
+pub struct Protocol {
+    /// Another one means that nothing can be said to one another.
+    #[n(0)]
+    pub major: u16,
+    /// Grows with whatever is added. One and the next work together.
+    #[n(1)]
+    pub minor: u16,
+}
+
+impl Protocol {
+    /// The one of this build.
+    pub const CURRENT: Self = Self { major: 1, minor: 1 };
+
+    /// The first one in which a node may be called; see [`Params::call`](super::Params::call).
+    pub const CALLS: Self = Self { major: 1, minor: 1 };
+
+    /// The one before, which did not say its version yet.
+    pub const PREVIOUS: Self = Self { major: 1, minor: 0 };
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Abilities that another end of the same version may lack. Bits that are not known here are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode)]
+#[cbor(transparent)]
+pub struct Capabilities(#[n(0)] u64);
+
+impl Capabilities {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Values and messages of later versions are skipped, where an end without
+    /// this refuses the whole message.
+    pub const SKIPS_UNKNOWN: Self = Self(1);
+    /// All that this build can do.
+    pub const OWN: Self = Self::SKIPS_UNKNOWN;
+
+    /// True if all of `wanted` are there.
+    pub const fn contain(self, wanted: Self) -> bool {
+        self.0 & wanted.0 == wanted.0
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Capabilities {
+    fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
+        Ok(Self(d.u64()? & Self::OWN.0))
+    }
+}
+
+/// See [`Message::Hello`](super::Message::Hello).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Hello {
+    /// The version that the sender speaks.
+    #[n(0)]
+    pub protocol: Protocol,
+    /// The sender's capabilities beyond that version.
+    #[n(1)]
+    pub capabilities: Capabilities,
+}
+
+impl Hello {
+    /// The greeting of this build.
+    pub const OWN: Self = Self { protocol: Protocol::CURRENT, capabilities: Capabilities::OWN };
+
+    /// Assumed of an end that sends none: the previous version, without capabilities.
+    pub const UNSAID: Self = Self { protocol: Protocol::PREVIOUS, capabilities: Capabilities::NONE };
+
+    /// Why nothing can be said to the end that says this; `None` if all is well.
+    pub fn refusal(self) -> Option<String> {
+        let (own, other) = (Protocol::CURRENT, self.protocol);
+        (own.major != other.major).then(|| {
+            let older = own.min(other);
+            format!(
+                "one end speaks version {own} of the protocol and the other one {other}, which cannot work together: upgrade the one with {older}"
+            )
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Hubs that send their nodes in circles.
+
+use roost_proto::record::Version;
+use roost_proto::wire::Message;
+use roost_proto::{Role, Service};
+
+use crate::world::{HostId, MS, SECOND, World, addresses};
+use crate::{ANYWHERE, finished};
+
+/// A hub's answer to everything that a node says.
+type Answer = fn(hub: HostId, round: u32) -> Message;
+
+/// Two hubs, of which the first answers as it likes, a node there, which had a lease before or comes
+/// now, and a provider at the other.
+fn with_hostile_home(comes_now: bool) -> (World, [HostId; 2], HostId) {
+    let mut world = World::new(8);
+    let hubs = [world.hub(Role::SuperNode), world.hub(Role::SuperNode)];
+    world.node((27, 92), &[Service::Sensor], &hubs[1..]);
+    world.settle();
+    let node = HostId(world.hosts.len());
+    if comes_now {
+        world.mute(hubs[0], node);
+    }
+    world.node((0, 0), &[], &hubs);
+    if !comes_now {
+        world.settle();
+        world.run(30 * SECOND);
+        world.mute(hubs[0], node);
+    }
+    (world, hubs, node)
+}
+
+/// Counts how often the node publishes, and how often it dials, in a minute in which the hub answers.
+fn circles(world: &mut World, hub: HostId, node: HostId, answer: Answer) -> (usize, usize) {
+    let (mut published, mut dials, mut was_dialling) = (0, 0, false);
+    let mut round = 0;
+    let end = world.now + 60 * SECOND;
+    while world.now < end {
+        world.corpus = Some(Vec::new());
+        world.run(5 * MS);
+        for message in world.corpus.take().unwrap_or_default() {
+            let said = Message::decode(&message);
+            published += usize::from(matches!(said, Ok(Message::Publish(_) | Message::Adopt(_))));
+        }
+        if world.home(node).is_none_or(|home| home == hub) {
+            round += 1;
+            world.inject(hub, node, answer(hub, round).encode());
+        }
+        let is_dialling = world.is_dialling(node);
+        dials += usize::from(is_dialling && !was_dialling);
+        was_dialling = is_dialling;
+    }
+    (published, dials)
+}
+
+#[test]
+fn hub_sending_in_circles_is_left() {
+    let lease = |_: HostId, round: u32| Message::Lease {
+        version: Version { epoch: 2_000_000, sequence: round * 10 },
+        lease_ms: 60_000,
+        siblings: None,
+        addresses: None,
+        media: None,
+    };
+    let answers: [(&str, Answer); 5] = [
+        ("anew", |_, _| Message::Anew),
+        ("itself", |hub, _| Message::Redirect(addresses(hub.0))),
+        ("nobody", |_, round| Message::Redirect(addresses(200 + round as usize % 50))),
+        ("later", |_, _| Message::Later(0)),
+        ("newer", lease),
+    ];
+    for comes_now in [false, true] {
+        for (name, answer) in answers {
+            let (mut world, [hostile, other], node) = with_hostile_home(comes_now);
+            let (published, dials) = circles(&mut world, hostile, node, answer);
+            assert!(published <= 40, "{name}, {comes_now}: {published} times in a minute");
+            assert!(dials <= 20, "{name}, {comes_now}: {dials} dials in a minute");
+            // A node that has a lease loses nothing by being sent elsewhere in vain.
+            let stays = !comes_now && matches!(name, "itself" | "nobody" | "later");
+            if !stays {
+                assert_eq!(world.home(node), Some(other), "{name}, {comes_now}");
+                let ticket = world.request(node, Service::Sensor, ANYWHERE);
+                assert!(finished(&mut world, node, ticket).complete, "{name}, {comes_now}");
+            }
+        }
+    }
+}

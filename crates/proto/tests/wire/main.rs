@@ -1,0 +1,222 @@
+//! The wire format: every message survives the trip, nothing else gets in, and
+//! the messages of a warm request stay small.
+
+#![allow(clippy::unwrap_used, reason = "tests only")]
+
+mod corpus;
+mod later;
+mod messages;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use roost_proto::block::Patch;
+use roost_proto::room::{MAX_MEMBERS, Member};
+use roost_proto::wire::{
+    Forward, Keys, Left, MAX_CHANGES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES,
+    MAX_SEALED_BYTES, Message, Mirror, Mode, Numbered, Opening, Params, Push, Reflect, Reflected, Request, Roster,
+    Seek, Shift, Summary,
+};
+use roost_proto::{
+    Address, Area, Capacity, Cell, Epoch, NodeId, Nonce, Record, RequestId, Room, Scheme, Secret, Service, ServiceSet,
+    StreamId, Tag, Version,
+};
+
+use messages::any_message;
+
+proptest! {
+    #[test]
+    fn every_message_survives_the_trip(message in any_message()) {
+        prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+    }
+
+    #[test]
+    fn random_bytes_are_refused_or_read_but_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Ok(message) = Message::decode(&bytes) {
+            prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn a_damaged_message_never_panics(
+        message in any_message(),
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+    ) {
+        let mut bytes = message.encode().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = value;
+        let _ = Message::decode(&bytes);
+        prop_assert!(Message::decode(&bytes[..at]).is_err(), "a cut message was read");
+    }
+}
+
+#[test]
+fn an_offered_object_has_no_endless_name() {
+    let push = |length| {
+        let name = "x".repeat(length);
+        Message::Push(Push { id: RequestId(1), name, bytes: 1, digest: [0; 32], addresses: Vec::new() }).encode()
+    };
+    assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES)).is_ok());
+    assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES + 1)).is_err());
+}
+
+#[test]
+fn a_room_has_no_more_members_than_it_may() {
+    let member = Member { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
+    let roster = |count| {
+        let members = vec![member; count];
+        Message::Roster(Roster { room: Room(1), owner: member.node, members, to: None, refused: None }).encode()
+    };
+    assert!(Message::decode(&roster(MAX_MEMBERS)).is_ok());
+    assert!(Message::decode(&roster(MAX_MEMBERS + 1)).is_err());
+}
+
+#[test]
+fn what_follows_a_message_or_is_too_long_is_refused() {
+    let mut bytes = Message::Anew.encode().to_vec();
+    bytes.push(0);
+    assert!(Message::decode(&bytes).is_err());
+    assert!(Message::decode(&vec![0; MAX_MESSAGE_BYTES + 1]).is_err());
+}
+
+#[test]
+fn places_off_the_grid_are_refused() {
+    let request = Message::Seek(Seek {
+        id: RequestId(1),
+        service: Service::Video,
+        area: Area::At(Cell::new(2_000_000, 0)),
+        count: 1,
+        way: None,
+        patience_ms: None,
+        names: None,
+    });
+    assert!(Message::decode(&request.encode()).is_err());
+}
+
+/// A hub keeps little of a stream, with room for what is to be sealed.
+#[test]
+fn what_is_left_sealed_is_bounded() {
+    let keys = |length| {
+        let (service, provider, sealed) = (Service::Video, NodeId::from_bytes([7; 16]), vec![1; length].into());
+        Message::Keys(Keys { id: Some(RequestId(1)), service, provider, hops: 8, sealed }).encode()
+    };
+    assert!(Message::decode(&keys(MAX_SEALED_BYTES)).is_ok());
+    assert!(Message::decode(&keys(MAX_SEALED_BYTES + 1)).is_err());
+    let secret = |byte| Secret::from_bytes([byte; 32]);
+    let (stream, epoch, next) = (StreamId(u64::MAX), Epoch(u32::MAX - 1), Some((Epoch(u32::MAX), secret(2))));
+    let reflected = Reflected { stream, epoch, secret: secret(1), next };
+    let format = "a format with a name that is as long as anybody would make it".to_owned();
+    let opening = Opening { reflected, bits_per_second: u32::MAX, format, cell: Cell::new(-1_000_000, 1_000_000) };
+    assert!(opening.encode().len() <= MAX_SEALED_BYTES / 2, "{} bytes", opening.encode().len());
+    assert_eq!(Opening::decode(&opening.encode()), Ok(opening));
+}
+
+/// The home's longest words to a stand-by fit into one message, and no more
+/// than those are read.
+#[test]
+fn a_full_mirror_fits_and_a_fuller_one_is_refused() {
+    let host = IpAddr::from([7u8; 16]);
+    let address = Address { scheme: Scheme::Quic, port: u16::MAX, hosts: vec![host; 4] };
+    let record = Record {
+        node: NodeId::from_bytes([7; 16]),
+        version: Version { epoch: u32::MAX, sequence: u32::MAX },
+        cell: Cell::new(-1_000_000, -1_000_000),
+        services: ServiceSet::ALL,
+        capacity: Capacity { streams: u16::MAX, uplink_kbps: u32::MAX },
+        addresses: vec![address; 8],
+    };
+    let records = |count| {
+        let records = vec![Numbered { node: MAX_NUMBERED - 1, record: record.clone() }; count];
+        Message::Mirror(Mirror { number: u32::MAX, records, first: Some(true), ..Mirror::default() }).encode()
+    };
+    assert!(records(MAX_MIRRORED).len() <= MAX_MESSAGE_BYTES);
+    assert!(Message::decode(&records(MAX_MIRRORED)).is_ok());
+    assert!(Message::decode(&records(MAX_MIRRORED + 1)).is_err());
+    let changes = |count, signs: u32| {
+        let left = Left { node: u32::MAX, capacity: record.capacity };
+        let shift = Shift { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
+        let (shifts, gone, left) = (vec![shift; count], vec![u32::MAX; count], vec![left; count]);
+        let heard = Some(Bytes::from(vec![1; signs as usize]));
+        Message::Mirror(Mirror { number: u32::MAX, shifts, gone, left, heard, ..Mirror::default() }).encode()
+    };
+    assert!(changes(MAX_CHANGES, MAX_NUMBERED / 8).len() <= MAX_MESSAGE_BYTES);
+    assert!(Message::decode(&changes(MAX_CHANGES, MAX_NUMBERED / 8)).is_ok());
+    assert!(Message::decode(&changes(MAX_CHANGES + 1, 0)).is_err());
+    assert!(Message::decode(&changes(0, MAX_NUMBERED / 8 + 1)).is_err());
+}
+
+/// A thin uplink carries this update most often.
+#[test]
+fn a_move_is_told_in_twenty_bytes() {
+    let shifts = vec![Shift { node: 23, versions: 1, x: -1, y: 0 }];
+    let length = Message::Mirror(Mirror { number: 70_000, shifts, ..Mirror::default() }).encode().len();
+    assert!(length <= 20, "{length} bytes");
+}
+
+/// A home's summary must fit into a hundredth of a thin link: one of a hundred neighbouring blocks
+/// is a few hundred bytes.
+#[test]
+fn a_summary_is_a_few_bytes_for_each_patch() {
+    let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
+    let patches: BTreeMap<Patch, u32> = cells.map(|cell| (Patch::of(Service::Track, cell), 3)).collect();
+    let patches: Vec<(Patch, u32)> = patches.into_iter().collect();
+    let summary = |patches| Message::Summary(Summary { run: u32::MAX, version: 70_000, patches, since: None });
+    let bytes = summary(patches).encode().len();
+    assert!(bytes <= 320, "{bytes} bytes");
+}
+
+/// A warm request is three datagrams; what they carry decides whether a thin
+/// link can afford it.
+#[test]
+fn the_messages_of_a_warm_request_stay_small() {
+    let request = Message::Request(Request {
+        id: RequestId(70_000),
+        nonce: Nonce::from_u64(u64::MAX),
+        service: Service::Sensor,
+        area: Area::At(Cell::new(27, 92)),
+        mode: Mode::Forward,
+        deadline_ms: 10_000,
+        count: 0,
+        params: None,
+        scope: None,
+        names: None,
+    });
+    let forward = Message::Forward(Forward {
+        id: RequestId(70_000),
+        nonce: Nonce::from_u64(u64::MAX),
+        service: Service::Sensor,
+        requester: NodeId::from_bytes([7; 16]),
+        reply_to: vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 40_000)))],
+        deadline_ms: 9_900,
+        params: None,
+    });
+    assert!(request.encode().len() <= 32, "request: {} bytes", request.encode().len());
+    assert!(forward.encode().len() <= 56, "forward: {} bytes", forward.encode().len());
+}
+
+/// Every request for a copy carries its destination over every hop.
+#[test]
+fn where_a_copy_is_wanted_is_told_in_few_bytes() {
+    let request = |reflect| {
+        Message::Request(Request {
+            id: RequestId(70_000),
+            nonce: Nonce::from_u64(u64::MAX),
+            service: Service::Video,
+            area: Area::At(Cell::new(27, 92)),
+            mode: Mode::Forward,
+            deadline_ms: 10_000,
+            count: 0,
+            params: Some(Params { reflect, ..Params::default() }),
+            scope: None,
+            names: None,
+        })
+    };
+    let to =
+        |port| Reflect { to: ([0, 0, 0, 0], port).into(), tag: Tag(u64::MAX), hops: 0, provider: None, resumes: None };
+    let bytes = request(Some(to(7_702))).encode();
+    assert!(bytes.len() <= 56, "{} bytes", bytes.len());
+    assert!(Message::decode(&request(Some(to(0))).encode()).is_err(), "a stream to no port");
+}
