@@ -1,5 +1,6 @@
 //! What a `doctor` command finds, and how it says it.
 
+use roost_proto::printable;
 use serde::Serialize;
 
 use crate::output::{Output, OutputError, SCHEMA};
@@ -67,9 +68,9 @@ pub fn show(findings: &[Finding], output: Output) -> Result<(), OutputError> {
             Verdict::Warn => "warn".to_owned(),
             Verdict::Fail => output.verdict(false, "FAIL"),
         };
-        output.data(&format!("{word}  {:<13}{}\n", finding.check, finding.found))?;
+        output.painted(&format!("{word}  {:<13}{}\n", finding.check, printable(&finding.found)))?;
         if let Some(fix) = &finding.fix {
-            output.data(&format!("{:<19}fix: {fix}\n", ""))?;
+            output.data(&format!("{:<19}fix: {}\n", "", printable(fix)))?;
         }
     }
     Ok(())

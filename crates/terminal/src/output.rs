@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use roost_proto::printable_lines;
 use serde::Serialize;
 use serde_json::json;
 
@@ -70,16 +71,29 @@ impl Output {
         self.json
     }
 
+    /// True if only errors are wanted, beside the data that was asked for.
+    pub fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
     /// Whether progress may be drawn: a terminal is there to see it.
     pub fn shows_progress(self) -> bool {
         !self.quiet && !self.plain && io::stderr().is_terminal()
     }
 
-    /// Writes data: `text` as it is.
+    /// Writes data. What commands a terminal is escaped, since others may have said it.
     ///
     /// # Errors
     /// When stdout cannot be written to.
     pub fn data(self, text: &str) -> Result<(), OutputError> {
+        self.painted(&printable_lines(text))
+    }
+
+    /// Writes data that [`Self::verdict`] has painted, as it is: nothing in it may be from others.
+    ///
+    /// # Errors
+    /// Fails if stdout cannot be written to.
+    pub fn painted(self, text: &str) -> Result<(), OutputError> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         Ok(stdout.flush()?)
@@ -91,7 +105,7 @@ impl Output {
     /// When stdout cannot be written to.
     pub fn table(self, table: &Table) -> Result<(), OutputError> {
         let bold = !self.plain && io::stdout().is_terminal();
-        self.data(&table.render(|line| if bold { paint(Style::new().bold(), line) } else { line.to_owned() }))
+        self.painted(&table.render(|line| if bold { paint(Style::new().bold(), line) } else { line.to_owned() }))
     }
 
     /// Writes one JSON object on one line.
@@ -104,20 +118,20 @@ impl Output {
             let _ = io::stderr().write_all(one_line(value).as_bytes());
             return Ok(());
         }
-        self.data(&one_line(value))
+        self.painted(&one_line(value))
     }
 
     /// Says something to the person at the terminal, unless told to be quiet.
     pub fn say(self, text: impl Display) {
         if !self.quiet {
-            self.whisper(text);
+            self.whisper(printable_lines(&text.to_string()));
         }
     }
 
     /// Says something only to those who asked for more.
     pub fn detail(self, text: impl Display) {
         if self.verbose {
-            self.whisper(text);
+            self.whisper(printable_lines(&text.to_string()));
         }
     }
 
@@ -130,7 +144,7 @@ impl Output {
             "error:".to_owned()
         };
         if !(self.json && self.beside_data) {
-            self.whisper(format!("{label} {message}"));
+            self.whisper(format!("{label} {}", printable_lines(message)));
         }
         if self.json {
             let error = json!({"code": kind, "exit": exit, "message": message});

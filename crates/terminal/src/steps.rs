@@ -34,6 +34,11 @@ impl Steps {
         self.bar.set_message(what);
     }
 
+    /// Leaves a line above it, which stays.
+    pub fn line(&self, what: &str) {
+        self.bar.println(what);
+    }
+
     /// One step more is done.
     pub fn advance(&self) {
         self.bar.inc(1);

@@ -1,5 +1,7 @@
 //! Tables for people: columns as wide as their widest cell.
 
+use roost_proto::printable;
+
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -30,9 +32,11 @@ impl Table {
         Self { heading: columns.iter().map(|text| side(text)).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; cells that are missing stay empty, those beyond the heading are left out.
+    /// Adds a row; cells that are missing stay empty, those beyond the heading are left out. What
+    /// a cell has of others stays on its line and commands nothing.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let mut row: Vec<String> = cells.into_iter().take(self.heading.len()).collect();
+        let shown = cells.into_iter().take(self.heading.len()).map(|cell| printable(&cell).into_owned());
+        let mut row: Vec<String> = shown.collect();
         row.resize(self.heading.len(), String::new());
         self.rows.push(row);
     }
@@ -77,6 +81,13 @@ mod tests {
         table.row(["video".to_owned(), "9".to_owned()]);
         table.row(["é".to_owned(), "1234567".to_owned()]);
         assert_eq!(table.render(str::to_owned), "NAME     BYTES\nvideo        9\né      1234567\n");
+    }
+
+    #[test]
+    fn no_cell_commands_or_breaks_lines() {
+        let mut table = Table::new(&["A", "B"]);
+        table.row(["\u{1b}[2J".to_owned(), "x\ny".to_owned()]);
+        assert_eq!(table.render(str::to_owned), "A          B\n\\u{1b}[2J  x\\ny\n");
     }
 
     #[test]
