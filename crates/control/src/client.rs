@@ -1,6 +1,8 @@
 //! A client of a daemon's local API.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -8,13 +10,13 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
-use roost_proto::{Cell, NodeId};
+use roost_proto::{Called, Cell, NodeId};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
-use crate::query::{LookupQuery, RequestQuery, RoomQuery, SendQuery, WatchQuery};
+use crate::query::{LookupQuery, RequestQuery, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
     Index, LogLevel, Lookup, Moved, Peers, Ping, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
@@ -36,7 +38,7 @@ pub enum ClientError {
         /// The socket.
         socket: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The daemon went away in the middle of an answer.
     #[error("the daemon broke off its answer: {0}")]
@@ -71,6 +73,8 @@ impl From<FrameError> for ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    /// The connection that showed that the daemon is there, until the first call takes it.
+    first: Arc<Mutex<Option<UnixStream>>>,
 }
 
 impl Client {
@@ -79,8 +83,9 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unreachable`] when nobody listens there.
     pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, ClientError> {
-        let client = Self { socket: socket.into() };
-        client.open().await?;
+        let client = Self { socket: socket.into(), first: Arc::default() };
+        let stream = client.open().await?;
+        *client.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
         Ok(client)
     }
 
@@ -215,8 +220,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn ping(&self, node: Option<NodeId>) -> Result<Ping, ClientError> {
-        let query = node.map(|node| format!("?node={node}")).unwrap_or_default();
+    pub async fn ping(&self, node: Option<Called>) -> Result<Ping, ClientError> {
+        let query = node.map(|node| format!("?node={}", escaped(node.as_str()))).unwrap_or_default();
         self.json(Method::POST, &format!("/v1/ping{query}")).await
     }
 
@@ -254,7 +259,10 @@ impl Client {
         accept: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
-        let stream = self.open().await?;
+        let stream = match self.take_first() {
+            Some(stream) => stream,
+            None => self.open().await?,
+        };
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // Ends when the answer has been read or dropped.
         tokio::spawn(connection);
@@ -273,6 +281,12 @@ impl Client {
         let body = collect(response).await?;
         let error = serde_json::from_slice::<ErrorBody>(&body).map(|body| body.error);
         Err(error.unwrap_or_else(|_| Error::new(Code::Internal, format!("the daemon answered {status}"))).into())
+    }
+
+    /// The connection that is there already, unless the daemon has closed it since.
+    fn take_first(&self) -> Option<UnixStream> {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        first.filter(|stream| stream.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
     }
 
     async fn open(&self) -> Result<UnixStream, ClientError> {

@@ -31,6 +31,7 @@ pub mod error;
 pub mod frame;
 pub mod query;
 pub mod server;
+mod serving;
 pub mod text;
 pub mod types;
 

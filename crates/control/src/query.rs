@@ -6,10 +6,10 @@ use std::time::Duration;
 use roost_proto::flow::PATIENCE;
 use roost_proto::peer::Reflection;
 use roost_proto::wire::{Mode, Resume};
-use roost_proto::{Area, Cell, Class, NodeId, Profile, Scheme, Scope, Service, ServiceSet};
+use roost_proto::{Area, Called, Cell, Class, Profile, Scheme, Scope, Service, ServiceSet};
 
-/// How long a request waits for an acceptance, and a lookup for an answer,
-/// unless the query says so.
+/// Longest time that a request waits for an acceptance, and a lookup for an answer, unless the query
+/// sets another or the hub is far away.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time a query may ask for, for `timeout` and `for` alike.
@@ -44,8 +44,11 @@ pub struct LookupQuery {
     pub area: Area,
     /// `k=N`: how many at most; 0 is the hub's default.
     pub count: u8,
-    /// `timeout=2s`: how long to wait for an answer.
-    pub timeout: Duration,
+    /// `timeout=2s`: how long to wait for an answer; `None` is [`DEFAULT_TIMEOUT`], or longer over a
+    /// long path.
+    pub timeout: Option<Duration>,
+    /// `names=true`: hubs tell the nodes' names, which costs some bytes each.
+    pub names: bool,
 }
 
 /// The query of `POST /v1/request`.
@@ -55,8 +58,9 @@ pub struct RequestQuery {
     pub service: Service,
     /// The area; it may be left out, and means nothing, with a provider.
     pub area: Area,
-    /// `provider=NODE`: whom to ask, without a hub; `None` leaves it to the hub.
-    pub provider: Option<NodeId>,
+    /// `provider=NODE`: whom to ask, without a hub, by id, beginning of it or name; `None` leaves it
+    /// to the hub.
+    pub provider: Option<Called>,
     /// `k=N`: how many providers to try; 0 is the hub's default.
     pub count: u8,
     /// `mode=forward|relay`.
@@ -71,8 +75,9 @@ pub struct RequestQuery {
     pub profile: Option<Profile>,
     /// `class=stripe|duplicate|backup`: over which paths the data comes.
     pub class: Option<Class>,
-    /// `timeout=10s`: how long to wait for an acceptance.
-    pub timeout: Duration,
+    /// `timeout=10s`: how long to wait for an acceptance; `None` is [`DEFAULT_TIMEOUT`], or longer
+    /// over a long path.
+    pub timeout: Option<Duration>,
     /// `patience=30s`: how long what is under way may come no further.
     pub patience: Duration,
     /// `resume=SHA256@BYTES`: what of an object is there already.
@@ -90,12 +95,14 @@ pub struct WatchQuery {
     pub services: ServiceSet,
     /// The area.
     pub area: Area,
+    /// `names=true`: as in [`LookupQuery`].
+    pub names: bool,
 }
 
 impl LookupQuery {
     /// A lookup with the defaults.
     pub fn new(service: Service, area: Area) -> Self {
-        Self { service, area, count: 0, timeout: DEFAULT_TIMEOUT }
+        Self { service, area, count: 0, timeout: None, names: false }
     }
 
     /// Reads the parameters of a query.
@@ -103,12 +110,13 @@ impl LookupQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service", "k", "timeout"], true)?;
+        let params = Params::new(pairs, &["service", "k", "timeout", "names"], true)?;
         Ok(Self {
             service: params.required("service")?,
             area: params.area()?,
             count: params.number("k", u8::MAX)?.unwrap_or(0),
-            timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            timeout: params.duration("timeout")?,
+            names: params.parsed("names")?.unwrap_or(false),
         })
     }
 
@@ -116,7 +124,10 @@ impl LookupQuery {
     pub fn to_text(&self) -> String {
         let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
         push_count(&mut text, self.count);
-        push_duration(&mut text, "timeout", self.timeout);
+        if let Some(timeout) = self.timeout {
+            push_duration(&mut text, "timeout", timeout);
+        }
+        push_names(&mut text, self.names);
         text
     }
 }
@@ -152,7 +163,7 @@ impl RequestQuery {
             transport: None,
             profile: None,
             class: None,
-            timeout: DEFAULT_TIMEOUT,
+            timeout: None,
             patience: PATIENCE,
             resume: None,
             reflect: Some(Reflection::IfBusy),
@@ -166,7 +177,7 @@ impl RequestQuery {
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
         let params = Params::new(pairs, &Self::KNOWN, true)?;
-        let provider = params.parsed("provider")?;
+        let provider = params.called("provider")?;
         let mode = match params.get("mode") {
             None | Some("forward") => Mode::Forward,
             Some("relay") => Mode::Relay,
@@ -183,7 +194,7 @@ impl RequestQuery {
             transport: params.parsed("transport")?,
             profile: params.parsed("profile")?,
             class: params.parsed("class")?,
-            timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            timeout: params.duration("timeout")?,
             patience: params.duration("patience")?.unwrap_or(PATIENCE),
             resume: params.parsed::<ResumeText>("resume")?.map(|text| text.0),
             reflect: params.parsed("reflect")?.map_or(Some(Reflection::IfBusy), |text: ReflectText| text.0),
@@ -195,7 +206,7 @@ impl RequestQuery {
     pub fn to_text(&self) -> String {
         let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
         if let Some(provider) = self.provider {
-            push(&mut text, "provider", provider);
+            push(&mut text, "provider", escaped(provider.as_str()));
         }
         push_count(&mut text, self.count);
         if self.mode == Mode::Relay {
@@ -228,7 +239,9 @@ impl RequestQuery {
         if self.trace {
             text.push_str("&trace=true");
         }
-        push_duration(&mut text, "timeout", self.timeout);
+        if let Some(timeout) = self.timeout {
+            push_duration(&mut text, "timeout", timeout);
+        }
         text
     }
 }
@@ -239,7 +252,7 @@ impl WatchQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service"], true)?;
+        let params = Params::new(pairs, &["service", "names"], true)?;
         let services = match params.get("service") {
             None => ServiceSet::ALL,
             Some(list) => list
@@ -247,13 +260,15 @@ impl WatchQuery {
                 .map(|name| name.parse::<Service>().map_err(|error| QueryError(error.to_string())))
                 .collect::<Result<_, _>>()?,
         };
-        Ok(Self { services, area: params.area()? })
+        Ok(Self { services, area: params.area()?, names: params.parsed("names")?.unwrap_or(false) })
     }
 
     /// The query as text, without the question mark.
     pub fn to_text(&self) -> String {
         let names: Vec<_> = self.services.iter().map(Service::name).collect();
-        format!("service={}&{}", names.join(","), AreaQuery(self.area).to_text())
+        let mut text = format!("service={}&{}", names.join(","), AreaQuery(self.area).to_text());
+        push_names(&mut text, self.names);
+        text
     }
 }
 
@@ -319,6 +334,18 @@ impl<'a> Params<'a> {
         self.parsed(key)?.ok_or_else(|| QueryError(format!("parameter {key:?} is missing")))
     }
 
+    /// A node by its id, the beginning of it, or its name.
+    ///
+    /// # Errors
+    /// Fails if the text is empty or longer than a name.
+    pub fn called(&self, key: &str) -> Result<Option<Called>, QueryError> {
+        let called: Option<Called> = self.parsed(key)?;
+        if called.is_some_and(|called| called.is_everybody()) {
+            return Err(QueryError(format!("{key} is empty: expected a node's id, the beginning of it, or its name")));
+        }
+        Ok(called)
+    }
+
     /// A whole number of at most `max`.
     fn number<T>(&self, key: &str, max: T) -> Result<Option<T>, QueryError>
     where
@@ -375,6 +402,12 @@ fn push(text: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = write!(text, "&{key}={value}");
 }
 
+fn push_names(text: &mut String, names: bool) {
+    if names {
+        push(text, "names", true);
+    }
+}
+
 fn push_count(text: &mut String, count: u8) {
     if count > 0 {
         push(text, "k", count);
@@ -387,7 +420,7 @@ fn push_duration(text: &mut String, key: &str, duration: Duration) {
 }
 
 /// A text as it may stand in a query (RFC 3986, section 2.1).
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -401,6 +434,8 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use roost_proto::NodeId;
+
     use super::*;
 
     fn pairs(text: &str) -> Vec<(String, String)> {
@@ -419,7 +454,7 @@ mod tests {
             Area::Anywhere,
         ] {
             let query = RequestQuery {
-                provider: Some(NodeId::from_bytes([7; 16])),
+                provider: Some("uav7".parse().unwrap()),
                 count: 3,
                 mode: Mode::Relay,
                 scope: Scope::Home,
@@ -437,13 +472,13 @@ mod tests {
     fn who_names_a_provider_need_not_name_an_area() {
         let text = "service=image&provider=07070707070707070707070707070707";
         let query = RequestQuery::from_pairs(&pairs(text)).unwrap();
-        assert_eq!((query.provider, query.area), (Some(NodeId::from_bytes([7; 16])), Area::Anywhere));
+        assert_eq!((query.provider, query.area), (Some(NodeId::from_bytes([7; 16]).into()), Area::Anywhere));
     }
 
     #[test]
     fn a_watch_reads_back_what_it_writes() {
         let services = ServiceSet::EMPTY.with(Service::Track).with(Service::Sensor);
-        let query = WatchQuery { services, area: Area::Anywhere };
+        let query = WatchQuery { services, area: Area::Anywhere, names: true };
         assert_eq!(WatchQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
     }
 
@@ -468,7 +503,11 @@ mod tests {
             ("service=video&any=true&scope=world", "unknown scope"),
             ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),
             ("service=video&near=1,2&within=-1", "within=-1: expected a whole number from 0 to"),
-            ("service=video&provider=me", "not a node id"),
+            ("service=video&provider=", "provider is empty"),
+            (
+                "service=video&provider=0123456789012345678901234567890123456789012345678901234567890123456",
+                "at most 64",
+            ),
             ("service=video&provider=07070707070707070707070707070707&within=3", "name one area"),
         ] {
             let error = RequestQuery::from_pairs(&pairs(text)).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 //! errors and queries look. Which endpoints there are is the daemon's business.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use axum::Router;
@@ -10,15 +10,19 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rustix::fs::Mode;
+use rustix::process::umask;
 use serde::Serialize;
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::SCHEMA;
 use crate::error::{Code, Error, ErrorBody};
 use crate::query::QueryError;
+use crate::serving::LOCAL_CONNECTIONS;
+pub use crate::serving::{PUBLIC_CONNECTIONS, serve};
 
-/// Owner and group may use the socket: who may open it may command the daemon.
-const SOCKET_MODE: u32 = 0o660;
+/// Owner and group may use the socket, and nobody else at any moment: who may open it may command the daemon.
+const NOT_OF_SOCKET: Mode = Mode::from_raw_mode(0o117);
 
 /// The longest path that the system gives to a socket, bytes.
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -37,13 +41,23 @@ pub enum SocketError {
     #[error("the control socket's path has {} bytes and may have {MAX_SOCKET_PATH}: choose a shorter one than {}", .0.as_os_str().len(), .0.display())]
     TooLong(PathBuf),
     /// The system refused.
-    #[error("cannot make the control socket {}: {source}", .path.display())]
+    #[error("cannot make the control socket {}: {source}{}", .path.display(), hint(path, source))]
     Refused {
         /// The path.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// Advice if a socket below `/run` is refused: the default path lies there if a session has no folder of its own.
+fn hint(path: &Path, source: &io::Error) -> &'static str {
+    let is_systems = path.starts_with("/run") && !path.starts_with("/run/user");
+    if source.kind() == io::ErrorKind::PermissionDenied && is_systems {
+        "; a user has no place there: set XDG_RUNTIME_DIR, or choose another path with --socket PATH"
+    } else {
+        ""
+    }
 }
 
 /// A control socket that is listened on. The file goes when it is dropped.
@@ -73,20 +87,16 @@ impl Socket {
             Ok(_) => std::fs::remove_file(path).map_err(refused)?,
             Err(_) => {}
         }
-        let listener = UnixListener::bind(path).map_err(refused)?;
-        let socket = Self { listener: Some(listener), path: path.to_owned() };
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE)).map_err(refused)?;
-        Ok(socket)
+        let before = umask(NOT_OF_SOCKET);
+        let listener = UnixListener::bind(path);
+        umask(before);
+        Ok(Self { listener: Some(listener.map_err(refused)?), path: path.to_owned() })
     }
 
-    /// Answers with `router` until `stop` is done, then finishes what is under way.
-    ///
-    /// # Errors
-    /// What the system said when it could no longer listen.
-    pub async fn serve(mut self, router: Router, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        match self.listener.take() {
-            Some(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,
-            None => Ok(()),
+    /// Answers with `router` until `stop` is done, then finishes what is under way; see [`serve`].
+    pub async fn serve(mut self, router: Router, stop: impl Future<Output = ()> + Send + 'static) {
+        if let Some(listener) = self.listener.take() {
+            serve(listener, router, LOCAL_CONNECTIONS, stop).await;
         }
     }
 }
@@ -171,4 +181,18 @@ pub fn answering(router: Router) -> Router {
 async fn no_such_endpoint(request: axum::extract::Request) -> Refusal {
     let message = format!("this daemon has no {} {}", request.method(), request.uri().path());
     Refusal::new(Code::NoSuchEndpoint, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_without_a_folder_is_told() {
+        let refused = |path: &str, kind: io::ErrorKind| SocketError::Refused { path: path.into(), source: kind.into() };
+        let denied = io::ErrorKind::PermissionDenied;
+        assert!(refused("/run/roost/overlay-node.sock", denied).to_string().contains("XDG_RUNTIME_DIR"));
+        assert!(!refused("/run/user/1000/roost/a.sock", denied).to_string().contains("XDG_RUNTIME_DIR"));
+        assert!(!refused("/run/roost/a.sock", io::ErrorKind::NotFound).to_string().contains("XDG_RUNTIME_DIR"));
+    }
 }

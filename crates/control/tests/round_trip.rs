@@ -15,6 +15,8 @@ use roost_control::{
 };
 use roost_proto::{Area, Cell, NodeId, Service, ServiceSet};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
 
 async fn serve(router: Router) -> (TempDir, Client) {
     let folder = TempDir::new().unwrap();
@@ -134,7 +136,7 @@ async fn a_watch_is_read_line_by_line() {
         Response::new(Body::from(lines.collect::<String>()))
     };
     let (_folder, client) = serve(Router::new().route("/v1/watch", get(answer))).await;
-    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere };
+    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, names: false };
     let mut watch = client.watch(&query).await.unwrap();
     assert_eq!(watch.next().await.unwrap(), Some(event(1)));
     assert_eq!(watch.next().await.unwrap(), Some(event(2)));
@@ -145,7 +147,7 @@ async fn a_watch_is_read_line_by_line() {
 async fn a_watch_that_is_refused_says_why() {
     let refuse = || async { json_line(&Refusal::new(Code::Busy, "too many watches").body()) };
     let (_folder, client) = serve(Router::new().route("/v1/watch", get(refuse))).await;
-    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere };
+    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, names: false };
     let error = client.watch(&query).await.unwrap().next().await.unwrap_err();
     assert_eq!((error.exit_code(), error.to_string()), (5, "too many watches".to_owned()));
 }
@@ -197,4 +199,37 @@ async fn an_empty_list_of_peers_is_still_of_the_schema() {
     let none = || async { json(&Peers { schema: SCHEMA, peers: Vec::new(), down: Vec::new() }) };
     let (_folder, client) = serve(Router::new().route("/v1/peers", get(none))).await;
     assert!(client.peers().await.unwrap().peers.is_empty());
+}
+
+/// Takes the next connection, over which a request has to come, and refuses that.
+async fn refuse_next(listener: &UnixListener) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0, "a connection without a request");
+    let answer = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    stream.write_all(answer).await.unwrap();
+}
+
+#[tokio::test]
+async fn first_call_takes_the_first_connection() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("daemon.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let client = Client::connect(&path).await.unwrap();
+    for _ in 0..2 {
+        let (answer, ()) = tokio::join!(client.status(), refuse_next(&listener));
+        assert!(answer.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_closed_first_connection_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("daemon.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let client = Client::connect(&path).await.unwrap();
+    drop(listener.accept().await.unwrap());
+    // The runtime has heard of the end by the time that it has nothing else to do.
+    tokio::task::yield_now().await;
+    let (answer, ()) = tokio::join!(client.status(), refuse_next(&listener));
+    assert!(answer.is_err());
 }

@@ -1,6 +1,6 @@
 //! The query of `GET /v1/room`.
 
-use super::{Params, QueryError, escaped};
+use super::{Params, QueryError, escaped, push_names};
 
 /// The longest name of a room, bytes.
 const MAX_NAME_BYTES: usize = 200;
@@ -10,6 +10,8 @@ const MAX_NAME_BYTES: usize = 200;
 pub struct RoomQuery {
     /// `name=NAME`: which room; 1 to 200 bytes.
     pub name: String,
+    /// `names=true`: hubs are asked for the names of the members, which costs a lookup for each.
+    pub names: bool,
 }
 
 impl RoomQuery {
@@ -18,17 +20,20 @@ impl RoomQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let name: String = Params::new(pairs, &["name"], false)?.required("name")?;
+        let params = Params::new(pairs, &["name", "names"], false)?;
+        let (name, names): (String, _) = (params.required("name")?, params.parsed("names")?.unwrap_or(false));
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             let bytes = name.len();
             return Err(QueryError(format!("name has {bytes} bytes: expected 1 to {MAX_NAME_BYTES}")));
         }
-        Ok(Self { name })
+        Ok(Self { name, names })
     }
 
     /// The query as text, without the question mark.
     pub fn to_text(&self) -> String {
-        format!("name={}", escaped(&self.name))
+        let mut text = format!("name={}", escaped(&self.name));
+        push_names(&mut text, self.names);
+        text
     }
 }
 

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::flow::{digest_of_text, digest_text};
-use roost_proto::{Endpoint, NodeId};
+use roost_proto::{Called, Endpoint};
 
 use super::{DEFAULT_TIMEOUT, Params, QueryError, escaped, push_duration};
 
 /// The query of `POST /v1/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendQuery {
-    /// `node=NODE`: to whom.
-    pub node: NodeId,
+    /// `node=NODE`: to whom, by id, beginning of it or name.
+    pub node: Called,
     /// `address=ENDPOINT,ENDPOINT`: where the node listens; without it the
     /// daemon finds that out, if it can.
     pub addresses: Vec<Endpoint>,
@@ -36,7 +36,7 @@ impl SendQuery {
         let digest = params.required::<String>("sha256")?;
         let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
         Ok(Self {
-            node: params.required("node")?,
+            node: params.called("node")?.ok_or_else(|| QueryError("parameter \"node\" is missing".to_owned()))?,
             addresses: params.get("address").map_or(Ok(Vec::new()), endpoints)?,
             name: params.required("name")?,
             bytes: params.required("bytes")?,
@@ -47,7 +47,8 @@ impl SendQuery {
 
     /// The query as text, without the question mark.
     pub fn to_text(&self) -> String {
-        let mut text = format!("node={}&name={}&bytes={}", self.node, escaped(&self.name), self.bytes);
+        let mut text =
+            format!("node={}&name={}&bytes={}", escaped(self.node.as_str()), escaped(&self.name), self.bytes);
         let _ = write!(text, "&sha256={}", digest_text(&self.digest));
         if !self.addresses.is_empty() {
             let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn a_name_of_any_letters_goes_through_a_query() {
         let query = SendQuery {
-            node: NodeId::from_bytes([7; 16]),
+            node: "uav7".parse().unwrap(),
             addresses: vec!["quic://[::1]+10.0.0.1:7".parse().unwrap(), "udp://host:8".parse().unwrap()],
             name: "a&b=c d/é%+#?.tif".to_owned(),
             bytes: u64::MAX,

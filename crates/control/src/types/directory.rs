@@ -55,7 +55,7 @@ pub struct Candidate {
     pub addresses: Vec<String>,
     /// The version of its record as `EPOCH.SEQUENCE`.
     pub record: String,
-    /// The name in its certificate; in a hub's index, while it is connected.
+    /// The name in its certificate, if it was asked for or is known anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// When its lease ends unless it is heard, seconds; in a hub's index.
@@ -79,7 +79,7 @@ impl From<&wire::Candidate> for Candidate {
             uplink_left_kbps: uplink_left(candidate.capacity),
             addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
             record: record_text(candidate.version),
-            name: None,
+            name: candidate.name.clone(),
             expires_in_s: None,
             suspended: None,
             home: None,

@@ -33,6 +33,9 @@ pub struct HubLink {
     /// Why it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The version of the protocol that it speaks, while it is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
 }
 
 /// How another super node stands to this one.

@@ -130,6 +130,9 @@ pub struct HubRow {
     pub rtt_ms: Option<f64>,
     /// How long it has been so, seconds.
     pub since_s: f64,
+    /// The version of the protocol that it speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
 }
 
 /// One flow of data under way.
@@ -141,6 +144,9 @@ pub struct Transfer {
     /// The other end, if it is known yet.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub peer: Option<NodeId>,
+    /// The name in its certificate, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_name: Option<String>,
     /// Payload bytes so far.
     pub bytes: u64,
     /// How long it has been under way, seconds.
@@ -338,6 +344,9 @@ pub struct Ping {
     /// Who answered.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
+    /// The name in its certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Where from.
     pub address: String,
     /// Round trip, milliseconds.

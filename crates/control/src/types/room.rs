@@ -26,4 +26,7 @@ pub struct Member {
     /// What it offers.
     #[serde(with = "text::list")]
     pub services: Vec<Service>,
+    /// The name in its certificate, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }

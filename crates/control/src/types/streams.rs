@@ -34,6 +34,9 @@ pub struct StreamRow {
     /// Who provides it.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub provider: Option<NodeId>,
+    /// The name in its certificate, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_name: Option<String>,
     /// Whether it begins here.
     pub published: bool,
     /// Whether it is watched here.

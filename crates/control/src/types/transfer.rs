@@ -41,6 +41,9 @@ pub struct Accepted {
     /// Who provides.
     #[serde(with = "text")]
     pub provider: NodeId,
+    /// The name in its certificate, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_name: Option<String>,
     /// Where it is.
     #[serde(with = "text")]
     pub cell: Cell,
@@ -90,6 +93,9 @@ pub struct Summary {
     /// Who provided.
     #[serde(with = "text")]
     pub provider: NodeId,
+    /// The name in its certificate, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_name: Option<String>,
     /// Where it is.
     #[serde(with = "text")]
     pub cell: Cell,

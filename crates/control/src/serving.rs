@@ -1,0 +1,234 @@
+//! HTTP for callers of whom each may hold little, and none of it for ever.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::serve::Listener;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use crate::error::Code;
+use crate::server::{Refusal, json_line};
+
+/// Most connections to the control socket at once: one for each request that a machine has under way, and as many
+/// again for other calls.
+pub(crate) const LOCAL_CONNECTIONS: usize = 512;
+
+/// Most connections at once for reading metrics.
+pub const PUBLIC_CONNECTIONS: usize = 64;
+
+/// Longest time that a caller may take to send a request, or the next one.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Longest time that an answer may lie unread before its connection breaks.
+const UNREAD: Duration = Duration::from_secs(60);
+
+/// The longest body of a request, bytes.
+const MAX_BODY: usize = 2 << 20;
+
+/// Longest time that the refusal of a caller takes, and most refusals at once; further callers are cut off.
+const REFUSAL: Duration = Duration::from_secs(1);
+const REFUSALS: usize = 16;
+
+/// Answers with `router` until `stop` is done, then finishes what is under way. One caller more than
+/// `connections` takes the place of the one that has been silent for longest; if all have asked for
+/// something, the newcomer is refused.
+pub async fn serve<L: Listener>(mut listener: L, router: Router, connections: usize, stop: impl Future<Output = ()>) {
+    let slots = Arc::new(Semaphore::new(connections));
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
+    let silent = Arc::<Silent>::default();
+    let (ending, ended) = watch::channel(false);
+    tokio::pin!(stop);
+    for number in 0.. {
+        let stream = tokio::select! {
+            (stream, _) = listener.accept() => stream,
+            () = stop.as_mut() => break,
+        };
+        let Some(slot) = silent.find_slot(&slots).await else {
+            if let Ok(slot) = Arc::clone(&refusals).try_acquire_owned() {
+                tokio::spawn(timeout(REFUSAL, refuse(stream, slot)));
+            }
+            continue;
+        };
+        let caller = Caller { number, silent: Arc::clone(&silent), router: router.clone(), _slot: slot };
+        silent.enter(number, caller.serve(stream, ended.clone()));
+    }
+    drop(listener);
+    ending.send_replace(true);
+    // As many as were given out at most.
+    let _ = slots.acquire_many(u32::try_from(connections).unwrap_or(u32::MAX)).await;
+}
+
+/// Callers that have not asked for anything yet, by age. Who serves one is known once that has begun.
+#[derive(Default)]
+struct Silent(Mutex<BTreeMap<u64, Option<AbortHandle>>>);
+
+impl Silent {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Option<AbortHandle>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves a caller, who is silent so far.
+    fn enter(&self, number: u64, serving: impl Future<Output = ()> + Send + 'static) {
+        self.lock().insert(number, None);
+        let serving = tokio::spawn(serving).abort_handle();
+        if let Some(known) = self.lock().get_mut(&number) {
+            *known = Some(serving);
+        }
+    }
+
+    fn leave(&self, number: u64) {
+        self.lock().remove(&number);
+    }
+
+    /// A free place, or that of whoever has been silent for longest.
+    async fn find_slot(&self, slots: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
+            return Some(slot);
+        }
+        let (_, oldest) = self.lock().pop_first()?;
+        oldest?.abort();
+        Arc::clone(slots).acquire_owned().await.ok()
+    }
+}
+
+/// Says that there is no room, to whoever listens.
+async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, _slot: OwnedSemaphorePermit) -> io::Result<()> {
+    let body = json_line(&Refusal::new(Code::Busy, "too many are connected to this daemon: try again later").body());
+    let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json";
+    let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    // To close with a request unread would take the answer back.
+    while stream.read(&mut [0; 1024]).await? > 0 {}
+    Ok(())
+}
+
+/// One caller.
+struct Caller {
+    number: u64,
+    silent: Arc<Silent>,
+    router: Router,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Caller {
+    async fn serve<S>(self, stream: S, mut ended: watch::Receiver<bool>)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let service = service_fn(|request| {
+            self.silent.leave(self.number);
+            answer(self.router.clone(), request)
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
+        let connection = builder.serve_connection(TokioIo::new(Prompt::new(stream)), service);
+        let told = async move { ended.wait_for(|ended| *ended).await.is_ok() };
+        tokio::pin!(connection);
+        let outcome = tokio::select! {
+            outcome = connection.as_mut() => outcome,
+            _ = told => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "a caller of the local API has gone");
+        }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.silent.leave(self.number);
+    }
+}
+
+/// Answers a request once it is there as a whole.
+async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, std::convert::Infallible> {
+    let (parts, body) = request.into_parts();
+    let body = match timeout(IDLE, Limited::new(body, MAX_BODY).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => return Ok(StatusCode::PAYLOAD_TOO_LARGE.into_response()),
+        Err(_) => return Ok(StatusCode::REQUEST_TIMEOUT.into_response()),
+    };
+    TowerToHyperService::new(router).call(Request::from_parts(parts, Full::<Bytes>::new(body))).await
+}
+
+/// A stream that breaks when nobody reads what is written to it.
+struct Prompt<S> {
+    stream: S,
+    /// The time at which the pending write fails; `None` if no write is pending.
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Prompt<S> {
+    const fn new(stream: S) -> Self {
+        Self { stream, until: None }
+    }
+
+    /// Notes whether a write waits, and for how long.
+    fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.until = None;
+            return written;
+        }
+        let until = self.until.get_or_insert_with(|| Box::pin(sleep(UNREAD)));
+        ready!(until.as_mut().poll(cx));
+        until.as_mut().reset(Instant::now() + UNREAD);
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Prompt<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Prompt<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.watch(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.watch(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.watch(cx, closed)
+    }
+}
