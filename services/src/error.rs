@@ -144,7 +144,7 @@ pub enum SinkError {
         path: String,
     },
     /// The disk is full.
-    #[error("cannot write {path}: there is no room left; make some, and what is there goes on")]
+    #[error("cannot write {path}: there is no room left on its disk; make some and ask again")]
     Full {
         /// The file.
         path: String,

@@ -9,6 +9,9 @@ use tokio::io::{AsyncWriteExt, BufWriter};
 use super::Finished;
 use crate::SinkError;
 
+/// Bytes that are gathered before they are written: each write is a task on another thread.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// A file under a hidden name, which no other transfer uses, in the folder of
 /// the final one.
 #[derive(Debug)]
@@ -30,7 +33,8 @@ impl Draft {
         let draft = hidden(&target);
         let file = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&draft).await;
         let file = file.map_err(|error| SinkError::unwritable(path.display().to_string(), &error))?;
-        Ok(Self { file: Some(BufWriter::new(file)), draft, target, keep_part, settled: false })
+        let file = Some(BufWriter::with_capacity(PIECE_BYTES, file));
+        Ok(Self { file, draft, target, keep_part, settled: false })
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {

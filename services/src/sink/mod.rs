@@ -87,6 +87,8 @@ pub enum TrackForm {
     /// One JSON record a line, the same for every kind of source.
     #[default]
     JsonLines,
+    /// The same, and under `raw` what the provider's source gave.
+    Full,
     /// As the provider's source gave it: gpsd JSON, CoT XML, NMEA sentences.
     Raw,
 }
@@ -97,12 +99,13 @@ impl FromStr for TrackForm {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "json" => Ok(Self::JsonLines),
+            "full" => Ok(Self::Full),
             "raw" => Ok(Self::Raw),
             _ => Err(SpecError {
                 text: text.to_owned(),
                 what: "form of track records".to_owned(),
                 reason: "it is unknown".to_owned(),
-                expected: "json or raw",
+                expected: "json, full or raw",
             }),
         }
     }
@@ -227,6 +230,13 @@ impl Sink {
         }
     }
 
+    /// Somebody else has found that all that came is the object: a part needs no check of its own.
+    pub const fn trust(&mut self) {
+        if let Output::Part(Some(part)) = &mut self.output {
+            part.trust();
+        }
+    }
+
     /// Takes the payload of one datagram, or one piece of an object.
     ///
     /// # Errors
@@ -299,7 +309,8 @@ impl Sink {
     /// Ends the transfer. `complete` says that everything that was promised
     /// has come and, for an object, that its digest matches. Only then does a
     /// file get its final name. Dropping a sink instead is the same as `false`.
-    /// A part ([`Sink::resume`]) judges for itself, by its own length and digest.
+    /// A part ([`Sink::resume`]) judges for itself, by its own length and, unless it is told
+    /// ([`Sink::trust`]), its digest.
     ///
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.

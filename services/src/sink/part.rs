@@ -2,7 +2,7 @@
 //! transfer, with `FILE.part.json` beside it that says of what it is a part.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Error, ErrorKind, Read, Seek, Write};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,9 @@ const MAX_TRIES: u32 = 16;
 
 /// How much of a part is read at once to compute its digest, bytes.
 const HASH_BYTES: usize = 256 * 1024;
+
+/// Bytes that are gathered before they are written: each write is a task on another thread.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Which object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +54,13 @@ pub struct Part {
     target: PathBuf,
     path: PathBuf,
     of: Whole,
+    /// Of as much from the beginning on, bytes.
     hash: Sha256,
+    hashed: u64,
     /// What is there, bytes.
     bytes: u64,
+    /// Data that comes after those bytes and is not written yet.
+    gathered: Vec<u8>,
     /// The object whose first data throws away what is there.
     anew: Option<Whole>,
 }
@@ -70,18 +77,9 @@ impl Part {
         let at = part(&target);
         let failed = |error: Error| SinkError::unwritable(at.display().to_string(), &error);
         let Some(mut file) = open(&at, false)? else { return Ok(None) };
-        let (mut hash, mut buffer, mut bytes) = (Sha256::new(), vec![0; HASH_BYTES], 0);
-        while bytes < of.length {
-            let most = usize::try_from(of.length - bytes).unwrap_or(HASH_BYTES).min(HASH_BYTES);
-            let read = file.read(&mut buffer[..most]).map_err(failed)?;
-            if read == 0 {
-                break;
-            }
-            hash.update(&buffer[..read]);
-            bytes += read as u64;
-            heard(read as u64);
-        }
-        Ok(Some(Self { file, target, path: at, of, hash, bytes, anew: None }))
+        let mut hash = Sha256::new();
+        let bytes = hash_up_to(of.length, &mut file, &mut hash, &mut heard).map_err(failed)?;
+        Ok(Some(Self { file, target, path: at, of, hash, hashed: bytes, bytes, gathered: Vec::new(), anew: None }))
     }
 
     /// Begins a part of `path`, in place of one that was there. Blocks.
@@ -92,7 +90,8 @@ impl Part {
         let target = canonical(path);
         let at = part(&target);
         let Some(file) = open(&at, true)? else { return Err(SinkError::InUse { path: at.display().to_string() }) };
-        let mut this = Self { file, target, path: at, of, hash: Sha256::new(), bytes: 0, anew: None };
+        let (hash, gathered) = (Sha256::new(), Vec::new());
+        let mut this = Self { file, target, path: at, of, hash, hashed: 0, bytes: 0, gathered, anew: None };
         this.restart(of)?;
         Ok(this)
     }
@@ -104,7 +103,7 @@ impl Part {
     }
 
     fn restart(&mut self, of: Whole) -> Result<(), SinkError> {
-        (self.of, self.hash, self.bytes) = (of, Sha256::new(), 0);
+        (self.of, self.hash, self.hashed, self.bytes) = (of, Sha256::new(), 0, 0);
         let note = Note { sha256: digest_text(&of.digest), bytes: of.length };
         let written = self.file.set_len(0).and_then(|()| self.file.rewind());
         // Numbers and texts only, which always have a JSON form.
@@ -119,7 +118,12 @@ impl Part {
 
     /// How much of it is there, bytes.
     pub const fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.gathered.len() as u64
+    }
+
+    /// Somebody else has found that what came is the object: it is not hashed here again.
+    pub const fn trust(&mut self) {
+        self.hashed = u64::MAX;
     }
 
     /// Adds what comes next. Blocks.
@@ -135,26 +139,46 @@ impl Part {
             return Err(SinkError::Overlong { path: self.path.display().to_string(), length: self.of.length });
         }
         self.file.write_all(bytes).map_err(|error| self.unwritable(&error))?;
-        self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    /// The same off the runtime. A part whose writing is given up in the middle
-    /// is gone from here, and kept on disk.
+    /// The same in large pieces, off the runtime. A part whose writing is given up
+    /// in the middle is gone from here, and kept on disk.
     ///
     /// # Errors
-    /// As for [`Self::write`].
+    /// As for [`Self::write`], perhaps about what came before.
     pub async fn add(slot: &mut Option<Self>, bytes: &[u8]) -> Result<(), SinkError> {
+        let Some(part) = slot.as_mut() else { return Ok(()) };
+        let fits = part.bytes() + bytes.len() as u64 <= part.of.length;
+        if fits && part.anew.is_none() && part.gathered.len() + bytes.len() <= PIECE_BYTES {
+            part.gathered.extend_from_slice(bytes);
+            return Ok(());
+        }
         let Some(mut part) = slot.take() else { return Ok(()) };
         let bytes = bytes.to_vec();
         let work = move || {
-            let written = part.write(&bytes);
+            let written = part.write_gathered().and_then(|()| part.write(&bytes));
             Ok((part, written))
         };
         let (part, written) = blocking(work).await?;
         *slot = Some(part);
         written
+    }
+
+    fn write_gathered(&mut self) -> Result<(), SinkError> {
+        let gathered = std::mem::take(&mut self.gathered);
+        if gathered.is_empty() { Ok(()) } else { self.write(&gathered) }
+    }
+
+    /// True if the file has the object's digest, or somebody else has found that it does.
+    fn is_sound(&mut self) -> std::io::Result<bool> {
+        if self.hashed > self.of.length {
+            return Ok(true);
+        }
+        self.file.seek(SeekFrom::Start(self.hashed))?;
+        hash_up_to(self.of.length - self.hashed, &mut self.file, &mut self.hash, &mut |_| {})?;
+        Ok(<[u8; 32]>::from(std::mem::take(&mut self.hash).finalize()) == self.of.digest)
     }
 
     /// Ends the transfer: what is whole and has the object's digest is put on
@@ -176,11 +200,12 @@ impl Part {
         mut self,
         name: impl FnOnce(&Path, &Path) -> std::io::Result<PathBuf>,
     ) -> Result<Finished, SinkError> {
+        self.write_gathered()?;
         let bytes = self.bytes;
         if bytes < self.of.length || self.anew.is_some() {
-            return Ok(Finished::KeptPart { path: self.path, bytes });
+            return Ok(Finished::KeptPart { path: self.path.clone(), bytes });
         }
-        if <[u8; 32]>::from(std::mem::take(&mut self.hash).finalize()) != self.of.digest {
+        if !self.is_sound().map_err(|error| self.unwritable(&error))? {
             self.discard();
             return Err(SinkError::Damaged { path: self.path.display().to_string() });
         }
@@ -205,6 +230,29 @@ impl Part {
 
     fn unwritable(&self, error: &Error) -> SinkError {
         SinkError::unwritable(self.path.display().to_string(), error)
+    }
+}
+
+/// Hashes so much of what is to be read, or all if that is less; answers how much that was.
+fn hash_up_to(most: u64, file: &mut File, hash: &mut Sha256, heard: &mut impl FnMut(u64)) -> std::io::Result<u64> {
+    let (mut buffer, mut bytes) = (vec![0; HASH_BYTES], 0);
+    while bytes < most {
+        let next = usize::try_from(most - bytes).unwrap_or(HASH_BYTES).min(HASH_BYTES);
+        let read = file.read(&mut buffer[..next])?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&buffer[..read]);
+        bytes += read as u64;
+        heard(read as u64);
+    }
+    Ok(bytes)
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // A transfer that is given up goes on from here; what cannot be written comes again.
+        let _ = self.write_gathered();
     }
 }
 
@@ -354,6 +402,38 @@ mod tests {
         assert!(matches!(part.finish().unwrap(), Finished::KeptPart { bytes: 5, .. }));
         let part = found(&path).unwrap();
         assert_eq!((part.bytes(), part.of()), (5, whole(b"whole file")));
+    }
+
+    #[tokio::test]
+    async fn small_pieces_are_written_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, at) = (folder.path().join("survey.tif"), folder.path().join("survey.tif.part"));
+        let object: Vec<u8> = (0..3 * PIECE_BYTES).map(|n| (n % 251) as u8).collect();
+        let mut slot = Some(Part::create(&path, whole(&object)).unwrap());
+        for (piece, number) in object.chunks(60_000).zip(1..) {
+            Part::add(&mut slot, piece).await.unwrap();
+            let written = std::fs::metadata(&at).unwrap().len();
+            let came = (number * 60_000).min(object.len() as u64);
+            assert!(written <= came && came - written <= PIECE_BYTES as u64, "{written} of {came}");
+        }
+        let part = slot.unwrap();
+        assert_eq!(part.bytes(), object.len() as u64);
+        assert!(matches!(part.finish().unwrap(), Finished::Written { .. }));
+        assert!(std::fs::read(&path).unwrap() == object);
+    }
+
+    #[test]
+    fn what_was_verified_elsewhere_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("survey.tif");
+        for is_trusted in [true, false] {
+            let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+            part.write(b"whale file").unwrap();
+            if is_trusted {
+                part.trust();
+            }
+            assert_eq!(part.finish().is_ok(), is_trusted);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::TrackForm;
 
@@ -29,9 +30,29 @@ pub(super) fn convert(line: &[u8], form: TrackForm) -> Option<Cow<'_, [u8]>> {
     let record: Line<'_> = serde_json::from_slice(line).ok()?;
     let text = match (form, record.raw) {
         (TrackForm::Raw, Some(raw)) => raw.as_bytes().trim_ascii_end().to_vec(),
-        (TrackForm::Raw, None) | (TrackForm::JsonLines, _) => line.to_vec(),
+        (TrackForm::JsonLines, Some(_)) => without_raw(line),
+        (TrackForm::Raw | TrackForm::JsonLines, None) | (TrackForm::Full, _) => line.to_vec(),
     };
     Some(Cow::Owned([text.as_slice(), b"\n"].concat()))
+}
+
+/// A record without its member `raw`; all else stays as it came. A quotation mark within a text has a
+/// backslash before it, so that the name with its marks cannot be a part of one.
+fn without_raw(line: &[u8]) -> Vec<u8> {
+    const NAME: &[u8] = br#""raw""#;
+    let begins = |at: &usize| line[*at..].starts_with(NAME) && matches!(line[*at - 1], b'{' | b',' | b' ');
+    let Some(start) = (1..line.len()).find(begins) else { return line.to_vec() };
+    let after = &line[start + NAME.len()..];
+    let colon = after.iter().position(|byte| *byte == b':').map_or(after.len(), |at| at + 1);
+    let mut values = serde_json::Deserializer::from_slice(&after[colon..]).into_iter::<IgnoredAny>();
+    values.next();
+    let (mut head, mut tail) =
+        (line[..start].trim_ascii_end(), after[colon + values.byte_offset()..].trim_ascii_start());
+    match head.strip_suffix(b",") {
+        Some(before) => head = before,
+        None => tail = tail.strip_prefix(b",").unwrap_or(tail).trim_ascii_start(),
+    }
+    [head, tail].concat()
 }
 
 #[cfg(test)]
@@ -43,8 +64,23 @@ mod tests {
     fn raw_is_what_the_source_gave() {
         let line = br#"{"lat":1,"raw":"<event a=\"1\"/>"}"#;
         assert_eq!(convert(line, TrackForm::Raw).unwrap(), &b"<event a=\"1\"/>\n"[..]);
-        assert_eq!(convert(line, TrackForm::JsonLines).unwrap(), &[&line[..], b"\n"].concat()[..]);
+        assert_eq!(convert(line, TrackForm::Full).unwrap(), &[&line[..], b"\n"].concat()[..]);
         assert_eq!(convert(b"{\"lat\":1}\n", TrackForm::Raw).unwrap(), &b"{\"lat\":1}\n"[..]);
+    }
+
+    #[test]
+    fn raw_is_left_out_unless_wanted() {
+        for (line, left) in [
+            (r#"{"lat":1,"raw":"<event a=\"1\"/>"}"#, r#"{"lat":1}"#),
+            (r#"{"raw":"x,\"raw\":\"y\"","lat":1}"#, r#"{"lat":1}"#),
+            (r#"{"id":"a,\"raw\":1","raw":"}","lat":1}"#, r#"{"id":"a,\"raw\":1","lat":1}"#),
+            (r#"{ "lat": 1, "raw" : "\\" , "lon": 2 }"#, r#"{ "lat": 1, "lon": 2 }"#),
+            (r#"{"raw":"x"}"#, "{}"),
+            (r#"{"lat":1}"#, r#"{"lat":1}"#),
+        ] {
+            let written = convert(line.as_bytes(), TrackForm::JsonLines).unwrap();
+            assert_eq!(String::from_utf8_lossy(&written).trim_end(), left, "{line}");
+        }
     }
 
     #[test]
@@ -58,6 +94,7 @@ mod tests {
         #[test]
         fn never_panics(line in proptest::collection::vec(any::<u8>(), 0..100)) {
             let _ = convert(&line, TrackForm::Raw);
+            let _ = convert(&[b"{\"raw\":", &line[..], b"}"].concat(), TrackForm::JsonLines);
         }
     }
 }

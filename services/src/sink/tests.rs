@@ -33,7 +33,7 @@ fn specs() {
         let error = bad.parse::<SinkSpec>().unwrap_err().to_string();
         assert!(error.contains("expected - for standard output"), "{error}");
     }
-    assert!("xml".parse::<TrackForm>().unwrap_err().to_string().contains("json or raw"));
+    assert!("xml".parse::<TrackForm>().unwrap_err().to_string().contains("json, full or raw"));
 }
 
 #[tokio::test]

@@ -58,6 +58,25 @@ impl TransportStream {
         marks
     }
 
+    /// Bytes of the next datagram that come before its key frame and the tables right before that: they belong to
+    /// frames that a subscriber that joins there cannot decode. 0 if no key frame begins in it.
+    pub fn before_key_frame(&self, datagram: &[u8]) -> usize {
+        let mut ahead = self.clone();
+        let mut begin = 0;
+        for (number, packet) in datagram.chunks_exact(ts::PACKET_BYTES).enumerate() {
+            let mut marks = Marks::default();
+            ahead.read(packet, &mut marks);
+            if marks.key_frame {
+                return begin * ts::PACKET_BYTES;
+            }
+            let is_table = ts::header(packet).is_some_and(|head| head.pid == PAT_PID || Some(head.pid) == ahead.table);
+            if !is_table {
+                begin = number + 1;
+            }
+        }
+        0
+    }
+
     fn read(&mut self, packet: &[u8], marks: &mut Marks) {
         let Some(ts::Header { pid, .. }) = ts::header(packet) else { return };
         let starts = packet[1] & UNIT_START != 0;
@@ -224,6 +243,25 @@ mod tests {
         assert_eq!(all, Marks { key_frame: true, parameters: true, frame: 4, frame_end: false });
     }
 
+    #[test]
+    fn key_frame_begins_with_its_tables() {
+        let mut reader = TransportStream::default();
+        reader.mark(&[pat(), pmt()].concat());
+        let key = packet(VIDEO_PID, Some(RANDOM_ACCESS), &[0, 0, 1, 0xe0]);
+        let other = packet(VIDEO_PID, None, &[0, 0, 1, 0xe0, 0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x41]);
+        for (datagram, before) in [
+            (vec![&key], 0),
+            (vec![&other, &key], 1),
+            (vec![&other, &pat(), &pmt(), &key, &other], 1),
+            (vec![&pat(), &pmt(), &key], 0),
+            (vec![&pat(), &other, &other, &pmt(), &key], 3),
+            (vec![&other, &other], 0),
+        ] {
+            let datagram = datagram.into_iter().flatten().copied().collect::<Vec<u8>>();
+            assert_eq!(reader.before_key_frame(&datagram), before * ts::PACKET_BYTES);
+        }
+    }
+
     fn rtp(time: u8, marker: bool, payload: &[u8]) -> Vec<u8> {
         let second = 96 | if marker { 0x80 } else { 0 };
         [&[0x80, second, 0, 1, 0, 0, 0, time, 0, 0, 0, 9][..], payload].concat()
@@ -256,6 +294,7 @@ mod tests {
             for datagram in &mut datagrams {
                 rtp.mark(datagram);
                 datagram.iter_mut().step_by(ts::PACKET_BYTES).for_each(|byte| *byte = ts::SYNC);
+                prop_assert!(stream.before_key_frame(datagram) <= datagram.len());
                 stream.mark(datagram);
             }
         }
