@@ -31,6 +31,9 @@ pub trait Service: Clone + Send + Sync + 'static {
         std::future::ready(Ok(self.shared().peers()))
     }
 
+    /// Has the machine's own loop give a sign of life.
+    fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static;
+
     /// Brings its metrics up to date.
     fn update_metrics(&self) -> impl Future<Output = ()> + Send;
 

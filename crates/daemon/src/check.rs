@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use roost_control::{Client, Status};
 use roost_identity::{Identity, Policy};
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Tries everything that a start needs.
 pub(crate) async fn check<P: Program>(config: &P::Config, common: Common, level: Level) -> Result<(), Failure> {
     let identity = Arc::new(load::<P>(&common)?);
+    identity.check_validity(SystemTime::now()).map_err(Failure::config)?;
     let Some(running) = running(&common.socket, &identity).await else {
         P::check(config, false).await?;
         return open::<P>(common, level).await.map(drop);

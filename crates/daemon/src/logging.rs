@@ -3,8 +3,13 @@
 //! ERROR stops something, WARN may need action, INFO is what an operator wants
 //! to know, DEBUG an odd branch, TRACE one line per packet.
 
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 
+use roost_proto::printable::Printable;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::reload;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -13,7 +18,8 @@ use tracing_subscriber::{EnvFilter, Registry};
 use crate::config::LogFormat;
 
 /// Libraries whose INFO is of no interest to an operator.
-const QUIET: &str = "hyper=warn,quinn=warn,quinn_proto=warn,rustls=warn,dimpl=warn,mio=warn,h2=warn";
+/// A datagram that the system did not take is one that was lost; quinn_udp says it in the system's own terms.
+const QUIET: &str = "hyper=warn,quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,dimpl=warn,mio=warn,h2=warn";
 
 /// The levels there are, the most important first.
 pub const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
@@ -51,11 +57,26 @@ pub fn start(format: LogFormat, level: &str) -> Result<Level, TryInitError> {
     let base = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal && !plain);
     let lines: Box<dyn Layer<_> + Send + Sync> = match (format, journald) {
         (LogFormat::Json, _) => base.json().flatten_event(true).boxed(),
-        (LogFormat::Text, true) => base.without_time().with_target(false).boxed(),
-        (LogFormat::Text, false) => base.with_target(false).boxed(),
+        (LogFormat::Text, true) => base.without_time().with_target(false).fmt_fields(fields()).boxed(),
+        (LogFormat::Text, false) => base.with_target(false).fmt_fields(fields()).boxed(),
     };
     tracing_subscriber::registry().with(filter).with(lines).try_init()?;
     Ok(Level { handle })
+}
+
+/// Writes the fields of a line. Whatever a remote has said stays on it and commands no terminal.
+fn fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
+    debug_fn(|writer, field, value| {
+        match field.name() {
+            "message" => {}
+            // The bridge from `log` has taken these over already.
+            name if name.starts_with("log.") => return Ok(()),
+            name if writer.has_ansi_escapes() => write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
+            name => write!(writer, "{name}=")?,
+        }
+        write!(Printable(writer), "{value:?}")
+    })
+    .delimited(" ")
 }
 
 fn filter(level: &str) -> EnvFilter {

@@ -3,15 +3,16 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use roost_control::State;
 use roost_control::error::plain;
 use roost_control::server::Socket;
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, LoadError, Policy};
 use roost_proto::{Endpoint, Role, RoleSet};
 use roost_transport::{BindError, Events, Limits, Transport};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -27,6 +28,10 @@ use crate::failure::Failure;
 use crate::logging::{self, Level};
 use crate::serve::serve;
 use crate::shared::Shared;
+use crate::systemd;
+
+/// Time between two looks at the clock while the daemon's certificate is not valid yet.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// One of the daemons.
 pub trait Program: 'static {
@@ -152,6 +157,7 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
         }
         P::check(&config, false).await?;
         let opened = open::<P>(common, level).await?;
+        remember(&opened.policy, &opened.base.common)?;
         serve::<P>(config, settings, invocation.layers, opened).await
     })
 }
@@ -175,7 +181,7 @@ fn print(text: &str) -> ExitCode {
 
 /// Loads the identity and opens every socket.
 pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Opened, Failure> {
-    let identity = Arc::new(load::<P>(&common)?);
+    let identity = Arc::new(load_when_valid::<P>(&common).await?);
     let policy = Policy::new(&identity).map_err(Failure::config)?;
     let socket = Socket::bind(&common.socket).await.map_err(Failure::failed)?;
     let http = match common.metrics {
@@ -194,21 +200,74 @@ pub(crate) fn no_metrics(address: SocketAddr, error: &std::io::Error) -> Failure
     Failure::failed(format!("cannot serve metrics on {address}: {error}"))
 }
 
-/// The identity, if it is fit for this daemon now.
-pub(crate) fn load<P: Program>(common: &Common) -> Result<Identity, Failure> {
+/// The identity, once its time has come: a host may start before its clock is set.
+async fn load_when_valid<P: Program>(common: &Common) -> Result<Identity, Failure> {
+    let mut told = false;
+    loop {
+        let identity = load::<P>(common)?;
+        match identity.check_validity(SystemTime::now()) {
+            Ok(()) => return Ok(identity),
+            Err(early @ LoadError::NotYetValid { .. }) => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::warn!("{early}; this daemon starts once it is");
+                }
+                systemd::waiting("waits for the time from which its certificate is valid", 2 * CLOCK_STEP);
+            }
+            Err(error) => return Err(Failure::config(error)),
+        }
+        tokio::time::sleep(CLOCK_STEP).await;
+    }
+}
+
+/// The folder to which a service may write.
+pub(crate) fn state_directory() -> Option<PathBuf> {
+    std::env::var_os("STATE_DIRECTORY").and_then(|all| std::env::split_paths(&all).next())
+}
+
+/// Refuses a revocation list that is older than one that was in force here before.
+fn remember(policy: &Policy, common: &Common) -> Result<(), Failure> {
+    // Without a folder for it, the identity's own.
+    match policy.remember_in(state_directory().as_deref().unwrap_or(&common.identity)) {
+        Err(unkept @ LoadError::Unkept { .. }) => {
+            tracing::warn!("{unkept}");
+            Ok(())
+        }
+        outcome => outcome.map_err(Failure::config),
+    }
+}
+
+/// The identity in the folder that the settings name.
+pub(crate) fn read_identity(common: &Common) -> Result<Identity, Failure> {
     let identity = match &common.revocations {
         Some(list) => Identity::load_with_list(&common.identity, list),
         None => Identity::load(&common.identity),
     };
-    let identity = identity.map_err(Failure::config)?;
+    identity.map_err(Failure::config)
+}
+
+/// The same, if it is fit for this daemon, whatever the time.
+pub(crate) fn load<P: Program>(common: &Common) -> Result<Identity, Failure> {
+    let identity = read_identity(common)?;
     if identity.role() != P::ROLE {
         let (name, role, wanted) = (identity.name(), identity.role(), P::ROLE);
         let folder = common.identity.display();
         let what = format!("the identity in {folder} is {name}, a {role}; {} needs one of role {wanted}", P::NAME);
         return Err(Failure::config(what));
     }
-    identity.check_validity(SystemTime::now()).map_err(Failure::config)?;
     Ok(identity)
+}
+
+/// True if the system has sockets of IPv6.
+fn has_ipv6() -> bool {
+    std::net::UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()
+}
+
+/// All of a host's addresses where there are those of IPv4 alone.
+fn of_ipv4(mut endpoint: Endpoint) -> Endpoint {
+    for host in endpoint.hosts.iter_mut().filter(|host| *host == "::") {
+        "0.0.0.0".clone_into(host);
+    }
+    endpoint
 }
 
 /// Opens the transports on `listen`.
@@ -221,7 +280,7 @@ pub(crate) async fn bind<P: Program>(
     let config = roost_transport::Config {
         identity: Arc::clone(identity),
         policy: Arc::clone(policy),
-        listen,
+        listen: if has_ipv6() { listen } else { listen.into_iter().map(of_ipv4).collect() },
         admit: P::admit(),
         limits: Limits { links: common.max_links, ..Limits::default() },
     };

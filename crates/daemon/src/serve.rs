@@ -2,10 +2,13 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use roost_control::State;
-use roost_identity::Policy;
+use roost_control::server::{self, PUBLIC_CONNECTIONS};
+use roost_identity::{Identity, Policy};
+use roost_proto::Scheme;
+use roost_transport::Counters;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{self, Service};
 use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
-use crate::program::{Opened, Program, Running, table};
+use crate::heart::Heart;
+use crate::pace::Pace;
+use crate::program::{Opened, Program, Running, read_identity, table};
 use crate::signals::{Request, Signals};
 use crate::{metrics, systemd};
 
@@ -29,6 +34,8 @@ const LEAVE: Duration = Duration::from_secs(1);
 
 /// How long the local API may take to finish answers after the machine has left.
 const API_GRACE: Duration = Duration::from_secs(1);
+
+const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
 
 /// What each of the last two steps gets even when the bound has passed.
 const LAST: Duration = Duration::from_millis(200);
@@ -51,15 +58,27 @@ pub(crate) async fn serve<P: Program>(
     let Running { service, driver } = P::spawn(config, base).await?;
     let local = tokio::spawn(socket.serve(api::local(service.clone()), stop_api.clone().cancelled_owned()));
     if let Some(http) = http {
-        let server = axum::serve(http, api::public(service.clone()));
-        tokio::spawn(server.with_graceful_shutdown(stop_api.clone().cancelled_owned()).into_future());
+        let stop = stop_api.clone().cancelled_owned();
+        tokio::spawn(server::serve(http, api::public(service.clone()), PUBLIC_CONNECTIONS, stop));
     }
     let listen = shared.listen().join(" ");
     let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);
     tracing::info!(%role, name, group, %node, %listen, "serving");
     systemd::ready(&format!("{name} of group {group} listens on {listen}"));
 
-    let mut running = Daemon::<P> { service, policy, settings, layers, drain, refused: 0 };
+    let heart = Heart::default();
+    let mut running = Daemon::<P> {
+        service,
+        policy,
+        identity,
+        settings,
+        layers,
+        drain,
+        heart,
+        refused: 0,
+        counters: Counters::default(),
+        refusals: Pace::default(),
+    };
     let mut driver = driver;
     let mut housekeeping =
         tokio::time::interval(systemd::watchdog_interval().unwrap_or(HOUSEKEEPING).min(HOUSEKEEPING));
@@ -90,17 +109,22 @@ fn fault(ended: Result<(), tokio::task::JoinError>) -> Failure {
 struct Daemon<P: Program> {
     service: P::Service,
     policy: Arc<Policy>,
+    identity: Arc<Identity>,
     settings: Settings,
     layers: Layers,
     drain: Duration,
-    /// Peers refused up to the last look.
+    heart: Heart,
+    /// Peers refused up to the last look, and all counts when that was written last.
     refused: u64,
+    counters: Counters,
+    refusals: Pace,
 }
 
 impl<P: Program> Daemon<P> {
-    /// Reads the revocation list and the settings again.
+    /// Reads the revocation list, the certificate and the settings again.
     async fn reload(&mut self) {
         systemd::reloading();
+        self.renew();
         match self.policy.reload() {
             Ok(revoked) => {
                 let ended = self.service.shared().transport.recheck().await;
@@ -112,6 +136,21 @@ impl<P: Program> Daemon<P> {
             failure.message.lines().for_each(|line| self.complain(&format!("settings stay as they are: {line}")));
         }
         systemd::ready("reloaded");
+    }
+
+    /// Shows the certificate in the identity's folder from now on, if it is this daemon's renewed.
+    fn renew(&self) {
+        let fresh = Common::read(&self.settings).map_err(Failure::from).and_then(|common| read_identity(&common));
+        let now = SystemTime::now();
+        match fresh.and_then(|fresh| self.identity.renew(&fresh, now).map_err(Failure::config)) {
+            Ok(true) => {
+                let valid = self.identity.not_after().duration_since(now).unwrap_or_default();
+                let days = valid.as_secs() / SECONDS_OF_DAY;
+                tracing::info!(days, "the renewed certificate is shown in new handshakes");
+            }
+            Ok(false) => {}
+            Err(failure) => self.complain(&format!("the certificate stays as it is: {}", failure.message)),
+        }
     }
 
     /// Takes over what may change while the daemon runs: all of it, or nothing.
@@ -147,18 +186,23 @@ impl<P: Program> Daemon<P> {
         }
     }
 
-    /// Tells the service manager that the daemon lives, and the operator of
+    /// Has the machine tell the service manager that it lives, and tells the operator of
     /// peers that were refused.
     fn look_after(&mut self) {
-        systemd::alive();
+        self.heart.ask(self.service.beat(systemd::alive));
         let shared = self.service.shared();
-        let refused = metrics::refused(&shared.transport.counters());
-        let total = refused.values().sum();
+        let counters = shared.transport.counters();
+        let refused = metrics::refused(&counters);
+        let total: u64 = refused.values().sum();
         if total > self.refused {
             let reasons = refused.iter().filter(|(_, count)| **count > 0);
             let totals: Vec<String> = reasons.map(|(reason, count)| format!("{reason} {count}")).collect();
-            tracing::warn!(new = total - self.refused, totals = totals.join(", "), "peers were refused");
-            self.refused = total;
+            let (new, last) = (total - std::mem::replace(&mut self.refused, total), self.policy.last_refused());
+            let at = last_seen(&counters, &std::mem::replace(&mut self.counters, counters.clone()));
+            if let Some(suppressed) = self.refusals.admit() {
+                let totals = totals.join(", ");
+                tracing::warn!(new, calls_itself = last, at, totals, suppressed, "peers were refused");
+            }
         }
     }
 
@@ -201,12 +245,19 @@ impl<P: Program> Daemon<P> {
     }
 }
 
+/// The last address that was refused on each transport since `before`.
+fn last_seen(counters: &Counters, before: &Counters) -> String {
+    let since = |scheme: &Scheme| counters.of(*scheme).refused != before.of(*scheme).refused;
+    let at = |scheme: Scheme| Some(format!("{scheme}://{}", counters.of(scheme).last_refused?));
+    Scheme::ALL.into_iter().filter(since).filter_map(at).collect::<Vec<_>>().join(" ")
+}
+
 /// What has to be ended, and how.
 struct Ends {
     stop_machine: CancellationToken,
     driver: JoinHandle<()>,
     stop_api: CancellationToken,
-    local: JoinHandle<std::io::Result<()>>,
+    local: JoinHandle<()>,
 }
 
 /// The time until `deadline`, and never none.

@@ -10,7 +10,7 @@ use roost_transport::{LinkInfo, MulticastCounters, PathInfo, SchemeCounters, Tra
 use tokio::sync::watch;
 
 use crate::logging::Level;
-use crate::metrics::{Metrics, TransportMetrics, refused};
+use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
 use crate::traffic::TrafficBytes;
 
 /// Who the daemon is, its transports and its counters.
@@ -22,6 +22,7 @@ pub struct Shared {
     state: watch::Sender<State>,
     last_error: Mutex<Option<String>>,
     transport_metrics: TransportMetrics,
+    process_metrics: ProcessMetrics,
     /// The transports.
     pub transport: Transport,
     /// The bytes by traffic class, which the driver counts.
@@ -44,6 +45,7 @@ impl Shared {
         level: Level,
     ) -> Result<Self, prometheus::Error> {
         let metrics = Metrics::new(identity.role().name())?;
+        metrics.certificate(unix_seconds(identity.not_after()))?;
         Ok(Self {
             listen: transport.local_addresses().iter().map(ToString::to_string).collect(),
             started: Instant::now(),
@@ -51,6 +53,7 @@ impl Shared {
             state: watch::Sender::new(state),
             last_error: Mutex::default(),
             transport_metrics: TransportMetrics::register(&metrics)?,
+            process_metrics: ProcessMetrics::register(&metrics)?,
             traffic: Arc::default(),
             identity,
             transport,
@@ -67,6 +70,11 @@ impl Shared {
     /// Who this daemon is.
     pub fn node(&self) -> NodeId {
         self.identity.node()
+    }
+
+    /// The name in this daemon's certificate.
+    pub fn name(&self) -> &str {
+        self.identity.name()
     }
 
     /// How the daemon is doing.
@@ -141,6 +149,7 @@ impl Shared {
     /// Takes the transports' totals over into the metrics.
     pub fn update_metrics(&self) {
         self.transport_metrics.update(&self.transport, &self.traffic);
+        self.process_metrics.update();
     }
 }
 

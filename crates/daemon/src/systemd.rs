@@ -17,6 +17,12 @@ pub(crate) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
+/// The daemon has not begun to serve, and needs so much longer at least.
+pub(crate) fn waiting(status: &str, longer: Duration) {
+    let micros = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
+    tell(&[NotifyState::ExtendTimeoutUsec(micros), NotifyState::Status(status)]);
+}
+
 /// The daemon reads its settings again; [`ready`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {

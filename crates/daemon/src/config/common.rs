@@ -66,9 +66,9 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
         row(
             "listen",
             Kind::Endpoints,
-            format!("udp://0.0.0.0:{port} tcp://0.0.0.0:{port} quic://0.0.0.0:{}", quic_port(port)),
+            format!("udp://[::]:{port} tcp://[::]:{port} quic://[::]:{}", quic_port(port)),
             "Endpoints to listen on: udp://HOST:PORT, tcp://HOST:PORT, quic://HOST1+HOST2:PORT, quic://HOST:PORT?cc=cubic.",
-            "Leave out a transport that the network does not carry. Port 0 lets the system choose. The congestion control (rate unless given, cubic, udt or bbr) is that of all QUIC links from and to this address.",
+            "Leave out a transport that the network does not carry. The host [::] is all of this host's, of IPv6 and of IPv4. Port 0 lets the system choose. The congestion control (rate unless given, cubic, udt or bbr) is that of all QUIC links from and to this address.",
             false,
         ),
         row(

@@ -13,7 +13,7 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 48] = [
+pub const FAMILY: [&str; 49] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
@@ -38,6 +38,7 @@ pub const FAMILY: [&str; 48] = [
     "ROOST_MAX_RELAYS",
     "ROOST_MAX_REQUESTS_PER_NODE",
     "ROOST_MAX_STAND_BYS",
+    "ROOST_LOOKUPS_PER_SECOND",
     "ROOST_MAX_STREAMS",
     "ROOST_MAX_WATCHES",
     "ROOST_MEDIA",

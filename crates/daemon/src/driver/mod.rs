@@ -8,21 +8,27 @@
 
 mod mailbox;
 mod network;
+mod sleep;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_proto::machine::{Deadline, Machine};
-use roost_proto::{Input, LinkId, Time, Traffic, Transmit};
+use roost_proto::{Channel, Delivery, Input, LinkId, Time, Traffic, Transmit};
 use roost_transport::{Event, SendError};
 use tokio_util::sync::CancellationToken;
 
 pub use mailbox::{Gone, Mailbox};
 use mailbox::{Letter, Letters};
 pub use network::{Network, Sockets};
+use sleep::Sleep;
+pub use sleep::{Ahead, System};
 
 use crate::pace::Pace;
 use crate::traffic::TrafficBytes;
+
+/// Between two looks at the host's clocks, if nothing else happens.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The most network events, and the most letters, of one wake.
 const BATCH: usize = 64;
@@ -52,6 +58,7 @@ pub struct Driver<M: Machine, O, N> {
     traffic: Arc<TrafficBytes>,
     started: Instant,
     given_up: Pace,
+    sleep: Sleep,
 }
 
 /// Makes a driver and the mailbox through which to reach its machine, which
@@ -69,7 +76,16 @@ where
 {
     let (mailbox, letters) = mailbox::mailbox();
     let owner = owner(&mailbox);
-    (Driver { machine, owner, network, letters, traffic, started: Instant::now(), given_up: Pace::default() }, mailbox)
+    let (started, given_up, sleep) = (Instant::now(), Pace::default(), Sleep::new(Box::new(System)));
+    (Driver { machine, owner, network, letters, traffic, started, given_up, sleep }, mailbox)
+}
+
+impl<M: Machine, O, N> Driver<M, O, N> {
+    /// The same with other clocks, by which suspends are noticed.
+    #[must_use]
+    pub fn with_clocks(self, clocks: impl Ahead + 'static) -> Self {
+        Self { sleep: Sleep::new(Box::new(clocks)), ..self }
+    }
 }
 
 impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
@@ -82,6 +98,8 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
         let timer = tokio::time::sleep(Duration::ZERO);
         let stopped = stop.cancelled();
         tokio::pin!(timer, stopped);
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut armed: Option<Deadline> = None;
         loop {
             let deadline = self.machine.poll_deadline();
@@ -93,6 +111,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
                 _ = self.network.recv_many(&mut events, BATCH) => {}
                 _ = self.letters.recv_many(&mut letters, BATCH) => {}
                 () = timer.as_mut(), if armed.is_some() => armed = None,
+                _ = looks.tick() => {}
                 () = stopped.as_mut(), if leave.is_some() => {
                     if let Some(leave) = leave.take() {
                         self.machine.handle(self.now(), Input::Command(leave));
@@ -111,6 +130,10 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
 
     /// Works off what has come, and what is due.
     fn wake(&mut self, events: &mut Vec<Event>, letters: &mut Vec<Letter<M>>) -> Next {
+        if let Some(slept) = self.sleep.look() {
+            tracing::info!(seconds = slept.as_secs(), "the host stood still: what others said before is doubted");
+            self.machine.handle(self.now(), Input::Slept(slept));
+        }
         if self.drain() == Next::Stop {
             return Next::Stop;
         }
@@ -160,6 +183,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
                 self.traffic.add(traffic, message.len());
                 match self.network.send(link, channel, &delivery, message) {
                     Ok(()) | Err(SendError::NoLink(_)) => {}
+                    Err(SendError::Full(_)) if delivery != Delivery::CONTROL => self.break_flow(link, channel),
                     Err(error) => self.fail(link, traffic, &error),
                 }
             }
@@ -172,7 +196,18 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
         }
     }
 
-    /// A peer that does not keep up with what is reliable is as good as gone.
+    /// Data that a link has no room for ends its flow, and not the link: who sends it may be a third one.
+    /// Some room is kept for control.
+    fn break_flow(&mut self, link: LinkId, channel: Channel) {
+        if let Some(suppressed) = self.given_up.admit() {
+            tracing::warn!(link = link.0, suppressed, "a flow ends: too much waits for the association");
+        }
+        if let Channel::Reliable { flow } = channel {
+            self.machine.handle(self.now(), Input::FlowBroken { link, flow });
+        }
+    }
+
+    /// A peer that does not keep up with control is as good as gone.
     fn fail(&mut self, link: LinkId, traffic: Traffic, error: &SendError) {
         if let Some(suppressed) = self.given_up.admit() {
             tracing::warn!(link = link.0, class = traffic.name(), %error, suppressed, "the association is given up");

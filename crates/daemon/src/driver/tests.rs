@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, Delivery, DialId, NodeId, RoleSet};
+use roost_proto::{Address, Channel, Delivery, DialId, NodeId, RoleSet, Service};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -22,6 +22,8 @@ struct Echo {
 enum Said {
     Rang,
     Down,
+    Broken(u32),
+    Slept(Duration),
     Left,
 }
 
@@ -36,10 +38,11 @@ impl Machine for Echo {
             Input::Message { link, message } => {
                 self.heard += 1;
                 let channel = Channel::Reliable { flow: 1 };
+                let is_data = message.starts_with(b"data");
                 self.transmits.push_back(Transmit::Message {
                     link,
                     channel,
-                    delivery: Delivery::CONTROL,
+                    delivery: if is_data { Delivery::of(Service::Image) } else { Delivery::CONTROL },
                     traffic: Traffic::Lookup,
                     message,
                 });
@@ -53,6 +56,8 @@ impl Machine for Echo {
                 self.events.push_back(Said::Rang);
             }
             Input::LinkDown { .. } => self.events.push_back(Said::Down),
+            Input::FlowBroken { flow, .. } => self.events.push_back(Said::Broken(flow)),
+            Input::Slept(slept) => self.events.push_back(Said::Slept(slept)),
             Input::Command(Leave) => {
                 let (link, reason) = (LinkId(1), "leaving".to_owned());
                 self.transmits.push_back(Transmit::Close { link, reason });
@@ -140,6 +145,10 @@ struct Rig {
 }
 
 fn rig() -> Rig {
+    rig_with(|driver| driver)
+}
+
+fn rig_with(change: impl FnOnce(Driver<Echo, Teller, Memory>) -> Driver<Echo, Teller, Memory>) -> Rig {
     let (incoming, receiver) = mpsc::unbounded_channel();
     let (teller, said) = mpsc::unbounded_channel();
     let log = Arc::new(Mutex::default());
@@ -147,7 +156,7 @@ fn rig() -> Rig {
     let network = Memory { incoming: receiver, log: Arc::clone(&log), unflushed: 0 };
     let (driver, mailbox) = driver(Echo::default(), |_| Teller(teller), network, Arc::clone(&traffic));
     let stop = CancellationToken::new();
-    let task = tokio::spawn(driver.run(stop.clone(), Leave));
+    let task = tokio::spawn(change(driver).run(stop.clone(), Leave));
     Rig { incoming, said, log, mailbox, stop, traffic, task }
 }
 
@@ -174,6 +183,34 @@ async fn a_peer_that_does_not_keep_up_is_given_up() {
     rig.incoming.send(message(9, b"x")).unwrap();
     assert_eq!(rig.said.recv().await, Some(Said::Down));
     assert!(rig.log.lock().unwrap()[0].starts_with("close 9"));
+}
+
+#[tokio::test]
+async fn data_without_room_ends_its_flow() {
+    let mut rig = rig();
+    rig.incoming.send(message(9, b"data")).unwrap();
+    assert_eq!(rig.said.recv().await, Some(Said::Broken(1)));
+    assert!(!rig.log.lock().unwrap().iter().any(|entry| entry.starts_with("close")));
+}
+
+/// Clocks of which a test moves one on.
+struct Injected(Arc<Mutex<Duration>>);
+
+impl Ahead for Injected {
+    fn ahead(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn machine_hears_of_suspend() {
+    let ahead = Arc::<Mutex<Duration>>::default();
+    let clocks = Injected(Arc::clone(&ahead));
+    let mut rig = rig_with(|driver| driver.with_clocks(clocks));
+    assert_eq!(rig.said.recv().await, Some(Said::Rang));
+    let hour = Duration::from_secs(3600);
+    *ahead.lock().unwrap() = hour;
+    assert_eq!(rig.said.recv().await, Some(Said::Slept(hour)));
 }
 
 #[tokio::test]

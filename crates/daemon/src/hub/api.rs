@@ -16,6 +16,7 @@ use roost_proto::{NodeId, Service, hub};
 use super::HubService;
 use super::words::totals;
 use crate::driver::Gone;
+use crate::naming::{connected, pick};
 use crate::shared::millis;
 
 /// The most nodes in one answer of the index; `after` leads to the next ones.
@@ -122,12 +123,14 @@ async fn services(State(hub): State<HubService>) -> Result<Response, Refusal> {
 /// The round trip to a connected neighbour, as its association measured it last.
 async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let none = || Refusal::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
-    let node: NodeId = Params::new(&pairs, &["node"], false)?.parsed("node")?.ok_or_else(none)?;
+    let called = Params::new(&pairs, &["node"], false)?.called("node")?.ok_or_else(none)?;
+    let none = || Refusal::new(Code::NotFound, format!("no association with {called} is up"));
+    let node = pick(&called, &connected(&hub.shared), none)?;
     let links = hub.shared.transport.links();
     let link = links.iter().filter(|link| link.peer.node == node).min_by_key(|link| link.rtt);
-    let none = || Refusal::new(Code::NotFound, format!("no association with {node} is up"));
     let link = link.ok_or_else(none)?;
-    Ok(json(&Ping { schema: SCHEMA, node: Some(node), address: link.address.to_string(), rtt_ms: millis(link.rtt) }))
+    let (name, address) = (Some(link.peer.name.clone()), link.address.to_string());
+    Ok(json(&Ping { schema: SCHEMA, node: Some(node), name, address, rtt_ms: millis(link.rtt) }))
 }
 
 /// The answer where only a node can help.

@@ -47,7 +47,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 43] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 46] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -60,6 +60,7 @@ const COUNTERS: [(&str, &str, Total<Counters>); 43] = [
     ("roost_hub_postponed_total", "Times that a node was told to publish later.", |c| c.postponed),
     ("roost_hub_full_total", "Records refused because the directory was full.", |c| c.full),
     ("roost_hub_malformed_total", "Messages that could not be read.", |c| c.malformed),
+    ("roost_hub_later_total", "Messages of later versions, which were skipped.", |c| c.later),
     ("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| c.refused_by_role),
     ("roost_hub_not_own_total", "Records that somebody else tried to publish.", |c| c.not_own),
     ("roost_hub_stray_total", "Messages of flows that the hub does not know.", |c| c.stray),
@@ -68,6 +69,7 @@ const COUNTERS: [(&str, &str, Total<Counters>); 43] = [
         "Requests, watches, flows and publications declined or dropped because of a limit.",
         |c| c.over_limit,
     ),
+    ("roost_hub_throttled_total", "Requests and lookups refused because a node asks too much.", |c| c.throttled),
     ("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
     ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
     ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
@@ -85,6 +87,7 @@ const COUNTERS: [(&str, &str, Total<Counters>); 43] = [
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
     ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
     ("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),
+    ("roost_hub_overruns_total", "Flows ended because their provider sent more than it may.", |c| c.overruns),
     ("roost_hub_redirects_total", "New nodes sent to a super node that has fewer.", |c| c.redirects),
     ("roost_hub_moves_total", "Nodes sent to a super node that has joined.", |c| c.moves),
     ("roost_hub_gossip_messages_total", "Messages of membership sent to other super nodes.", |c| c.gossip_sent),

@@ -2,6 +2,7 @@
 //! and what others there are beside or above.
 
 mod api;
+mod known;
 mod media;
 mod metrics;
 mod owner;
@@ -24,6 +25,7 @@ use crate::api::Service;
 use crate::config::{ConfigError, Setting, Settings};
 use crate::driver::{Gone, Mailbox, Sockets, driver};
 use crate::media::{Bound, Media, MediaMetrics, rows};
+use crate::naming::certified;
 use crate::resolve::{Redial, leads_here, resolve_all};
 use crate::shared::millis;
 use crate::{Base, Failure, Program, Running, Shared, random_secret, random_seed};
@@ -130,6 +132,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let relay = relay.map_err(Failure::failed)?;
         let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
+        tokio::spawn(known::remember(known::place(&common.socket), shared.transport.clone(), stop.clone()));
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
         Ok(Running { service: HubService { shared, mailbox, metrics, redial, relay, media_metrics }, driver })
     }
@@ -168,7 +171,12 @@ impl HubService {
     async fn streams(&self) -> Streams {
         let Some((media, address)) = &self.relay else { return rows::none() };
         let address = *address;
-        media.inspect(move |relay, _, now| rows::streams(relay, now, address)).await.unwrap_or_else(rows::none)
+        let look = media.inspect(move |relay, _, now| rows::streams(relay, now, address)).await;
+        let mut streams = look.unwrap_or_else(rows::none);
+        for row in &mut streams.streams {
+            row.provider_name = row.provider.and_then(|node| certified(&self.shared, node));
+        }
+        streams
     }
 
     /// The machine's own status.
@@ -211,6 +219,11 @@ impl Service for HubService {
         let down = machine.peers.iter().filter(|hub| hub.up.is_none());
         peers.down = down.map(|hub| self.hub_link(hub)).collect();
         Ok(peers)
+    }
+
+    fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+        let mailbox = self.mailbox.clone();
+        async move { mailbox.inspect(move |_, _| sign()).await }
     }
 
     async fn update_metrics(&self) {

@@ -16,6 +16,7 @@ use crate::shared::Shared;
 pub(super) struct HubOwner {
     shared: Arc<Shared>,
     refused: Pace,
+    later: Pace,
     twins: Pace,
     peers: Pace,
     members: Pace,
@@ -28,6 +29,7 @@ impl HubOwner {
         Self {
             shared,
             refused: Pace::default(),
+            later: Pace::default(),
             twins: Pace::default(),
             peers: Pace::default(),
             members: Pace::default(),
@@ -103,6 +105,17 @@ impl HubOwner {
                 if let Some(suppressed) = self.twins.admit() {
                     tracing::warn!(?node, name, suppressed, "another daemon uses this identity");
                     self.shared.note_error(format!("another daemon uses the identity of {name}"));
+                }
+            }
+            Event::Later { node, protocol, message } => {
+                if let Some(suppressed) = self.later.admit() {
+                    tracing::warn!(
+                        ?node,
+                        %protocol,
+                        message,
+                        suppressed,
+                        "a neighbour says what only later versions know; it is skipped: upgrade this hub"
+                    );
                 }
             }
             // An event of a later version of the machine.

@@ -105,6 +105,13 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
             "What one core handshakes in a second: more makes a crowd shorter and what others wait meanwhile longer.",
         ),
         limit(
+            "lookups_per_second",
+            10_000_000,
+            limits.lookups_per_second as usize,
+            "Lookups and watches of one node per second; one for which many records are looked at counts once more for every 64 of them, a request as 16. Further ones are declined, with when to come again.",
+            "Above what a display asks for; a load generator needs more.",
+        ),
+        limit(
             "max_watches",
             65_536,
             limits.watches,
@@ -224,6 +231,7 @@ impl HubConfig {
             relays: settings.required("max_relays")?,
             requests_per_node: settings.required("max_requests_per_node")?,
             joins_per_second: settings.required("joins_per_second")?,
+            lookups_per_second: settings.required("lookups_per_second")?,
             watches: settings.required("max_watches")?,
             asides: settings.optional("max_stand_bys")?.unwrap_or(Limits::default().asides),
             ..Limits::default()

@@ -56,5 +56,6 @@ pub(super) fn hub_link(peer: &PeerStatus, redial: &Redial) -> HubLink {
         up_s: peer.up.map(|up| up.as_secs_f64()),
         down_s: peer.down.map(|down| down.as_secs_f64()),
         reason: peer.reason.clone(),
+        protocol: peer.protocol.map(|protocol| protocol.to_string()),
     }
 }

@@ -33,6 +33,7 @@ fn stream(status: &StreamStatus) -> StreamRow {
         service: name.map(|name| name.service),
         cell: name.and_then(|name| name.cell),
         provider: name.and_then(|name| name.provider),
+        provider_name: None,
         published: status.is_published,
         watched: status.is_local,
         bits_per_second: status.bits_per_second,

@@ -5,11 +5,13 @@
 //! reason; never a node or an address. Each subsystem declares its own and
 //! registers it here once.
 
+mod process;
 mod transport;
 
 use prometheus::core::Collector;
-use prometheus::{Encoder, IntCounter, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, IntCounter, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
+pub use process::ProcessMetrics;
 pub use transport::{TransportMetrics, refused};
 
 /// The media type of [`Metrics::text`].
@@ -32,6 +34,17 @@ impl Metrics {
         let info = metrics.register(IntGaugeVec::new(opts, &["version", "role"])?)?;
         info.with_label_values(&[env!("CARGO_PKG_VERSION"), role]).set(1);
         Ok(metrics)
+    }
+
+    /// Adds when the daemon's certificate ends, Unix seconds.
+    ///
+    /// # Errors
+    /// Fails if it was added before.
+    pub fn certificate(&self, not_after_unix_s: u64) -> Result<(), prometheus::Error> {
+        let help = "When the daemon's certificate ends, Unix seconds.";
+        let gauge = self.register(IntGauge::new("roost_certificate_not_after_seconds", help)?)?;
+        gauge.set(i64::try_from(not_after_unix_s).unwrap_or(i64::MAX));
+        Ok(())
     }
 
     /// Adds a metric.

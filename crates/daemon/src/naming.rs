@@ -1,0 +1,154 @@
+//! Finds the node that a person means, and remembers the names of nodes.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use roost_control::Code;
+use roost_control::server::Refusal;
+use roost_proto::{Called, NodeId};
+
+use crate::shared::Shared;
+
+/// The most names that are remembered; the one that was heard longest ago makes room.
+const MAX_NAMES: usize = 4_096;
+
+/// The most ids that an error names.
+const MAX_NAMED: usize = 8;
+
+/// Names of nodes, from their certificates or from hubs.
+#[derive(Debug, Default)]
+pub struct Names(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// With when it was heard last, in the order of hearing.
+    names: BTreeMap<NodeId, (u64, String)>,
+    heard: u64,
+}
+
+impl Names {
+    /// Notes what a node is called.
+    pub fn note(&self, node: NodeId, name: &str) {
+        let mut known = self.lock();
+        known.heard += 1;
+        let heard = known.heard;
+        match known.names.get_mut(&node) {
+            Some(held) if held.1 == name => held.0 = heard,
+            _ => drop(known.names.insert(node, (heard, name.to_owned()))),
+        }
+        if known.names.len() > MAX_NAMES
+            && let Some(oldest) = known.names.iter().min_by_key(|(_, (heard, _))| *heard).map(|(node, _)| *node)
+        {
+            known.names.remove(&oldest);
+        }
+    }
+
+    /// The name of a node: from its certificate if there is a connection with it, else as it was heard.
+    pub fn get(&self, shared: &Shared, node: NodeId) -> Option<String> {
+        if let Some(name) = certified(shared, node) {
+            self.note(node, &name);
+            return Some(name);
+        }
+        self.lock().names.get(&node).map(|(_, name)| name.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The name in the certificate of a node with which there is an association; also this daemon's own.
+pub fn certified(shared: &Shared, node: NodeId) -> Option<String> {
+    if node == shared.node() {
+        return Some(shared.name().to_owned());
+    }
+    shared.transport.links().into_iter().find(|link| link.peer.node == node).map(|link| link.peer.name)
+}
+
+/// The nodes with which there is an association, and their names.
+pub fn connected(shared: &Shared) -> BTreeMap<NodeId, Option<String>> {
+    shared.transport.links().into_iter().map(|link| (link.peer.node, Some(link.peer.name))).collect()
+}
+
+/// The one node of `known` that is meant: by its name, else by the beginning of its id.
+///
+/// # Errors
+/// Fails with `nobody` if there is none, and with their ids if there are several.
+pub fn pick(
+    called: &Called,
+    known: &BTreeMap<NodeId, Option<String>>,
+    nobody: impl FnOnce() -> Refusal,
+) -> Result<NodeId, Refusal> {
+    if let Ok(node) = called.as_str().parse() {
+        return Ok(node);
+    }
+    let has_name = |(_, name): &(&NodeId, &Option<String>)| name.as_deref() == Some(called.as_str());
+    let mut meant: Vec<_> = known.iter().filter(has_name).collect();
+    if meant.is_empty() {
+        meant = known.iter().filter(|(node, _)| called.means(**node, None)).collect();
+    }
+    match meant[..] {
+        [] => Err(nobody()),
+        [(node, _)] => Ok(*node),
+        ref several => {
+            let count = several.len();
+            let one = |(node, name): &(&NodeId, &Option<String>)| match name {
+                Some(name) => format!("{node} ({name})"),
+                None => node.to_string(),
+            };
+            let ids: Vec<String> = several.iter().take(MAX_NAMED).map(one).collect();
+            let more = if count > MAX_NAMED { format!(" and {} more", count - MAX_NAMED) } else { String::new() };
+            let ids = ids.join(", ");
+            let message =
+                format!("{called} may mean {count} nodes, {ids}{more}: give as much of the id as tells them apart");
+            Err(Refusal::new(Code::Usage, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(nodes: &[(&str, Option<&str>)]) -> BTreeMap<NodeId, Option<String>> {
+        let id = |digits: &str| format!("{digits:0<32}").parse().unwrap();
+        nodes.iter().map(|(digits, name)| (id(digits), name.map(str::to_owned))).collect()
+    }
+
+    fn nobody() -> Refusal {
+        Refusal::new(Code::NotFound, "nobody")
+    }
+
+    #[test]
+    fn name_goes_before_beginning_of_id() {
+        let known = known(&[("ab1", Some("uav1")), ("ab2", Some("uav12")), ("c", Some("ab1")), ("d", None)]);
+        for (called, node) in [("uav1", "ab1"), ("uav12", "ab2"), ("ab1", "c"), ("ab2", "ab2"), ("D", "d")] {
+            let picked = pick(&called.parse().unwrap(), &known, nobody).unwrap();
+            assert_eq!(picked.to_string(), format!("{node:0<32}"), "{called}");
+        }
+        for (called, code) in [("ab", Code::Usage), ("uav", Code::NotFound), ("e", Code::NotFound)] {
+            let refusal = pick(&called.parse().unwrap(), &known, nobody).unwrap_err();
+            assert_eq!(refusal.0.code, code, "{called}");
+        }
+    }
+
+    #[test]
+    fn several_nodes_of_a_name_are_told() {
+        let known = known(&[("a", Some("uav")), ("b", Some("uav")), ("c", Some("uav7"))]);
+        let refusal = pick(&"uav".parse().unwrap(), &known, nobody).unwrap_err();
+        let message = refusal.0.message;
+        assert!(message.contains(&format!("{:0<32} (uav), {:0<32} (uav)", "a", "b")), "{message}");
+        assert!(!message.contains("uav7"), "{message}");
+    }
+
+    #[test]
+    fn oldest_name_makes_room() {
+        let names = Names::default();
+        for number in 0..=MAX_NAMES as u128 {
+            names.note(NodeId::from_bytes(number.to_be_bytes()), "n");
+        }
+        let known = names.lock();
+        assert_eq!(known.names.len(), MAX_NAMES);
+        assert!(!known.names.contains_key(&NodeId::from_bytes([0; 16])));
+    }
+}
