@@ -1,9 +1,10 @@
 //! The endpoints that only a node has.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
-use roost_control::query::Params;
+use roost_control::query::{DEFAULT_TIMEOUT, MAX_DURATION, Params};
 use roost_control::server::{Pairs, Refusal, json, json_line};
 use roost_control::{
     Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, RoomQuery, SCHEMA, ServiceRow, Services,
@@ -11,19 +12,18 @@ use roost_control::{
 };
 use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
+use roost_daemon::naming::{connected, pick};
 use roost_daemon::shared::millis;
 use roost_proto::peer::{Command, Provider, Reflection, Ticket, Wanted};
 use roost_proto::room::Room;
 use roost_proto::wire::{Coverage, Found, MAX_CANDIDATES};
-use roost_proto::{Area, Cell, NodeId, SchemeSet, Service};
+use roost_proto::{Area, Called, Cell, NodeId, SchemeSet, Service};
 use tokio::time::Instant;
 
+use crate::naming::{Guests, everybody};
 use crate::node::Node;
 use crate::tickets::{AskError, Purpose, Replies, Reply, ask};
 use crate::{deliver, rows, sending};
-
-/// How long a ping waits for an answer.
-const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A node's own endpoints.
 pub(crate) fn routes(node: Node) -> Router {
@@ -62,13 +62,16 @@ impl Node {
         &self,
         service: Service,
         area: Area,
-        count: u8,
-        timeout: Duration,
+        (count, names): (u8, Option<Called>),
+        timeout: Option<Duration>,
     ) -> Result<Found, Refusal> {
-        let mut replies = self.ask(Purpose::Other, |ticket| Command::Lookup { ticket, service, area, count }).await?;
-        match tokio::time::timeout(timeout, replies.next()).await {
+        let command = |ticket| Command::Lookup { ticket, service, area, count, names };
+        let mut replies = self.ask(Purpose::Other, command).await?;
+        // Without one the machine says when it is over.
+        match tokio::time::timeout(timeout.unwrap_or(MAX_DURATION), replies.next()).await {
             Ok(Some(Reply::Found(found))) => {
                 self.providers.note(std::time::Instant::now(), &found.candidates);
+                self.note_names(&found.candidates);
                 Ok(found)
             }
             other => Err(no_answer(other.ok().flatten(), "no hub answered in time")),
@@ -84,7 +87,8 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
     let query = RequestQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let (provider, area) = match query.provider {
-        Some(provider) => {
+        Some(called) => {
+            let provider = node.meant(called, &[query.service], query.timeout).await?;
             let (provider, cell) = known(&node, provider, &query).await?;
             // Hubs find a provider by its place.
             let known = cell.filter(|_| !matches!(query.area, Area::At(_)));
@@ -98,7 +102,8 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         duration: query.duration,
         transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
         // Finding the provider is part of the time allowed.
-        deadline: query.timeout.saturating_sub(began.elapsed()),
+        deadline: query.timeout.unwrap_or(DEFAULT_TIMEOUT).saturating_sub(began.elapsed()),
+        prolonged: query.timeout.is_none(),
         patience: query.patience,
         provider,
         scope: query.scope,
@@ -112,7 +117,11 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
     let purpose = Purpose::Request(query.service, query.mode);
     let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
-    if frames { Ok(deliver::framed(replies, node.tallies)) } else { deliver::raw(replies).await }
+    if frames {
+        Ok(deliver::framed(replies, node, query.provider))
+    } else {
+        deliver::raw(replies, &node, query.provider).await
+    }
 }
 
 /// A provider that a request names, with where it can be dialled and its cell: as the last
@@ -132,7 +141,7 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(P
     let (service, count) = (query.service, MAX_CANDIDATES as u8);
     // Of everybody: anywhere would do with the first.
     let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
-    let found = node.find(service, everywhere, count, query.timeout).await?;
+    let found = node.find(service, everywhere, (count, Some(provider.into())), query.timeout).await?;
     match place() {
         Some(place) => Ok(named(place)),
         None if has_link => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
@@ -144,7 +153,7 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(P
 }
 
 /// Why a provider that a request names is not among those that were found.
-fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
+pub(crate) fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
     let code = match coverage {
         _ if found >= MAX_CANDIDATES => {
             let why = format!("a lookup names no more than {MAX_CANDIDATES}; look it up at its place first (--at X,Y)");
@@ -165,23 +174,29 @@ fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
 }
 
 async fn lookup(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
-    let LookupQuery { service, area, count, timeout } = LookupQuery::from_pairs(&pairs)?;
+    let LookupQuery { service, area, count, timeout, names } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
-    let found = node.find(service, area, count, timeout).await?;
-    Ok(json(&rows::lookup(&found, began.elapsed())))
+    let found = node.find(service, area, (count, everybody(names)), timeout).await?;
+    let mut lookup = rows::lookup(&found, began.elapsed());
+    lookup.candidates.iter_mut().for_each(|candidate| node.name_candidate(candidate));
+    Ok(json(&lookup))
 }
 
 async fn ping(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
-    let wanted: Option<NodeId> = Params::new(&pairs, &["node"], false)?.parsed("node")?;
+    let called = Params::new(&pairs, &["node"], false)?.called("node")?;
+    let none = |called: Called| move || Refusal::new(Code::NotFound, format!("no association with {called} is up"));
+    let meant = |called| pick(&called, &connected(&node.shared), none(called));
+    let wanted: Option<NodeId> = called.map(meant).transpose()?;
     let mut replies = node.ask(Purpose::Other, |ticket| Command::Ping { ticket, node: wanted }).await?;
-    match tokio::time::timeout(PING_TIMEOUT, replies.next()).await {
-        Ok(Some(Reply::Pong { rtt, address })) => {
+    // The machine says when it is over, which depends on how far away the other is.
+    match replies.next().await {
+        Some(Reply::Pong { rtt, address }) => {
             let home = node.machine_status().await.map_err(leaving)?.home.map(|home| home.hub.node);
-            let ping =
-                Ping { schema: SCHEMA, node: wanted.or(home), address: address.to_string(), rtt_ms: millis(rtt) };
-            Ok(json(&ping))
+            let node_id = wanted.or(home);
+            let (name, address) = (node_id.and_then(|id| node.name(id)), address.to_string());
+            Ok(json(&Ping { schema: SCHEMA, node: node_id, name, address, rtt_ms: millis(rtt) }))
         }
-        other => Err(no_answer(other.ok().flatten(), "it did not answer within 5 s")),
+        other => Err(no_answer(other, "it did not answer")),
     }
 }
 
@@ -194,36 +209,50 @@ fn no_answer(reply: Option<Reply>, late: &str) -> Refusal {
 }
 
 async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
-    let WatchQuery { services, area } = WatchQuery::from_pairs(&pairs)?;
-    let replies = node.ask(Purpose::Other, |ticket| Command::Watch { ticket, services, area }).await?;
-    Ok(lines(replies, |reply| match reply {
-        Reply::Changed(change) => Some(json_line(&rows::watch_event(&change))),
-        _ => None,
+    let WatchQuery { services, area, names } = WatchQuery::from_pairs(&pairs)?;
+    let replies = node.ask(Purpose::Other, |ticket| Command::Watch { ticket, services, area, names }).await?;
+    Ok(lines(replies, move |reply| {
+        let line = match reply {
+            Reply::Changed(change) => Some(json_line(&node.watch_event(&change))),
+            _ => None,
+        };
+        std::future::ready(line)
     }))
 }
 
 async fn room(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
-    let room = Room::named(&RoomQuery::from_pairs(&pairs)?.name);
+    let RoomQuery { name, names } = RoomQuery::from_pairs(&pairs)?;
+    let room = Room::named(&name);
     let replies = node.ask(Purpose::Other, |ticket| Command::Enter { ticket, room }).await?;
-    Ok(lines(replies, |reply| match reply {
-        Reply::Roster(members) => Some(json_line(&rows::roster(&members))),
-        _ => None,
+    let guests = Arc::new(Guests::new(node, names));
+    Ok(lines(replies, move |reply| {
+        let guests = Arc::clone(&guests);
+        async move {
+            match reply {
+                Reply::Roster(members) => Some(json_line(&guests.named(&members).await)),
+                _ => None,
+            }
+        }
     }))
 }
 
 /// What goes on, a line for each reply that has one, until either side ends it.
-fn lines(replies: Replies, line: fn(Reply) -> Option<String>) -> Response {
-    let lines = stream::unfold(replies, move |mut replies| async move {
+fn lines<F, L>(replies: Replies, line: F) -> Response
+where
+    F: Fn(Reply) -> L + Send + 'static,
+    L: Future<Output = Option<String>> + Send,
+{
+    let lines = stream::unfold((replies, line), move |(mut replies, line)| async move {
         loop {
-            let line = match replies.next().await? {
+            let said = match replies.next().await? {
                 // The last line says why there are no more.
                 Reply::Failed { reason, detail, retry_after } => {
                     Some(json_line(&Refusal(rows::failure(reason, detail, retry_after)).body()))
                 }
-                reply => line(reply),
+                reply => line(reply).await,
             };
-            if let Some(line) = line {
-                return Some((Ok::<_, std::convert::Infallible>(line), replies));
+            if let Some(said) = said {
+                return Some((Ok::<_, std::convert::Infallible>(said), (replies, line)));
             }
         }
     });

@@ -167,7 +167,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             "inbox_limit",
             Kind::Other { name: "size", check: |text| size_bytes(text).map(drop), example: "10GB" },
             "10GB",
-            "What all files in the inbox may have together; a file that does not fit is refused.",
+            "What all files in the inbox may take of the disk; a file that does not fit is refused.",
             "Less than the disk has left; take files out of the inbox to make room.",
             false,
         ),

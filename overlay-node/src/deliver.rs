@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use roost_control::server::Refusal;
-use roost_control::{Code, FRAMES, Frame, Progress, RequestEvent};
+use roost_control::{self as control, Code, FRAMES, Frame, Progress, RequestEvent};
 use roost_daemon::http::{Body, HeaderValue, IntoResponse, Response, header};
 use roost_daemon::shared::millis;
+use roost_proto::Called;
 use roost_proto::wire::Offer;
 use tokio::time::{Instant, Interval};
 
-use crate::media::Tallies;
+use crate::node::Node;
 use crate::rows;
 use crate::tickets::{Replies, Reply};
 
@@ -19,10 +20,10 @@ use crate::tickets::{Replies, Reply};
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Events and data as they come, in frames. Ends after the last event.
-pub(crate) fn framed(replies: Replies, tallies: Tallies) -> Response {
+pub(crate) fn framed(replies: Replies, node: Node, named: Option<Called>) -> Response {
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
     progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let state = Framing { replies, tallies, progress, began: Instant::now(), bytes: 0 };
+    let state = Framing { replies, node, named, progress, began: Instant::now(), bytes: 0 };
     let frames = stream::unfold(state, |mut state| async move {
         let frame = state.next().await?;
         Some((Ok::<_, std::convert::Infallible>(frame.encode()), state))
@@ -32,7 +33,9 @@ pub(crate) fn framed(replies: Replies, tallies: Tallies) -> Response {
 
 struct Framing {
     replies: Replies,
-    tallies: Tallies,
+    node: Node,
+    /// The provider's id or name in the query, checked against its certificate.
+    named: Option<Called>,
     progress: Interval,
     began: Instant,
     bytes: u64,
@@ -51,7 +54,7 @@ impl Framing {
                 }
                 _ = self.progress.tick() => {
                     let elapsed_ms = millis(self.began.elapsed());
-                    let lost = self.tallies.lost(self.replies.ticket());
+                    let lost = self.node.tallies.lost(self.replies.ticket());
                     return Some(Frame::Event(RequestEvent::Progress(Progress { bytes: self.bytes, elapsed_ms, lost })));
                 }
             }
@@ -66,10 +69,21 @@ impl Framing {
                 self.bytes += data.len() as u64;
                 return Some(Frame::Data(data));
             }
-            Reply::Accepted(accepted) => RequestEvent::Accepted(rows::accepted(self.replies.ticket(), &accepted)),
+            Reply::Accepted(accepted) => {
+                if let Err(Refusal(error)) = self.node.check_name(self.named, accepted.provider) {
+                    self.replies.give_up();
+                    return Some(Frame::Event(RequestEvent::Failed { error, summary: None }));
+                }
+                let provider_name = self.node.name(accepted.provider);
+                RequestEvent::Accepted(control::Accepted {
+                    provider_name,
+                    ..rows::accepted(self.replies.ticket(), &accepted)
+                })
+            }
             Reply::Traced(trace) => RequestEvent::Traced(rows::trace(&trace)),
             Reply::Finished(summary) => {
-                let row = rows::summary(&summary, self.replies.unread());
+                let provider_name = self.node.name(summary.provider);
+                let row = control::Summary { provider_name, ..rows::summary(&summary, self.replies.unread()) };
                 match rows::damage(&summary) {
                     None => RequestEvent::Finished(row),
                     Some(error) => RequestEvent::Failed { error, summary: Some(row) },
@@ -86,7 +100,7 @@ impl Framing {
 
 /// The bare bytes, once a provider has accepted. A transfer that is not
 /// complete breaks the connection off, so that no tool takes it for whole.
-pub(crate) async fn raw(mut replies: Replies) -> Result<Response, Refusal> {
+pub(crate) async fn raw(mut replies: Replies, node: &Node, named: Option<Called>) -> Result<Response, Refusal> {
     let accepted = loop {
         match replies.next().await {
             Some(Reply::Accepted(accepted)) => break accepted,
@@ -97,6 +111,7 @@ pub(crate) async fn raw(mut replies: Replies) -> Result<Response, Refusal> {
             None => return Err(Refusal::new(Code::Leaving, "the daemon is shutting down")),
         }
     };
+    node.check_name(named, accepted.provider)?;
     let (format, length) = match accepted.offer {
         Offer::Stream { format, .. } => (format, None),
         Offer::Object { format, bytes, offset, .. } => (format, Some(bytes - offset.unwrap_or(0))),

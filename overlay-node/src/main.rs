@@ -7,6 +7,7 @@ mod deliver;
 mod inbox;
 mod media;
 mod metrics;
+mod naming;
 mod node;
 mod owner;
 mod providers;

@@ -35,14 +35,17 @@ pub(crate) struct NodeMetrics {
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [(&str, &str, Total<Status>); 15] = [
+const MACHINE: [(&str, &str, Total<Status>); 18] = [
     ("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| s.counters.redirects),
     ("roost_node_returns_total", "Times that it went back to a hub that it had lost.", |s| s.counters.returns),
     ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
+    ("roost_node_meetings_total", "Providers dialled that did not reach the node.", |s| s.counters.meetings),
     ("roost_node_hedges_total", "Requests put to the stand-by too as the hub was silent.", |s| s.counters.hedges),
     ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
     ("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| s.counters.declined_busy),
+    ("roost_node_displaced_total", "Requests ended as others had less of this node.", |s| s.counters.displaced),
     ("roost_node_malformed_total", "Messages that could not be read.", |s| s.counters.malformed),
+    ("roost_node_later_total", "Messages of later versions, which were skipped.", |s| s.counters.later),
     ("roost_node_refused_total", "Messages from one who may not send them.", |s| s.counters.refused),
     ("roost_node_stale_total", "Messages of requests that are over.", |s| s.counters.stale),
     ("roost_node_inquiries_total", "Requests sent by multicast, repetitions included.", |s| s.counters.inquiries),
@@ -154,6 +157,8 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::Cancelled => "cancelled",
         Reason::Saturated => "saturated",
         Reason::Reflected => "reflected",
+        Reason::Unspecified => "unspecified",
+        Reason::TooOld => "too_old",
         // A reason of a later version of the protocol is one that is broken here.
         _ => "protocol",
     }

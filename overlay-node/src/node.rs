@@ -1,22 +1,25 @@
 //! The node as a daemon: how it is spawned, and what it can tell.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::types::record_text;
-use roost_control::{State, Status, Streams};
+use roost_control::{State, Status, Streams, Transfer};
+use roost_daemon::Pace;
 use roost_daemon::api::Service as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};
 use roost_daemon::driver::{Gone, Mailbox, Sockets, driver};
 use roost_daemon::http::Router;
 use roost_daemon::media::{Bound, Media, MediaMetrics, Place, rows as relayed};
+use roost_daemon::naming::Names;
 use roost_daemon::repeats::Repeats;
 use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_secret, random_seed};
 use roost_identity::Identity;
 use roost_proto::peer::{self, Command, Discovery, Peer};
-use roost_proto::{Address, Role, RoleSet, ServiceSet};
+use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
 use roost_reflector::relay;
 use roost_services::{SourceError, Sources};
 
@@ -43,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) mailbox: Mailbox<Peer>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) providers: Arc<Providers>,
+    pub(crate) names: Arc<Names>,
     pub(crate) shelf: Shelf,
     pub(crate) metrics: NodeMetrics,
     /// What has come of the reflected streams that are watched here.
@@ -108,11 +112,13 @@ impl Program for OverlayNode {
             let media = known.as_ref().map(|(_, media)| media.clone());
             NodeOwner {
                 desk: Desk { inbox, tickets, mailbox: mailbox.clone() },
+                offers: BTreeMap::new(),
                 sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
                 watching: Watching::new(known, ending),
                 lock: identity.group_key().map(|key| (identity.node(), Lock::new(key.clone()))),
+                later: Pace::default(),
                 repeats: Repeats::default(),
             }
         };
@@ -122,7 +128,9 @@ impl Program for OverlayNode {
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
         let providers = Arc::<Providers>::default();
-        let service = Node { shared, mailbox, tickets, providers, shelf, metrics, tallies, relay, media_metrics };
+        let names = Arc::<Names>::default();
+        let service =
+            Node { shared, mailbox, tickets, providers, names, shelf, metrics, tallies, relay, media_metrics };
         Ok(Running { service, driver })
     }
 }
@@ -175,7 +183,7 @@ async fn check_sources(sources: &Sources, running: bool) -> Result<(), Failure> 
 
 fn machine_config(
     config: &Config,
-    node: roost_proto::NodeId,
+    node: NodeId,
     hubs: Vec<Vec<Address>>,
     addresses: Vec<Address>,
     media: Option<SocketAddr>,
@@ -209,6 +217,15 @@ impl Node {
         self.mailbox.inspect(Peer::status).await
     }
 
+    /// The name of a node, if its certificate or a hub has told it.
+    pub(crate) fn name(&self, node: NodeId) -> Option<String> {
+        self.names.get(&self.shared, node)
+    }
+
+    fn with_name(&self, transfer: Transfer) -> Transfer {
+        Transfer { peer_name: transfer.peer.and_then(|node| self.name(node)), ..transfer }
+    }
+
     /// What is published and watched here.
     pub(crate) async fn streams(&self) -> Streams {
         let Some((address, media)) = &self.relay else { return relayed::none() };
@@ -218,6 +235,9 @@ impl Node {
         // A node that is about to end has nothing to say of them.
         if let Ok(machine) = self.machine_status().await {
             rows::name_streams(&mut streams.streams, &machine, &watched);
+        }
+        for row in &mut streams.streams {
+            row.provider_name = row.provider.and_then(|node| self.name(node));
         }
         streams
     }
@@ -236,10 +256,15 @@ impl Endpoints for Node {
             cell: Some(machine.cell),
             record: Some(record_text(machine.version)),
             services: machine.services.iter().collect(),
-            providing: machine.sessions.iter().map(rows::providing).collect(),
-            receiving: machine.requests.iter().map(rows::receiving).collect(),
+            providing: machine.sessions.iter().map(|session| self.with_name(rows::providing(session))).collect(),
+            receiving: machine.requests.iter().map(|request| self.with_name(rows::receiving(request))).collect(),
             ..self.shared.status()
         })
+    }
+
+    fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+        let mailbox = self.mailbox.clone();
+        async move { mailbox.inspect(move |_, _| sign()).await }
     }
 
     async fn update_metrics(&self) {

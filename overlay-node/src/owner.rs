@@ -1,16 +1,19 @@
 //! What becomes of the machine's events.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use roost_control::State;
+use roost_daemon::Pace;
 use roost_daemon::Shared;
 use roost_daemon::driver::{Next, Owner};
 use roost_daemon::repeats::Repeats;
-use roost_proto::NodeId;
 use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
 use roost_proto::wire::Reason;
+use roost_proto::{NodeId, RequestId};
+use tokio::task::AbortHandle;
 
 use crate::inbox::Desk;
 use crate::media::{Lock, Order, Watching};
@@ -21,6 +24,8 @@ use crate::tickets::{Accepted, Purpose, Reply};
 /// Owns the machine: starts sources, answers API calls, counts, logs.
 pub(crate) struct NodeOwner {
     pub(crate) desk: Desk,
+    /// Tasks that take the files that nodes offer; as many as the machine takes at once.
+    pub(crate) offers: BTreeMap<(NodeId, RequestId), AbortHandle>,
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<Shared>,
@@ -29,6 +34,8 @@ pub(crate) struct NodeOwner {
     pub(crate) lock: Option<(NodeId, Lock)>,
     /// What is not worth a second line.
     pub(crate) repeats: Repeats,
+    /// Limits the warnings about messages of later versions.
+    pub(crate) later: Pace,
 }
 
 impl Owner<Peer> for NodeOwner {
@@ -48,6 +55,17 @@ impl Owner<Peer> for NodeOwner {
                 tracing::warn!("another daemon uses this identity");
                 self.shared.note_error("another daemon uses this node's identity");
             }
+            Event::Later { node, protocol, message } => {
+                if let Some(suppressed) = self.later.admit() {
+                    tracing::warn!(
+                        ?node,
+                        %protocol,
+                        message,
+                        suppressed,
+                        "a neighbour says what only later versions know; it is skipped: upgrade this node"
+                    );
+                }
+            }
             Event::Open { session, service, duration, requester, reflected } => {
                 tracing::debug!(session = session.0, %service, ?requester, "serving");
                 self.sessions.open(session, service, duration, reflected);
@@ -57,8 +75,14 @@ impl Owner<Peer> for NodeOwner {
                 self.desk.tickets.deliver(ticket, Reply::Read { session, offset, length });
             }
             Event::Offered { from, push } => {
-                // As many as the machine takes at once.
-                tokio::spawn(self.desk.clone().take(from, push));
+                self.offers.retain(|_, taking| !taking.is_finished());
+                let key = (from, push.id);
+                self.offers.insert(key, tokio::spawn(self.desk.clone().take(from, push)).abort_handle());
+            }
+            Event::Unoffered { from, id } => {
+                if let Some(taking) = self.offers.remove(&(from, id)) {
+                    taking.abort();
+                }
             }
             Event::Close { session, bytes, reason } => {
                 if let Some(service) = self.sessions.close(session) {
@@ -79,7 +103,7 @@ impl NodeOwner {
         match event {
             Event::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
             Event::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
-            Event::Expect { ticket, tag } => self.watching.expect(ticket, tag),
+            Event::Expect { ticket, tag, door } => self.watching.expect(ticket, tag, door),
             Event::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed } => {
                 self.watching.order(Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed });
             }

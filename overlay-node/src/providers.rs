@@ -75,6 +75,7 @@ mod tests {
             services: ServiceSet::ALL,
             capacity: Capacity { streams: 1, uplink_kbps: 1 },
             addresses: vec![Address::single(Scheme::Udp, ([127, 0, 0, 1], number).into())],
+            name: None,
         }
     }
 

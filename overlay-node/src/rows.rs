@@ -22,6 +22,7 @@ pub(crate) fn hub(home: &Home) -> HubRow {
         address: home.address.to_string(),
         rtt_ms: Some(millis(home.rtt)),
         since_s: home.attached.as_secs_f64(),
+        protocol: Some(home.protocol.to_string()),
     }
 }
 
@@ -29,6 +30,7 @@ pub(crate) fn providing(session: &SessionStatus) -> Transfer {
     Transfer {
         service: session.service,
         peer: Some(session.requester),
+        peer_name: None,
         bytes: session.bytes,
         elapsed_s: session.age.as_secs_f64(),
     }
@@ -38,6 +40,7 @@ pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
     Transfer {
         service: request.service,
         peer: request.provider,
+        peer_name: None,
         bytes: request.bytes,
         elapsed_s: request.age.as_secs_f64(),
     }
@@ -93,6 +96,7 @@ pub(crate) fn roster(members: &[Member]) -> Roster {
         node: member.node,
         cell: member.cell,
         services: member.services.iter().collect(),
+        name: None,
     };
     Roster { schema: SCHEMA, members: members.iter().map(row).collect() }
 }
@@ -101,6 +105,7 @@ pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted
     let mut row = control::Accepted {
         request: Some(ticket.0),
         provider: accepted.provider,
+        provider_name: None,
         cell: accepted.cell,
         transport: accepted.scheme,
         relayed: accepted.relayed,
@@ -138,6 +143,7 @@ pub(crate) fn failure(reason: Reason, detail: String, retry_after: Option<Durati
 pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
     control::Summary {
         provider: summary.provider,
+        provider_name: None,
         cell: summary.cell,
         transport: summary.scheme,
         relayed: summary.relayed,

@@ -13,24 +13,33 @@ use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
 use roost_proto::peer::{Command, Provider, SessionId};
 use roost_proto::wire::{Candidate, MAX_CANDIDATES, Reception};
-use roost_proto::{Area, NodeId, Service};
+use roost_proto::{Area, Cell, NodeId, Service};
 
 use crate::api::leaving;
 use crate::node::Node;
 use crate::rows;
 use crate::tickets::{Purpose, Reply};
 
+/// A service that a node offers, and where.
+type Place = Option<(Service, Cell)>;
+
 /// `POST /v1/send`: offers a file to a node; says line by line what is to be read of it.
 pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let query = SendQuery::from_pairs(&pairs)?;
-    let to = find(&node, &query).await?;
-    let SendQuery { name, bytes: length, digest, timeout: deadline, .. } = query;
-    let command = |ticket| Command::Push { ticket, to, name, length, digest, deadline };
+    let (to, place) = find(&node, &query).await?;
+    let SendQuery { node: called, name, bytes: length, digest, timeout: deadline, .. } = query;
+    let receiver = to.node;
+    let command = |ticket| Command::Push { ticket, to, place, name, length, digest, deadline };
     let replies = node.ask(Purpose::Other, command).await?;
-    let lines = stream::unfold(replies, |mut replies| async move {
+    let lines = stream::unfold((replies, node), move |(mut replies, node)| async move {
         loop {
             let event = match replies.next().await? {
                 Reply::Read { session, offset, length } => {
+                    if let Err(Refusal(error)) = node.check_name(Some(called), receiver) {
+                        replies.give_up();
+                        let failed = SendEvent::Failed { error };
+                        return Some((Ok(json_line(&failed)), (replies, node)));
+                    }
                     SendEvent::Read { session: session.0, offset, bytes: length }
                 }
                 Reply::Pushed(reception) => ending(reception),
@@ -39,7 +48,7 @@ pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Resul
                 }
                 _ => continue,
             };
-            return Some((Ok::<_, std::convert::Infallible>(json_line(&event)), replies));
+            return Some((Ok::<_, std::convert::Infallible>(json_line(&event)), (replies, node)));
         }
     });
     Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())
@@ -53,25 +62,25 @@ pub(crate) async fn piece(State(node): State<Node>, Pairs(pairs): Pairs, bytes: 
 }
 
 /// Where a node can be dialled: where the caller says, as the hub says, as the
-/// last lookups said, or not at all if there is an association with it.
-async fn find(node: &Node, query: &SendQuery) -> Result<Provider, Refusal> {
-    let to = query.node;
+/// last lookups said, or not at all if there is an association with it; and by what hubs find it.
+async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refusal> {
+    let to = meant(node, query).await?;
     if to == node.shared.node() {
         return Err(Refusal::new(Code::Refused, format!("{to} is this node itself: a file goes to another one")));
     }
     if !query.addresses.is_empty() {
         let resolved = resolve_all(&query.addresses).await;
         let addresses = resolved.map_err(|error| Refusal::new(Code::Usage, error.to_string()))?;
-        return Ok(Provider { node: to, addresses });
+        return Ok((Provider { node: to, addresses }, None));
     }
-    if let Some(provider) = look_up(node, to, query.timeout).await? {
-        return Ok(provider);
+    if let Some(found) = look_up(node, to, Some(query.timeout)).await? {
+        return Ok(found);
     }
     if let Some(addresses) = node.providers.addresses(std::time::Instant::now(), to) {
-        return Ok(Provider { node: to, addresses });
+        return Ok((Provider { node: to, addresses }, None));
     }
     if node.shared.transport.links().iter().any(|link| link.peer.node == to) {
-        return Ok(Provider { node: to, addresses: Vec::new() });
+        return Ok((Provider { node: to, addresses: Vec::new() }, None));
     }
     let unknown = format!(
         "node {to} is not known: there is no association with it, and a node that offers nothing is in no \
@@ -80,14 +89,26 @@ async fn find(node: &Node, query: &SendQuery) -> Result<Provider, Refusal> {
     Err(Refusal::new(Code::NotFound, unknown))
 }
 
+/// Whom the file is for.
+async fn meant(node: &Node, query: &SendQuery) -> Result<NodeId, Refusal> {
+    if query.node.as_str() == node.shared.name() {
+        return Ok(node.shared.node());
+    }
+    node.meant(query.node, &Service::ALL, Some(query.timeout)).await
+}
+
 /// Looks for a node among those that offer anything.
-async fn look_up(node: &Node, to: NodeId, timeout: Duration) -> Result<Option<Provider>, Refusal> {
+async fn look_up(node: &Node, to: NodeId, timeout: Option<Duration>) -> Result<Option<(Provider, Place)>, Refusal> {
     let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
-    let lookups = Service::ALL.map(|service| node.find(service, everywhere, MAX_CANDIDATES as u8, timeout));
+    let lookups =
+        Service::ALL.map(|service| node.find(service, everywhere, (MAX_CANDIDATES as u8, Some(to.into())), timeout));
     // A lookup that fails has found nobody.
     let mut found = join_all(lookups).await.into_iter().flatten().flat_map(|found| found.candidates);
     let candidate = found.find(|candidate| candidate.node == to);
-    Ok(candidate.map(|Candidate { node, addresses, .. }| Provider { node, addresses }))
+    Ok(candidate.map(|Candidate { node, addresses, services, cell, .. }| {
+        let place = Service::ALL.into_iter().find(|service| services.contains(*service)).map(|service| (service, cell));
+        (Provider { node, addresses }, place)
+    }))
 }
 
 /// What a node's last word on a file means.

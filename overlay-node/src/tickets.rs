@@ -332,6 +332,14 @@ impl Replies {
         }
     }
 
+    /// Cancels it: nothing more comes.
+    pub(crate) fn give_up(&mut self) {
+        if !self.over && self.tickets.lock().remove(&self.ticket).is_some() {
+            self.mailbox.post(Command::Cancel { ticket: self.ticket });
+        }
+        self.over = true;
+    }
+
     /// The number under which the machine knows it.
     pub(crate) fn ticket(&self) -> Ticket {
         self.ticket
@@ -345,9 +353,7 @@ impl Replies {
 
 impl Drop for Replies {
     fn drop(&mut self) {
-        if !self.over && self.tickets.lock().remove(&self.ticket).is_some() {
-            self.mailbox.post(Command::Cancel { ticket: self.ticket });
-        }
+        self.give_up();
     }
 }
 

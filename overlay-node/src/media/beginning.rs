@@ -28,7 +28,9 @@ impl Beginning {
     pub(super) fn note(&mut self, flags: Flags, payload: &Bytes) {
         let (is_key, is_parameters) = (flags.has(Flags::KEY_FRAME), flags.has(Flags::PARAMETERS));
         if is_key {
-            self.payloads = std::mem::take(&mut self.parameters);
+            // A key frame may have its own; earlier ones come with parts of frames that nobody can decode.
+            let before = std::mem::take(&mut self.parameters);
+            self.payloads = if is_parameters { Vec::new() } else { before };
             self.bytes = self.payloads.iter().map(|payload| payload.len() + EACH).sum();
             self.is_open = true;
         } else if is_parameters {
@@ -75,6 +77,7 @@ mod tests {
         assert!(after(&[none, parameters, none]).is_empty());
         assert_eq!(after(&[parameters, none, parameters, parameters, key, none]), [2, 3, 4, 5]);
         assert_eq!(after(&[key, none, key.with(Flags::PARAMETERS), none]), [2, 3]);
+        assert_eq!(after(&[parameters, none, key.with(Flags::PARAMETERS), none]), [2, 3], "it has its own");
         assert_eq!(after(&[parameters, key, none, parameters, none]), [0, 1, 2, 3, 4]);
         assert_eq!(after(&[parameters, key, none, parameters, none, key]), [3, 5]);
     }

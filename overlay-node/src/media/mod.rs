@@ -63,8 +63,9 @@ pub(crate) enum Order {
     Offer { stream: StreamId, to: SocketAddr, tag: Tag },
     /// Somebody may read a published stream no further.
     MemberLeft { session: SessionId },
-    /// What is offered under this tag is for a request.
-    Expect { ticket: Ticket, tag: Tag },
+    /// Expect the offer of a request's stream under this tag. A knock at `door`, the home's media address, shows the
+    /// home this node's address.
+    Expect { ticket: Ticket, tag: Tag, door: Option<SocketAddr> },
     /// Which stream that is, and what opens it.
     Reflected {
         ticket: Ticket,
@@ -166,7 +167,10 @@ impl Ends for NodeEnds {
                 self.published.values_mut().filter(|one| one.session() == session).for_each(Published::member_left);
                 self.rekey(now);
             }
-            Order::Expect { ticket, tag } => self.watches.expect(now, relay, ticket, tag),
+            Order::Expect { ticket, tag, door } => {
+                self.watches.expect(now, relay, ticket, tag);
+                door.into_iter().for_each(|door| relay.knock(now, tag, door));
+            }
             Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed: true } => {
                 self.watches.reflected(now, relay, ticket, (tag, stream, provider), (epoch, &secret));
             }

@@ -75,6 +75,15 @@ impl Marker {
         }
     }
 
+    /// Bytes of a datagram that are of no use to a subscriber that joins at its key frame.
+    fn before_key_frame(&self, datagram: &[u8]) -> usize {
+        match self {
+            Self::TransportStream(reader) => reader.before_key_frame(datagram),
+            // Packets of RTP have one frame each, and opaque ones nothing that is known.
+            Self::RtpH264(_) | Self::Opaque(_) => 0,
+        }
+    }
+
     fn mark(&mut self, datagram: &[u8]) -> Marks {
         match self {
             Self::TransportStream(reader) => reader.mark(datagram),
@@ -130,11 +139,19 @@ impl Published {
     }
 
     /// Seals a datagram of the source and hands over its packets: one, unless it is longer than a
-    /// packet takes and can be cut.
+    /// packet takes and can be cut, or a key frame begins in its midst, with which a packet begins.
     ///
     /// # Errors
     /// [`TooLong`].
     pub(super) fn seal(&mut self, now: Time, payload: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), TooLong> {
+        let (before, rest) = payload.split_at(self.marker.before_key_frame(payload));
+        if !before.is_empty() {
+            self.seal_part(now, before, &mut take)?;
+        }
+        self.seal_part(now, rest, &mut take)
+    }
+
+    fn seal_part(&mut self, now: Time, payload: &[u8], take: &mut impl FnMut(&[u8])) -> Result<(), TooLong> {
         let most = if payload.len() <= MAX_PAYLOAD_BYTES { MAX_PAYLOAD_BYTES } else { self.marker.cut(payload)? };
         let marks = self.marker.mark(payload);
         self.mind_first_key_frame(now, &marks);

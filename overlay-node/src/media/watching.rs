@@ -76,10 +76,10 @@ impl Watching {
     }
 
     /// A request may get a reflected stream.
-    pub(crate) fn expect(&mut self, ticket: Ticket, tag: Tag) {
+    pub(crate) fn expect(&mut self, ticket: Ticket, tag: Tag, door: Option<SocketAddr>) {
         self.requests.entry(ticket).or_insert_with(Instant::now);
         self.ending.tallies.begin(ticket);
-        self.order(Order::Expect { ticket, tag });
+        self.order(Order::Expect { ticket, tag, door });
         // Looked at after the request is in the list that a relay which stops goes through.
         if self.media.as_ref().is_some_and(Media::is_stopped) {
             self.ending.end(ticket, Stopped.to_string());

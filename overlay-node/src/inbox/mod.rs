@@ -1,0 +1,332 @@
+//! Files that other nodes send to this one.
+
+mod names;
+mod room;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use roost_daemon::driver::Mailbox;
+use roost_proto::peer::{Command, Peer, Provider, Wanted};
+use roost_proto::wire::{Mode, Offer, Push, Reason, Reception, Resume};
+use roost_proto::{Area, NodeId, Service};
+use roost_services::{Finished, MIN_PART_BYTES, Part, SinkError, Whole};
+
+use crate::tickets::{Purpose, Reply, Tickets, ask};
+use names::{hidden, is_sane, named, sender_of_part};
+use room::{Listed, Room, on_disk};
+
+/// Longest time until the sender accepts the request for what it has offered. After that its offer is
+/// answered as busy, and the sender makes it again.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest time that a reading of the folder is trusted, since others add and remove files.
+const READ_AGAIN: Duration = Duration::from_secs(60);
+
+/// The same while there is no room.
+const READ_FOR_ROOM: Duration = Duration::from_secs(5);
+
+/// Reading the folder takes one part of so many of a processor's time at most.
+const READ_SHARE: u32 = 20;
+
+/// The most files of the folder that are looked at: an inbox of more takes none.
+const MAX_ENTRIES: usize = 2 * room::MAX_FILES;
+
+/// A folder for files that nodes send.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    folder: PathBuf,
+    limit: u64,
+    room: Mutex<Room>,
+    read: Mutex<Option<Read>>,
+}
+
+/// The end of the folder's last reading, and the time that it took.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    at: Instant,
+    took: Duration,
+}
+
+/// The inbox, and the handles that ask the machine for an offered file.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) inbox: Option<Arc<Inbox>>,
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) mailbox: Mailbox<Peer>,
+}
+
+impl Desk {
+    /// Takes what a node offers, or does not, and says so.
+    pub(crate) async fn take(self, from: NodeId, push: Push) {
+        let reception = match &self.inbox {
+            Some(inbox) => inbox.take(&self, from, &push).await,
+            None => Reception::NoInbox,
+        };
+        let (name, bytes) = (&push.name, push.bytes);
+        if reception == Reception::Stored {
+            tracing::info!(?from, name, bytes, "a file has come");
+        } else {
+            tracing::info!(?from, name, bytes, ?reception, "a file was not taken");
+        }
+        // The machine is gone when the daemon ends; then nobody waits.
+        let _ = self.mailbox.command(Command::Received { from, id: push.id, reception }).await;
+    }
+}
+
+impl Inbox {
+    /// The inbox in a folder, whose files may take `limit` bytes of its disk.
+    pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
+        Self { folder, limit, room: Mutex::new(Room::new(limit)), read: Mutex::default() }
+    }
+
+    /// Checks that files can be written there; makes the folder if it is not there.
+    ///
+    /// # Errors
+    /// One sentence that says why not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let probe = self.folder.join(".inbox.part");
+        let made = fs::create_dir_all(&self.folder);
+        let written = made.and_then(|()| fs::write(&probe, "")).and_then(|()| fs::remove_file(&probe));
+        let folder = self.folder.display();
+        written.map_err(|error| {
+            format!("the inbox {folder} cannot be written to: {error}; name a folder that this user may write to")
+        })
+    }
+
+    async fn take(self: &Arc<Self>, desk: &Desk, from: NodeId, push: &Push) -> Reception {
+        if !is_sane(&push.name) {
+            return Reception::BadName;
+        }
+        if on_disk(push.bytes) > self.limit {
+            return Reception::TooLarge;
+        }
+        let whole = Whole { digest: push.digest, length: push.bytes };
+        let object = hidden(from, &whole);
+        self.look_again(READ_AGAIN).await;
+        if !self.has_place(from, &object, push.bytes) {
+            self.look_again(READ_FOR_ROOM).await;
+        }
+        if !self.has_place(from, &object, push.bytes) {
+            return Reception::NoRoom;
+        }
+        if !self.lock().enter(from, &object) {
+            return Reception::Busy;
+        }
+        let mut incoming = Incoming { inbox: Arc::clone(self), from, object, whole, part: None, has_begun: false };
+        let path = self.folder.join(&incoming.object);
+        let Ok(part) = blocking(move || Part::find(&path, |_| {})).await else { return Reception::Busy };
+        incoming.part = part.filter(|part| part.of() == whole);
+        incoming.receive(desk, push).await
+    }
+
+    fn has_place(&self, from: NodeId, object: &str, length: u64) -> bool {
+        self.lock().has_place(from, object, length)
+    }
+
+    /// Reads the folder, if that was longer ago than `age`: others take files out of it and put some in.
+    async fn look_again(self: &Arc<Self>, age: Duration) {
+        let inbox = Arc::clone(self);
+        // A task that panics has read nothing.
+        let _ = tokio::task::spawn_blocking(move || inbox.read(age)).await;
+    }
+
+    /// See [`Self::look_again`]. Blocks; one at a time.
+    fn read(&self, age: Duration) {
+        let mut last = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last.at.elapsed() < age.max(last.took * READ_SHARE)) {
+            return;
+        }
+        *last = Some(self.read_now());
+    }
+
+    fn read_now(&self) -> Read {
+        let began = Instant::now();
+        self.lock().begin_reading();
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().take(MAX_ENTRIES).flatten();
+        let listed = entries.filter_map(|entry| listed(&entry)).collect();
+        let old = self.lock().read(listed, SystemTime::now());
+        self.remove(&old);
+        Read { at: Instant::now(), took: began.elapsed() }
+    }
+
+    /// Removes parts. Blocks.
+    fn remove(&self, objects: &[String]) {
+        for object in objects {
+            for end in [".part", ".part.json"] {
+                // It may be gone already.
+                let _ = fs::remove_file(self.folder.join(format!("{object}{end}")));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Describes an entry of the folder to the room; `None` if it is no file.
+fn listed(entry: &fs::DirEntry) -> Option<Listed> {
+    let name = entry.file_name().to_string_lossy().into_owned();
+    let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+    let bytes = on_disk(metadata.len()).max(metadata.blocks().saturating_mul(512));
+    let part = sender_of_part(&name).map(|(object, from)| (object.to_owned(), from));
+    Some(Listed { bytes, modified: metadata.modified().ok()?, part, name })
+}
+
+/// An object on its way into the inbox. Gives up its room when it is dropped.
+struct Incoming {
+    inbox: Arc<Inbox>,
+    from: NodeId,
+    object: String,
+    whole: Whole,
+    /// The part on disk; `None` before the first data.
+    part: Option<Part>,
+    has_begun: bool,
+}
+
+impl Incoming {
+    /// Asks for what was offered, from where the part ends, and gives it its name.
+    async fn receive(mut self, desk: &Desk, push: &Push) -> Reception {
+        let offset = self.come();
+        let wanted = Wanted {
+            deadline: PATIENCE,
+            provider: Some(Provider { node: self.from, addresses: push.addresses.clone() }),
+            resume: Some(Resume { digest: push.digest, offset }),
+            pushed: true,
+            ..Wanted::new(Service::Image, Area::Anywhere)
+        };
+        let purpose = Purpose::Request(Service::Image, Mode::Forward);
+        let asked = ask(&desk.tickets, &desk.mailbox, purpose, |ticket| Command::Request { ticket, wanted }).await;
+        let Ok(mut replies) = asked else { return Reception::Busy };
+        let mut is_accepted = false;
+        loop {
+            match replies.next().await {
+                Some(Reply::Accepted(accepted)) => {
+                    if !is_offered(&accepted.offer, push, offset) {
+                        return Reception::Broken;
+                    }
+                    is_accepted = true;
+                }
+                Some(Reply::Data(data)) => {
+                    if !std::mem::replace(&mut self.has_begun, true) {
+                        desk.mailbox.post(Command::Receiving { from: self.from, id: push.id });
+                    }
+                    if let Err(reception) = self.add(&data).await {
+                        return reception;
+                    }
+                }
+                Some(Reply::Finished(summary)) if summary.complete || summary.digest_ok == Some(false) => {
+                    if let Some(part) = self.part.as_mut().filter(|_| summary.digest_ok == Some(true)) {
+                        part.trust();
+                    }
+                    break;
+                }
+                Some(Reply::Failed { reason: Reason::TimedOut, .. }) if !is_accepted => return Reception::Busy,
+                Some(Reply::Finished(_) | Reply::Failed { .. }) | None => return self.keep(),
+                Some(_) => {}
+            }
+        }
+        self.store(&push.name).await
+    }
+
+    /// Length of the part so far, bytes: the transfer resumes there.
+    fn come(&self) -> u64 {
+        self.part.as_ref().map_or(0, Part::bytes)
+    }
+
+    /// Adds what has come, for which other parts may have to go.
+    async fn add(&mut self, data: &[u8]) -> Result<(), Reception> {
+        let come = self.come() + data.len() as u64;
+        let gone = self.inbox.lock().claim(self.from, &self.object, self.whole.length, come);
+        let gone = gone.ok_or(Reception::NoRoom)?;
+        if !gone.is_empty() {
+            let inbox = Arc::clone(&self.inbox);
+            let removed = blocking(move || {
+                inbox.remove(&gone);
+                Ok(())
+            });
+            removed.await.map_err(|error| complain(&error))?;
+        }
+        self.begin().await?;
+        Part::add(&mut self.part, data).await.map_err(|error| complain(&error))
+    }
+
+    /// Makes the part, if there is none.
+    async fn begin(&mut self) -> Result<(), Reception> {
+        if self.part.is_none() {
+            let (path, whole) = (self.inbox.folder.join(&self.object), self.whole);
+            let part = blocking(move || Part::create(&path, whole)).await;
+            self.part = Some(part.map_err(|error| complain(&error))?);
+        }
+        Ok(())
+    }
+
+    /// The transfer broke off: what has come stays if that is worth it.
+    fn keep(self) -> Reception {
+        if let Some(part) = self.part.as_ref().filter(|part| part.bytes() < MIN_PART_BYTES) {
+            part.discard();
+        }
+        Reception::Broken
+    }
+
+    /// All is there: it gets its name.
+    async fn store(mut self, name: &str) -> Reception {
+        // An empty file has no data.
+        if let Err(reception) = self.begin().await {
+            return reception;
+        }
+        let Some(part) = self.part.take() else { return Reception::Broken };
+        let target = self.inbox.folder.join(name);
+        let finished = blocking(move || part.finish_as(|part, _| named(part, &target))).await;
+        match finished {
+            Ok(Finished::Written { path, bytes }) => {
+                let name = path.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+                self.inbox.lock().store(self.from, name, bytes);
+                Reception::Stored
+            }
+            Ok(_) => Reception::Broken,
+            Err(error) => complain(&error),
+        }
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        let part = self.inbox.folder.join(format!("{}.part", self.object));
+        let left = fs::symlink_metadata(part).ok().map(|metadata| on_disk(metadata.len()));
+        self.inbox.lock().release(self.from, &self.object, left, SystemTime::now());
+    }
+}
+
+/// True if the sender accepts with the object that it has offered, for which
+/// there is room, from `offset` on.
+fn is_offered(offer: &Offer, push: &Push, offset: u64) -> bool {
+    let Offer::Object { bytes, digest, offset: at, .. } = offer else { return false };
+    (*bytes, *digest, *at) == (push.bytes, push.digest, Some(offset))
+}
+
+/// Logs the error, and turns it into the answer for the sender.
+fn complain(error: &SinkError) -> Reception {
+    tracing::warn!(%error, "a file cannot be taken into the inbox");
+    match error {
+        SinkError::Damaged { .. } | SinkError::Overlong { .. } => Reception::Damaged,
+        SinkError::InUse { .. } => Reception::Busy,
+        SinkError::Full { .. } => Reception::NoRoom,
+        _ => Reception::Unwritable,
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SinkError> + Send + 'static,
+) -> Result<T, SinkError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(SinkError::failed("the inbox", &io::Error::other(error))))
+}
+
+#[cfg(test)]
+mod tests;

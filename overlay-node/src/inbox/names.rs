@@ -1,0 +1,129 @@
+//! Names of files in an inbox.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use roost_proto::NodeId;
+use roost_proto::flow::digest_text;
+use roost_proto::printable::is_plain;
+use roost_services::Whole;
+
+/// Most names that are tried for a file whose own is taken.
+const MAX_NAMES: u32 = 10_000;
+
+/// Digits of a digest, and of a sender's id, in the name of a part.
+const DIGEST_DIGITS: usize = 32;
+const SENDER_DIGITS: usize = 32;
+
+/// Names that other systems reserve for devices, with any extension.
+const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+
+/// True if a file in the inbox may have this name: it stays in the folder, is seen there as what it
+/// is, is no part of another one, no command takes it for a flag, and other systems allow it.
+pub(super) fn is_sane(name: &str) -> bool {
+    let is_part = name.ends_with(".part") || name.ends_with(".part.json");
+    let is_odd = |letter: char| letter == '/' || letter == '\\' || !is_plain(letter);
+    let is_ragged = name.starts_with([' ', '.', '-']) || name.ends_with(['.', ' ']);
+    !name.is_empty() && !is_ragged && !is_part && !name.contains(is_odd) && !is_device(name)
+}
+
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
+    let is_port = |port: &str| {
+        let number = stem.strip_prefix(port);
+        number.is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
+    };
+    DEVICES.contains(&stem.as_str()) || is_port("com") || is_port("lpt")
+}
+
+/// The name of an object's part, before `.part`. It contains the length and the sender, so that
+/// neither an offer of another length nor another sender touches the part.
+pub(super) fn hidden(from: NodeId, whole: &Whole) -> String {
+    format!(".{}-{}-{from}", &digest_text(&whole.digest)[..DIGEST_DIGITS], whole.length)
+}
+
+/// The object and its sender, if this is the name of a part or of its sidecar.
+pub(super) fn sender_of_part(name: &str) -> Option<(&str, NodeId)> {
+    let hidden = name.strip_suffix(".part").or_else(|| name.strip_suffix(".part.json"))?;
+    let mut fields = hidden.strip_prefix('.')?.split('-');
+    let (digest, length, sender) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_hex = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_part = is_hex(digest, DIGEST_DIGITS) && length.parse::<u64>().is_ok() && is_hex(sender, SENDER_DIGITS);
+    let sender = sender.parse().ok().filter(|_| is_part && fields.next().is_none())?;
+    Some((hidden, sender))
+}
+
+/// Gives a part the name of `target`, or one with a number if that is taken.
+/// Nothing that is there is ever replaced. Blocks.
+pub(super) fn named(part: &Path, target: &Path) -> io::Result<PathBuf> {
+    for number in 1..=MAX_NAMES {
+        let candidate = numbered(target, number);
+        match fs::hard_link(part, &candidate) {
+            Ok(()) => return fs::remove_file(part).map(|()| candidate),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            // Not every file system has links: then the name is reserved first.
+            Err(_) => match OpenOptions::new().write(true).create_new(true).open(&candidate) {
+                Ok(_) => return fs::rename(part, &candidate).map(|()| candidate),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            },
+        }
+    }
+    Err(io::Error::new(ErrorKind::AlreadyExists, "too many files of this name are there"))
+}
+
+/// `survey.tif`, `survey-2.tif`, `survey-3.tif`.
+fn numbered(target: &Path, number: u32) -> PathBuf {
+    if number == 1 {
+        return target.to_owned();
+    }
+    let stem = target.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = target.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
+    target.with_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_are_taken() {
+        for name in ["survey.tif", "a b", "ä.jpg", "a-b", "no-extension", "console.txt", "com10", "nully", "x.con"] {
+            assert!(is_sane(name), "{name}");
+        }
+        let hidden = ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\\b", ".bashrc", "x.part", "x.part.json"];
+        let misleading = ["a\0b", "a\nb", "-rf", "x\u{202e}gpj.exe", "x\u{2066}y", "x\u{200f}y", "\u{61c}x"];
+        let unseen = ["a\u{1b}[2J", "a\u{9b}b", "a\u{200b}b", "a\u{2028}b", "a\u{feff}", "a\u{7f}"];
+        let foreign = ["CON", "nul.txt", "com1", "Lpt9.tar.gz", "aux .c", "x.", "x ", "x. ", " x"];
+        for name in hidden.into_iter().chain(misleading).chain(unseen).chain(foreign) {
+            assert!(!is_sane(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn parts_are_known_by_their_names() {
+        let from = NodeId::from_bytes([7; 16]);
+        let name = hidden(from, &Whole { digest: [1; 32], length: 900 });
+        for end in [".part", ".part.json"] {
+            assert_eq!(sender_of_part(&format!("{name}{end}")), Some((name.as_str(), from)));
+        }
+        for other in ["survey.tif", ".part", ".a-1-b.part", &name, &format!("x{name}.part"), &format!("{name}-1.part")]
+        {
+            assert_eq!(sender_of_part(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_there_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("survey.tif");
+        for (number, expected) in ["survey.tif", "survey-2.tif", "survey-3.tif"].into_iter().enumerate() {
+            let part = folder.path().join(".part");
+            fs::write(&part, number.to_string()).unwrap();
+            assert_eq!(named(&part, &target).unwrap(), folder.path().join(expected));
+            assert!(!part.exists());
+        }
+        assert_eq!(fs::read(&target).unwrap(), b"0");
+    }
+}

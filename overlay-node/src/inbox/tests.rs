@@ -1,0 +1,64 @@
+use super::*;
+
+fn node(number: u8) -> NodeId {
+    NodeId::from_bytes([number; 16])
+}
+
+#[test]
+fn missing_folder_is_made() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("new").join("inbox");
+    Inbox::new(folder.clone(), 1).check().unwrap();
+    assert!(folder.is_dir() && fs::read_dir(&folder).unwrap().next().is_none());
+    fs::write(parent.path().join("file"), "").unwrap();
+    let refused = Inbox::new(parent.path().join("file"), 1).check().unwrap_err();
+    assert!(refused.contains("this user may write to"), "{refused}");
+}
+
+#[test]
+fn files_count_with_their_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = Inbox::new(folder.path().to_owned(), 10 * room::BLOCK);
+    for number in 0..8 {
+        fs::write(folder.path().join(number.to_string()), "x").unwrap();
+    }
+    inbox.read_now();
+    assert!(inbox.has_place(node(1), "a", 2 * room::BLOCK));
+    assert!(!inbox.has_place(node(1), "a", 2 * room::BLOCK + 1));
+    fs::remove_file(folder.path().join("0")).unwrap();
+    inbox.read_now();
+    assert!(inbox.has_place(node(1), "a", 2 * room::BLOCK + 1), "whoever takes files out makes room");
+}
+
+#[test]
+fn old_parts_are_removed_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = Inbox::new(folder.path().to_owned(), 1 << 20);
+    let part = format!("{}.part", hidden(node(1), &Whole { digest: [1; 32], length: 9 }));
+    let old = SystemTime::now() - room::PART_LIFE - Duration::from_secs(60);
+    let names = [part.as_str(), &format!("{part}.json"), "survey.tif", ".other.part", "x.part.json"];
+    for name in names {
+        let file = fs::File::create(folder.path().join(name)).unwrap();
+        file.set_modified(old).unwrap();
+    }
+    inbox.read_now();
+    let left: Vec<bool> = names.iter().map(|name| folder.path().join(name).exists()).collect();
+    assert_eq!(left, [false, false, true, true, true]);
+}
+
+#[test]
+fn who_offers_one_thing_must_not_send_another() {
+    let (id, name) = (roost_proto::RequestId(1), String::new());
+    let push = Push { id, name, bytes: 10, digest: [1; 32], addresses: Vec::new() };
+    let offer = |bytes, number, offset| Offer::Object {
+        format: "image/tiff".to_owned(),
+        bytes,
+        digest: [number; 32],
+        inline: None,
+        offset,
+    };
+    assert!(is_offered(&offer(10, 1, Some(4)), &push, 4));
+    for (bytes, number, offset) in [(u64::MAX, 1, Some(4)), (10, 2, Some(4)), (10, 1, Some(5)), (10, 1, None)] {
+        assert!(!is_offered(&offer(bytes, number, offset), &push, 4), "{bytes} {number} {offset:?}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Finds the node that is meant, and the names of nodes.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use roost_control::server::Refusal;
+use roost_control::{self as control, Code, Roster, WatchEvent};
+use roost_daemon::naming::{certified, connected, pick};
+use roost_proto::room::Member;
+use roost_proto::wire::{Candidate, Change, Coverage, MAX_CANDIDATES};
+use roost_proto::{Area, Called, NodeId, Service};
+
+use crate::api::{leaving, not_among};
+use crate::node::Node;
+use crate::rows;
+
+/// Longest time that a room's list waits for the names of new members.
+const NAMES_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The most names of a room's members that are asked for at once.
+const AT_ONCE: usize = 8;
+
+/// The most members who were asked for and are remembered, so that they are asked for once.
+const MAX_ASKED: usize = 4_096;
+
+/// Names of everybody, if any are wanted.
+pub(crate) fn everybody(names: bool) -> Option<Called> {
+    names.then_some(Called::EVERYBODY)
+}
+
+impl Node {
+    /// Notes the names that hubs have told.
+    pub(crate) fn note_names(&self, candidates: &[Candidate]) {
+        for candidate in candidates {
+            if let Some(name) = &candidate.name {
+                self.names.note(candidate.node, name);
+            }
+        }
+    }
+
+    /// Gives a candidate its name, if that is known: its certificate's before what a hub says.
+    pub(crate) fn name_candidate(&self, candidate: &mut control::Candidate) {
+        candidate.name = self.name(candidate.node).or(candidate.name.take());
+    }
+
+    /// A change with the names that it tells, and others that are known.
+    pub(crate) fn watch_event(&self, change: &Change) -> WatchEvent {
+        self.note_names(&change.present);
+        let mut event = rows::watch_event(change);
+        event.present.iter_mut().for_each(|candidate| self.name_candidate(candidate));
+        event
+    }
+
+    /// The node that a person means, among those with which there is an association and those that
+    /// offer one of `services`.
+    pub(crate) async fn meant(
+        &self,
+        called: Called,
+        services: &[Service],
+        timeout: Option<Duration>,
+    ) -> Result<NodeId, Refusal> {
+        if let Ok(node) = called.as_str().parse() {
+            return Ok(node);
+        }
+        // Of everybody: anywhere would do with the first.
+        let everywhere = Area::Near(self.machine_status().await.map_err(leaving)?.cell);
+        let wanted = (MAX_CANDIDATES as u8, Some(called));
+        let answers = join_all(services.iter().map(|service| self.find(*service, everywhere, wanted, timeout))).await;
+        let (mut known, mut coverage, mut knows_names, mut failure) =
+            (connected(&self.shared), Coverage::Whole, true, None);
+        for answer in answers {
+            let found = match answer {
+                Ok(found) => found,
+                Err(refusal) => {
+                    failure = Some(refusal);
+                    continue;
+                }
+            };
+            coverage = coverage.with(found.coverage);
+            for Candidate { node, name, .. } in found.candidates {
+                // A hub of an older version names everybody, without names.
+                knows_names &= called.means(node, name.as_deref());
+                known.entry(node).or_insert(name);
+            }
+        }
+        pick(&called, &known, || failure.unwrap_or_else(|| nobody(called, services, knows_names.then_some(coverage))))
+    }
+
+    /// Checks that a node that was meant by its name has that name in its certificate, since a hub may
+    /// tell any name. Without a connection to the node there is no proof, and the check passes.
+    pub(crate) fn check_name(&self, called: Option<Called>, node: NodeId) -> Result<(), Refusal> {
+        let (Some(called), Some(name)) = (called, certified(&self.shared, node)) else { return Ok(()) };
+        if called.means(node, Some(&name)) {
+            return Ok(());
+        }
+        let message =
+            format!("node {node} is not {called}, as a hub says: its certificate says {name}; tell who runs the hub");
+        Err(Refusal::new(Code::Refused, message))
+    }
+}
+
+/// Why nobody is meant; without a coverage, the hubs tell no names.
+fn nobody(called: Called, services: &[Service], coverage: Option<Coverage>) -> Refusal {
+    let offered = match services {
+        [service] => service.name(),
+        _ => "anything",
+    };
+    let Some(coverage) = coverage else {
+        let message = format!("no hub says who is called {called}: give the node's id, or the beginning of it");
+        return Refusal::new(Code::NotFound, message);
+    };
+    let (code, why) = not_among(coverage, 0);
+    Refusal::new(code, format!("no node {called} is among those that offer {offered}: {why}"))
+}
+
+/// The members of a room, and whose names were asked for.
+pub(crate) struct Guests {
+    node: Node,
+    asks: bool,
+    asked: Mutex<BTreeSet<NodeId>>,
+}
+
+impl Guests {
+    /// Nobody yet; `asks` says that hubs are asked for names.
+    pub(crate) fn new(node: Node, asks: bool) -> Self {
+        Self { node, asks, asked: Mutex::default() }
+    }
+
+    /// The members with the names that are known; those of new members are asked for first.
+    pub(crate) async fn named(&self, members: &[Member]) -> Roster {
+        if self.asks {
+            let fresh = self.fresh(members);
+            let learn = async {
+                for some in fresh.chunks(AT_ONCE) {
+                    join_all(some.iter().map(|member| self.learn(member))).await;
+                }
+            };
+            // A member whose name has not come by then is shown without one.
+            let _ = tokio::time::timeout(NAMES_TIMEOUT, learn).await;
+        }
+        let mut roster = rows::roster(members);
+        for member in &mut roster.members {
+            member.name = self.node.name(member.node);
+        }
+        roster
+    }
+
+    /// The members whose names are not known and were not asked for.
+    fn fresh(&self, members: &[Member]) -> Vec<Member> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.len() >= MAX_ASKED {
+            asked.clear();
+        }
+        let unknown = members.iter().filter(|member| self.node.name(member.node).is_none());
+        unknown.filter(|member| asked.insert(member.node)).cloned().collect()
+    }
+
+    /// Asks the hubs for a member's name, by what it offers where it is.
+    async fn learn(&self, member: &Member) {
+        let Some(service) = member.services.iter().next() else { return };
+        let there = Area::Within { centre: member.cell, radius: 0 };
+        // The lookup notes the names that it finds; one that fails has found nobody.
+        let _ = self.node.find(service, there, (1, Some(member.node.into())), Some(NAMES_TIMEOUT)).await;
+    }
+}
