@@ -15,12 +15,11 @@ mod siblings;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use clap::FromArgMatches;
 use failure::{Failure, Outcome};
 use roost_terminal::{Output, usage};
 
 fn main() -> ExitCode {
-    let cli = match args::definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let cli = match args::read(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         Err(error) => return usage::explain(&error),
     };

@@ -19,7 +19,7 @@ fn a_wrong_command_line_is_one_sentence_and_exit_code_2() {
         (&["lookup", "image", "--rect", "1,2,3"], "expected X1,Y1,X2,Y2"),
         (&["lookup", "image", "-k", "0"], "-k"),
         (&["move", "--at", "2000000,0"], "between -1000000 and 1000000"),
-        (&["request", "image", "--from", "uav7"], "32 hexadecimal digits"),
+        (&["request", "image", "--from", ""], "expected a node's name, its id"),
         (&["group", "issue", "d", "n", "--role", "king"], "expected node, supernode or server"),
         (&["config", "init", "supernod"], "supernode"),
         (&["stauts"], "status"),

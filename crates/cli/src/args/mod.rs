@@ -1,5 +1,6 @@
 //! The command line, from which help, man pages and completions are made as well.
 
+mod alone;
 mod area;
 mod request;
 mod room;
@@ -10,10 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
-use roost_proto::{Cell, NodeId, Scheme, Scope, Service};
+use roost_proto::{Called, Cell, NodeId, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{SpeechArgs, generate};
 
+pub(crate) use alone::read;
 pub(crate) use area::{AreaArgs, Wanted};
 pub(crate) use request::{Form, Mode, ReceiveArgs, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
@@ -102,7 +104,7 @@ pub(crate) enum Command {
   roost request video --near 27,92 --for 30s -o - | ffplay -
   roost request video --any -o udp://127.0.0.1:5000 --profile piloting
   roost request image --near 27,92 --within 5 -o picture.jpg
-  roost request image --from 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 -o picture.jpg
+  roost request image --from uav7 -o picture.jpg
   roost request sensor --any --json
 ")]
     Request(RequestArgs),
@@ -110,7 +112,7 @@ pub(crate) enum Command {
     #[command(before_help = "Examples:
   roost subscribe video --at 27,92 -o - | ffplay -
   roost subscribe video --near 27,92 --for 30s -o clip.ts
-  roost subscribe track --at 27,92 -o udp://127.0.0.1:5004
+  roost subscribe track --from uav7 -o udp://127.0.0.1:5004
 ")]
     Subscribe(SubscribeArgs),
     /// Enter a room: receive the stream of everybody in it, while they receive this node's
@@ -126,8 +128,8 @@ pub(crate) enum Command {
     JoinRoom(RoomArgs),
     /// Send a file to a node that has an inbox
     #[command(before_help = "Examples:
-  roost send survey.tif 6f0c2f1a9be04d7bb21f0e6f2d1c8a55
-  roost send survey.tif ground --address udp://10.0.0.3:7711
+  roost send survey.tif uav7
+  roost send survey.tif 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 --address udp://10.0.0.3:7711
 ")]
     Send(SendArgs),
     /// Tell who offers a service, the nearest first
@@ -186,7 +188,7 @@ pub(crate) enum Command {
     /// Measure the round trip to the hub or to a node
     #[command(before_help = "Examples:
   roost ping
-  roost ping 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 --count 10
+  roost ping uav7 --count 10
 ")]
     Ping(PingArgs),
     /// Look for what may be wrong, and say how to mend it
@@ -239,8 +241,9 @@ pub(crate) struct LookupArgs {
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
     /// How long to wait for the answer
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
-    pub(crate) timeout: Duration,
+    /// [default: 20s, or ten round trips to the hub if that is longer]
+    #[arg(long, value_name = "TIME", value_parser = value::time)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// See [`Command::Trace`].
@@ -251,9 +254,10 @@ pub(crate) struct TraceArgs {
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
-    /// Ask this node directly, without a hub
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", conflicts_with_all = area::FLAGS)]
-    pub(crate) provider: Option<NodeId>,
+    /// Ask this node directly, by name, id or the beginning of its id
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+        conflicts_with_all = area::FLAGS)]
+    pub(crate) provider: Option<Called>,
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
@@ -264,8 +268,9 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
     /// How long to wait for a provider
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
-    pub(crate) timeout: Duration,
+    /// [default: 10s, or ten round trips to the hub if that is longer]
+    #[arg(long, value_name = "TIME", value_parser = value::time)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// See [`Command::Watch`].
@@ -300,8 +305,9 @@ pub(crate) struct MoveArgs {
 /// See [`Command::Ping`].
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
-    /// The node's id; or the name, or the beginning of either, of one in `roost peers` [default: the hub]
-    pub(crate) node: Option<String>,
+    /// Of those in `roost peers`, by name, id or the beginning of its id [default: the hub]
+    #[arg(value_parser = value::called)]
+    pub(crate) node: Option<Called>,
     /// How often
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use roost_proto::peer::Reflection;
-use roost_proto::{Endpoint, NodeId, Scheme, Scope, Service};
+use roost_proto::{Called, Endpoint, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 
 #[cfg(doc)]
@@ -20,9 +20,10 @@ pub(crate) struct RequestArgs {
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
-    /// Ask this node directly, without a hub; `roost lookup` prints the ids
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", conflicts_with_all = area::FLAGS)]
-    pub(crate) provider: Option<NodeId>,
+    /// Ask this node directly, by name, id or the beginning of its id; `roost lookup` prints them
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+        conflicts_with_all = area::FLAGS)]
+    pub(crate) provider: Option<Called>,
     /// Consider at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
@@ -56,8 +57,9 @@ pub(crate) struct RequestArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReceiveArgs {
     /// How long to wait for a provider
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
-    pub(crate) timeout: Duration,
+    /// [default: 10s, or ten round trips to the hub if that is longer]
+    #[arg(long, value_name = "TIME", value_parser = value::time)]
+    pub(crate) timeout: Option<Duration>,
     /// Time without progress after which the transfer ends; until then it goes on by itself
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::time)]
     pub(crate) patience: Duration,
@@ -156,9 +158,10 @@ pub(crate) struct SubscribeArgs {
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
-    /// This node's stream; `roost lookup` prints the ids
-    #[arg(long = "from", help_heading = "Where", value_name = "NODE", conflicts_with_all = area::FLAGS)]
-    pub(crate) provider: Option<NodeId>,
+    /// This node's stream, by name, id or the beginning of its id; `roost lookup` prints them
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
+        conflicts_with_all = area::FLAGS)]
+    pub(crate) provider: Option<Called>,
     /// How long to watch [default: until Ctrl-C, or the provider ends it]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
@@ -202,6 +205,8 @@ impl From<&SubscribeArgs> for RequestArgs {
 pub(crate) enum Form {
     /// One JSON object per line
     Json,
+    /// The same, and under `raw` what the source gave
+    Full,
     /// As it came in
     Raw,
 }
@@ -211,8 +216,9 @@ pub(crate) enum Form {
 pub(crate) struct SendArgs {
     /// The file
     pub(crate) file: PathBuf,
-    /// The node's id; or the name, or the beginning of either, of one in `roost peers`
-    pub(crate) node: String,
+    /// To whom, by name, id or the beginning of its id
+    #[arg(value_parser = value::called)]
+    pub(crate) node: Called,
     /// What to call it there [default: its name here]
     #[arg(long)]
     pub(crate) name: Option<String>,

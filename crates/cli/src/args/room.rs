@@ -35,6 +35,7 @@ pub(crate) struct RoomArgs {
     #[arg(long, value_enum, default_value_t = Form::Json)]
     pub(crate) form: Form,
     /// How long a member has to answer, before it is asked again
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
-    pub(crate) timeout: Duration,
+    /// [default: 10s, or ten round trips to the hub if that is longer]
+    #[arg(long, value_name = "TIME", value_parser = value::time)]
+    pub(crate) timeout: Option<Duration>,
 }

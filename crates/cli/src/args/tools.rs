@@ -44,12 +44,25 @@ pub(crate) enum GroupCommand {
         /// What it may act as: node, supernode or server
         #[arg(long)]
         role: Role,
-        /// How long the certificate is valid
+        /// Time for which the certificate is valid
         #[arg(long, value_name = "TIME", default_value = "1y", value_parser = value::validity)]
         valid: Duration,
         /// Where the identity is written [default: DIR/members/NAME]
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
+    },
+    /// Give a member's key another certificate, in place of the one in its identity's directory
+    #[command(before_help = "Examples:
+  roost group renew ./grove ./uav7 --valid 1y
+")]
+    Renew {
+        /// The group's directory
+        dir: PathBuf,
+        /// The identity's directory; its private key need not be there
+        identity: PathBuf,
+        /// Time for which the certificate is valid
+        #[arg(long, value_name = "TIME", default_value = "1y", value_parser = value::validity)]
+        valid: Duration,
     },
     /// List the group's members
     Show {
@@ -143,7 +156,7 @@ impl Daemon {
 /// `roost demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// How long each stream lasts; six run one after the other, so the default demo takes about 40 s
+    /// Duration of each stream; the six run one after the other, so the default demo takes about a minute
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = value::time)]
     pub(crate) duration: Duration,
     /// Leave everything running afterwards, and say how to use it
@@ -162,7 +175,8 @@ pub(crate) struct BenchArgs {
 /// See [`BenchArgs`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Attach many nodes to a hub, look them up as fast as it answers, and report what it cost
+    /// Attach many nodes to a hub, look them up as fast as it answers, and report what it cost; the
+    /// hub is to run with --lookups-per-second 10000000
     #[command(before_help = "Examples:
   roost bench hub --group ./grove --super udp://127.0.0.1:7700
   roost bench hub --group ./grove --super udp://127.0.0.1:7700 --entries 100000 --pid 4242 --json

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use roost_proto::Called;
+
 /// The longest time that a flag takes.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -13,6 +15,15 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is out of range: expected more than nothing and at most 24h"));
     }
     Ok(time)
+}
+
+/// Reads which node is meant.
+pub(super) fn called(text: &str) -> Result<Called, String> {
+    match text.parse::<Called>() {
+        Ok(called) if !called.is_everybody() => Ok(called),
+        Ok(_) => Err("it is empty: expected a node's name, its id, or the beginning of its id".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// The longest validity of a certificate.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Message, Mode, Request};
+use roost_proto::wire::{Message, Mode, Reason, Request};
 use roost_proto::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
 use super::node::{Maker, Node};
 use super::population::place;
 use super::probe::Probe;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome};
 
 /// Few nodes with several lookups in flight each: their packets travel together, which is the least
 /// that a lookup costs a hub. With as many nodes as lookups nothing travels together, which is the most.
@@ -23,6 +23,10 @@ const LOST: Duration = Duration::from_millis(500);
 
 /// Lookups before anything is measured.
 const WARM_UP: Duration = Duration::from_millis(300);
+
+/// The error if the hub rate-limits lookups per node: the bench would measure that limit.
+pub(super) const THROTTLED: &str =
+    "the hub lets no node ask as fast as the bench does: start it with --lookups-per-second 10000000";
 
 /// The longest time that a histogram holds, nanoseconds.
 const LONGEST_NANOS: u64 = 10_000_000_000;
@@ -70,6 +74,9 @@ pub(super) async fn run(
         nanos.add(&asker.nanos).map_err(|error| Failure::failed(error.to_string()))?;
     }
     let answered = nanos.len();
+    if askers.iter().any(|asker| asker.is_throttled) {
+        return Err(Failure::new(Code::Refused, THROTTLED));
+    }
     let (lost, wrong) = (askers.iter().map(|asker| asker.lost).sum(), askers.iter().map(|asker| asker.wrong).sum());
     for asker in askers {
         asker.node.leave().await;
@@ -113,12 +120,13 @@ struct Asker {
     nanos: Histogram<u64>,
     lost: u64,
     wrong: u64,
+    is_throttled: bool,
 }
 
 impl Asker {
     fn new(node: Node, window: u32, nodes: u32, seed: u32) -> Outcome<Self> {
         let (cursor, waiting, nanos) = (u64::from(seed) * 7_919, HashMap::new(), histogram()?);
-        Ok(Self { node, window, nodes, cursor, next_id: 1, waiting, nanos, lost: 0, wrong: 0 })
+        Ok(Self { node, window, nodes, cursor, next_id: 1, waiting, nanos, lost: 0, wrong: 0, is_throttled: false })
     }
 
     /// Forgets what was counted so far.
@@ -173,6 +181,7 @@ impl Asker {
             count: 0,
             params: None,
             scope: None,
+            names: None,
         };
         self.waiting.insert(id, Instant::now());
         self.node.send(self.node.hub, &Message::Request(request));
@@ -181,7 +190,10 @@ impl Asker {
     fn take(&mut self, message: &Message) {
         let (id, right) = match message {
             Message::Found(found) => (found.id, !found.candidates.is_empty()),
-            Message::Decline(decline) => (decline.id, false),
+            Message::Decline(decline) => {
+                self.is_throttled |= decline.reason == Reason::TooMany;
+                (decline.id, false)
+            }
             _ => return,
         };
         let Some(sent) = self.waiting.remove(&id) else { return };

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use roost_identity::Identity;
 use roost_identity::group::Group;
 use roost_proto::{Address, Endpoint, Scheme};
 use roost_terminal::{Output, Steps};
@@ -22,7 +23,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
 use crate::failure::{Code, Failure, Outcome};
-use node::Maker;
+use node::{Maker, Node};
 use population::Population;
 use probe::Probe;
 use report::{Memory, Report};
@@ -43,60 +44,74 @@ pub(crate) async fn run(args: &BenchArgs, output: Output) -> Outcome {
     }
 }
 
+/// Nodes and identities that the bench removes from the hub, also after an error or Ctrl-C.
+struct Guests {
+    sample: Vec<Node>,
+    population: Population,
+    silent: Vec<Arc<Identity>>,
+}
+
 async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let group = Group::open(&args.group)?;
     let address = resolve(args).await?;
-    let probe = args.pid.map(Probe::new).transpose()?;
     let nodes = args.entries.div_ceil(SERVICES_PER_NODE);
     let kept = kept(nodes, address.scheme, raise_file_limit())?;
     let maker = Arc::new(Maker::new(group, address));
-    let seconds = Duration::from_secs(args.seconds);
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
+    let mut guests = Guests { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
+    let measured = tokio::select! {
+        measured = measure(args, &maker, (nodes, kept), &mut guests, &steps) => measured,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Interrupted, "interrupted; its nodes have left the hub")),
+    };
+    steps.say("leaving");
+    for node in guests.sample {
+        node.leave().await;
+    }
+    guests.population.leave().await;
+    population::recall(&maker, guests.silent).await;
+    steps.end();
+    measured?.print(output)
+}
 
-    let join = population::sample_joins(&maker, kept).await?;
+async fn measure(
+    args: &BenchHubArgs,
+    maker: &Arc<Maker>,
+    (nodes, kept): (u32, u32),
+    guests: &mut Guests,
+    steps: &Steps,
+) -> Outcome<Report> {
+    let probe = args.pid.map(Probe::new).transpose()?;
+    let seconds = Duration::from_secs(args.seconds);
+    let join = population::sample_joins(maker, kept, &mut guests.sample).await?;
     let before = probe.as_ref().map(Probe::memory).transpose()?;
-    let mut population = Population::attach(&maker, join.nodes, kept, &steps).await?;
+    let sample = std::mem::take(&mut guests.sample);
+    let sampled = sample.len() as u64;
+    guests.population.attach(maker, sample, kept, steps).await?;
     let attached = probe.as_ref().map(Probe::memory).transpose()?;
     steps.say("publishing");
-    population.publish().await?;
+    guests.population.publish().await?;
     let published = probe.as_ref().map(Probe::memory).transpose()?;
 
-    population::publish_and_fall_silent(&maker, kept..nodes, &steps).await?;
+    population::publish_and_fall_silent(maker, kept..nodes, &mut guests.silent, steps).await?;
 
     steps.say("measuring");
     tokio::time::sleep(SETTLE).await;
-    let idle = population.idle_rate(seconds).await;
-    let single = locate::run(&maker, nodes, (1, 1), seconds, None).await?;
-    let batched = locate::run(&maker, nodes, (args.in_flight, locate::FEW_ASKERS), seconds, probe.as_ref()).await?;
-    let spread = locate::run(&maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
-    let warm = warm::run(&maker).await?;
-    let lost = population.lost();
-    steps.say("leaving");
-    population.leave().await;
-    steps.end();
+    let idle = guests.population.idle_rate(seconds).await;
+    let single = locate::run(maker, nodes, (1, 1), seconds, None).await?;
+    let batched = locate::run(maker, nodes, (args.in_flight, locate::FEW_ASKERS), seconds, probe.as_ref()).await?;
+    let spread = locate::run(maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
+    let warm = warm::run(maker).await?;
+    let lost = guests.population.lost();
 
-    let fresh = u64::from(kept) - u64::from(join.count);
+    let fresh = u64::from(kept) - sampled;
     let memory = match (before, attached, published) {
         (Some(before), Some(attached), Some(published)) => {
             Some(Memory::new(before, attached, published, fresh, fresh * u64::from(SERVICES_PER_NODE)))
         }
         _ => None,
     };
-    let silent = nodes - kept;
-    Report {
-        hub: args.hub.to_string(),
-        nodes,
-        silent,
-        join: join.joins,
-        idle,
-        single,
-        batched,
-        spread,
-        warm,
-        memory,
-        lost,
-    }
-    .print(output)
+    let (hub, silent) = (args.hub.to_string(), nodes - kept);
+    Ok(Report { hub, nodes, silent, join, idle, single, batched, spread, warm, memory, lost })
 }
 
 /// The address of the hub's endpoint.

@@ -1,13 +1,14 @@
 //! One node of a bench: an identity, a transport, a link to the hub.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use roost_identity::Policy;
 use roost_identity::group::Group;
-use roost_proto::wire::{Message, Renew};
+use roost_identity::{Identity, Policy};
+use roost_proto::wire::{Hello, Message, Renew};
 use roost_proto::{
     Address, Capacity, Cell, Channel, DialId, Endpoint, LinkId, NodeId, Record, Role, RoleSet, Scheme, ServiceSet,
     Version,
@@ -40,6 +41,7 @@ pub(super) struct Maker {
 /// A node with a link to the hub.
 pub(super) struct Node {
     pub(super) id: NodeId,
+    pub(super) identity: Arc<Identity>,
     pub(super) transport: Transport,
     /// The link to the hub.
     pub(super) hub: LinkId,
@@ -63,6 +65,11 @@ impl Maker {
     pub(super) async fn attach(&self, host: Option<String>) -> Outcome<Node> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let identity = self.group.issue_in_memory(&format!("bench-{number}"), Role::Node)?;
+        self.attach_as(Arc::new(identity), host).await
+    }
+
+    /// Attaches a node that was made before, or a new one.
+    pub(super) async fn attach_as(&self, identity: Arc<Identity>, host: Option<String>) -> Outcome<Node> {
         let policy = Policy::new(&identity).map_err(|error| Failure::failed(error.to_string()))?;
         let id = identity.node();
         let scheme = self.hub.scheme;
@@ -70,20 +77,24 @@ impl Maker {
             host.map(|host| Endpoint { scheme, hosts: vec![host], port: 0, congestion: None }).into_iter().collect();
         let limits = Limits::default();
         let admit = RoleSet::only(Role::Node);
-        let config = Config { identity: Arc::new(identity), policy, listen, admit, limits };
+        let config = Config { identity: Arc::clone(&identity), policy, listen, admit, limits };
         let (transport, events) = bind(config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let version = Version { epoch: self.epoch, sequence: 1 };
         let (inbox, taken) = (VecDeque::new(), Vec::with_capacity(BATCH));
-        let mut node = Node { id, transport, hub: LinkId(0), version, events, inbox, taken, scheme };
+        let mut node = Node { id, identity, transport, hub: LinkId(0), version, events, inbox, taken, scheme };
         let hubs = RoleSet::only(Role::SuperNode).with(Role::Server);
         node.hub = node.dial(self.hub.clone(), hubs).await?;
         Ok(node)
     }
 
-    /// Where a node listens: on loopback for a hub on this machine, else on
-    /// whatever the system has.
-    pub(super) fn host(&self) -> String {
-        if self.hub_is_local() { "127.0.0.1".to_owned() } else { "0.0.0.0".to_owned() }
+    /// The address on which a node listens: the one from which this machine reaches the hub.
+    pub(super) fn host(&self) -> Outcome<String> {
+        let hub = self.hub.primary().ok_or_else(|| Failure::failed("the hub has no address"))?;
+        let any: IpAddr = if hub.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        // Connecting a UDP socket sends nothing; it makes the system choose the way.
+        let way = UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(hub).and_then(|()| socket.local_addr()));
+        let way = way.map_err(|error| Failure::new(Code::Unreachable, format!("there is no way to {hub}: {error}")))?;
+        Ok(way.ip().to_string())
     }
 
     /// A loopback address of its own for the node with this number, so that
@@ -107,7 +118,12 @@ impl Node {
         let end = Instant::now() + PATIENCE;
         while let Some(event) = self.next(end).await {
             match event {
-                Event::Up { link, dial: Some(_), .. } => return Ok(link),
+                Event::Up { link, dial: Some(_), .. } => {
+                    let hello = Message::Hello(Hello::OWN).encode();
+                    // A link that has gone shows by its silence.
+                    let _ = self.transport.send(link, Channel::Reliable { flow: 0 }, hello);
+                    return Ok(link);
+                }
                 Event::DialFailed { reason, .. } => {
                     return Err(Failure::new(Code::Unreachable, format!("cannot reach {shown}: {reason}")));
                 }
@@ -138,6 +154,7 @@ impl Node {
         while let Some(event) = self.next(end).await {
             if let Event::Message { link, message } = event
                 && let Ok(message) = Message::decode(&message)
+                && !matches!(message, Message::Hello(_))
             {
                 return Some((link, message));
             }

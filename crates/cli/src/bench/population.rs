@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use roost_identity::Identity;
 use roost_proto::{Cell, Scheme, ServiceSet};
 use roost_transport::{Event, Transport};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -50,18 +51,10 @@ pub(super) struct Joins {
     pub(super) millis: f64,
 }
 
-/// The sample, which stays.
-pub(super) struct Sample {
-    pub(super) joins: Joins,
-    pub(super) count: u32,
-    pub(super) nodes: Vec<Node>,
-}
-
 /// Lets a few nodes join, one by one: first contact, mutual authentication,
-/// four services published.
-pub(super) async fn sample_joins(maker: &Maker, nodes: u32) -> Outcome<Sample> {
+/// four services published. They stay in `sample`.
+pub(super) async fn sample_joins(maker: &Maker, nodes: u32, sample: &mut Vec<Node>) -> Outcome<Joins> {
     let count = SAMPLE.min(nodes);
-    let mut sample = Vec::new();
     let (mut bytes, mut millis) = (0, 0.0);
     for number in 0..count {
         let start = Instant::now();
@@ -74,7 +67,7 @@ pub(super) async fn sample_joins(maker: &Maker, nodes: u32) -> Outcome<Sample> {
         sample.push(node);
     }
     let mean = f64::from(count);
-    Ok(Sample { joins: Joins { bytes: bytes as f64 / mean, millis: millis / mean }, count, nodes: sample })
+    Ok(Joins { bytes: bytes as f64 / mean, millis: millis / mean })
 }
 
 /// What the nodes are to do.
@@ -100,10 +93,10 @@ pub(super) struct Population {
 }
 
 impl Population {
-    /// Attaches the rest of the population without publishing anything.
-    pub(super) async fn attach(maker: &Arc<Maker>, sample: Vec<Node>, count: u32, steps: &Steps) -> Outcome<Self> {
+    /// Nobody yet.
+    pub(super) fn new() -> Self {
         let (done, results) = mpsc::unbounded_channel();
-        let mut population = Self {
+        Self {
             tasks: JoinSet::new(),
             transports: Vec::new(),
             stage: watch::channel(Stage::Attached).0,
@@ -111,10 +104,14 @@ impl Population {
             done,
             results,
             lost: Arc::new(AtomicU64::new(0)),
-        };
+        }
+    }
+
+    /// Takes the sample in, and attaches the rest of the population without publishing anything.
+    pub(super) async fn attach(&mut self, maker: &Arc<Maker>, sample: Vec<Node>, count: u32, steps: &Steps) -> Outcome {
         let first = sample.len() as u32;
         for (number, node) in (0..first).zip(sample) {
-            population.keep(number, phase(number, first), node, true);
+            self.keep(number, phase(number, first), node, true);
             steps.advance();
         }
         let mut number = first;
@@ -125,9 +122,9 @@ impl Population {
                 joining.spawn(async move { maker.attach(None).await.map(|node| (own, node)) });
                 number += 1;
             }
-            let Some(joined) = joining.join_next().await else { return Ok(population) };
+            let Some(joined) = joining.join_next().await else { return Ok(()) };
             let (own, node) = joined.map_err(|error| Failure::failed(error.to_string()))??;
-            population.keep(own, phase(own - first, count - first), node, false);
+            self.keep(own, phase(own - first, count - first), node, false);
             steps.advance();
         }
     }
@@ -209,7 +206,7 @@ impl Member {
                 _ = stage.changed() => {}
             }
         }
-        if self.renew.is_none() {
+        if self.renew.is_none() && *stage.borrow() == Stage::Published {
             let _slot = self.slots.acquire().await;
             self.node.publish(place(self.number), ServiceSet::ALL).await?;
             self.renew = Some(Instant::now() + self.phase);
@@ -245,8 +242,13 @@ impl Member {
 
 /// Lets further nodes publish and then fall silent, because there is no file
 /// descriptor for them to stay. Over UDP the hub does not notice, so their
-/// entries last as long as a lease, which is longer than the measurements.
-pub(super) async fn publish_and_fall_silent(maker: &Arc<Maker>, numbers: Range<u32>, steps: &Steps) -> Outcome {
+/// entries last as long as a lease, which is longer than the measurements. They are in `silent`.
+pub(super) async fn publish_and_fall_silent(
+    maker: &Arc<Maker>,
+    numbers: Range<u32>,
+    silent: &mut Vec<Arc<Identity>>,
+    steps: &Steps,
+) -> Outcome {
     let mut joining = JoinSet::new();
     let mut numbers = numbers.into_iter();
     loop {
@@ -256,18 +258,39 @@ pub(super) async fn publish_and_fall_silent(maker: &Arc<Maker>, numbers: Range<u
             joining.spawn(publish_once(Arc::clone(maker), number));
         }
         let Some(joined) = joining.join_next().await else { return Ok(()) };
-        joined.map_err(|error| Failure::failed(error.to_string()))??;
+        silent.push(joined.map_err(|error| Failure::failed(error.to_string()))??);
         steps.advance();
     }
 }
 
-async fn publish_once(maker: Arc<Maker>, number: u32) -> Outcome {
+/// Lets those that have fallen silent withdraw, as far as the hub lets them in again.
+pub(super) async fn recall(maker: &Arc<Maker>, silent: Vec<Arc<Identity>>) {
+    let (mut leaving, mut silent) = (JoinSet::new(), silent.into_iter());
+    loop {
+        while leaving.len() < FALLING_SILENT
+            && let Some(identity) = silent.next()
+        {
+            let maker = Arc::clone(maker);
+            leaving.spawn(async move {
+                // The hub forgets one that it does not let in when its lease is over.
+                if let Ok(node) = maker.attach_as(identity, None).await {
+                    node.leave().await;
+                }
+            });
+        }
+        if leaving.join_next().await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn publish_once(maker: Arc<Maker>, number: u32) -> Outcome<Arc<Identity>> {
     let mut node = maker.attach(maker.lonely_host(number)).await?;
     node.publish(place(number), ServiceSet::ALL).await?;
     // What the hub still wants acknowledged must be, or it gives the link up.
     let end = Instant::now() + SETTLE;
     while node.message(end).await.is_some() {}
-    Ok(())
+    Ok(node.identity)
 }
 
 /// When, after it has published, the first renewal of one of `count` nodes

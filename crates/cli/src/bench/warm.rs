@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Accept, Forward, Message, Mode, Offer, Request};
+use roost_proto::wire::{Accept, Forward, Message, Mode, Offer, Reason, Request};
 use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use roost_transport::Transport;
 use tokio::sync::oneshot;
 
+use super::locate::THROTTLED;
 use super::node::{Maker, Node, PATIENCE, RETRY, header_bytes};
 use crate::failure::{Code, Failure, Outcome};
 
@@ -36,9 +37,9 @@ pub(super) struct Warm {
 /// Requests an empty object from a provider again and again.
 pub(super) async fn run(maker: &Arc<Maker>) -> Outcome<Warm> {
     let place = place(maker.epoch);
-    let mut requester = maker.attach(Some(maker.host())).await?;
+    let mut requester = maker.attach(Some(maker.host()?)).await?;
     requester.publish(place, ServiceSet::EMPTY).await?;
-    let mut provider = maker.attach(Some(maker.host())).await?;
+    let mut provider = maker.attach(Some(maker.host()?)).await?;
     provider.publish(place, ServiceSet::EMPTY.with(Service::Sensor)).await?;
     let Some(address) = requester.transport.local_addresses().first().cloned() else {
         return Err(Failure::failed("the requester of the bench does not listen"));
@@ -112,6 +113,7 @@ async fn request(requester: &mut Node, place: Cell, round: u32) -> Outcome<LinkI
         count: 0,
         params: None,
         scope: None,
+        names: None,
     };
     let id = request.id;
     let request = Message::Request(request);
@@ -123,6 +125,9 @@ async fn request(requester: &mut Node, place: Cell, round: u32) -> Outcome<LinkI
         while let Some((link, message)) = requester.message(retry).await {
             match message {
                 Message::Accept(accept) if accept.id == id => return Ok(link),
+                Message::Decline(decline) if decline.id == id && decline.reason == Reason::TooMany => {
+                    return Err(Failure::new(Code::Refused, THROTTLED));
+                }
                 Message::Decline(decline) if decline.id == id => {
                     let why = format!("the hub declined a request of the bench: {:?}", decline.reason);
                     return Err(Failure::new(Code::Refused, why));

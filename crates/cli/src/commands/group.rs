@@ -21,6 +21,7 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
             let target = target.clone().unwrap_or_else(|| dir.join("members").join(name));
             issue(dir, name, *role, *valid, &target, output)
         }
+        GroupCommand::Renew { dir, identity, valid } => renew(dir, identity, *valid, output),
         GroupCommand::Show { dir } => show(dir, output),
         GroupCommand::Verify { dir, identity } => verify(dir, identity, output),
         GroupCommand::Revoke { dir, member } => revoke(dir, member, output),
@@ -45,13 +46,30 @@ fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, out
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
     }
+    let is_cut = SystemTime::now() + valid > group.not_after();
     let issued = group.issue(name, role, validity(&group, valid), target).map_err(elsewhere)?;
     if output.is_json() {
         return Ok(output.json(&json!({"schema": SCHEMA, "dir": target, "certificate": certificate(&issued)}))?);
     }
     let until = date(issued.not_after);
     output.data(&format!("{role} {name}, id {}, valid until {until}, in {}\n", issued.node, target.display()))?;
+    if is_cut {
+        output.say(format!("It is not valid for longer because the group's own certificate ends then: {until}."));
+    }
     output.say("Carry that directory to its host over a channel you trust: it holds the private key.");
+    Ok(())
+}
+
+fn renew(dir: &Path, identity: &Path, valid: Duration, output: Output) -> Outcome {
+    let group = Group::open(dir)?;
+    let issued = group.renew(identity, validity(&group, valid))?;
+    if output.is_json() {
+        return Ok(output.json(&json!({"schema": SCHEMA, "dir": identity, "certificate": certificate(&issued)}))?);
+    }
+    let Issued { role, name, node, .. } = &issued;
+    let until = date(issued.not_after);
+    output.data(&format!("{role} {name}, id {node}, valid until {until}, in {}\n", identity.display()))?;
+    output.say("Copy its identity.pem and revoked.pem to its host and send SIGHUP to the daemon.");
     Ok(())
 }
 

@@ -44,10 +44,10 @@ fn table(nodes: &[Candidate], hubs: &BTreeMap<NodeId, String>) -> Table {
     ];
     let mut table = Table::new(&columns);
     for node in nodes {
-        let home = node.home.map(|home| hubs.get(&home).cloned().unwrap_or_else(|| home.to_string()));
+        let home = node.home.map(|home| hubs.get(&home).cloned().unwrap_or_else(|| super::short(home)));
         table.row([
             node.name.clone().unwrap_or_else(|| "-".to_owned()),
-            node.node.to_string(),
+            super::short(node.node),
             home.unwrap_or_else(|| "here".to_owned()),
             node.cell.to_string(),
             names(&node.services),

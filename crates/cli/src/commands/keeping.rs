@@ -139,6 +139,13 @@ impl<'a> Keeping<'a> {
         }
     }
 
+    /// The daemon has found that what came is the object.
+    pub(crate) fn trust(&mut self) {
+        if let Some(sink) = &mut self.sink {
+            sink.trust();
+        }
+    }
+
     pub(crate) async fn close(&mut self, complete: bool) -> Outcome {
         if let Some(sink) = self.sink.take() {
             let left_out = sink.left_out();
@@ -205,6 +212,7 @@ mod tests {
 
     fn accepted(object: &Bytes, offset: Option<u64>) -> Accepted {
         Accepted {
+            provider_name: None,
             request: Some(1),
             provider: roost_proto::NodeId::from_bytes([7; 16]),
             cell: roost_proto::Cell::new(27, 92),

@@ -14,8 +14,12 @@ use crate::failure::{Failure, Outcome};
 pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let area = area(args.area.wanted(), &client).await?;
-    let query =
-        LookupQuery { count: args.count.unwrap_or(0), timeout: args.timeout, ..LookupQuery::new(args.service, area) };
+    let query = LookupQuery {
+        count: args.count.unwrap_or(0),
+        timeout: args.timeout,
+        names: true,
+        ..LookupQuery::new(args.service, area)
+    };
     let found = client.lookup(&query).await?;
     if output.is_json() {
         // With how far the answer reaches, also when it is empty.

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use roost_control::{Candidate, Client, HubLink};
-use roost_proto::{Area, Service};
+use roost_proto::{Area, NodeId, Service};
 use roost_terminal::Table;
 
 use crate::args::Wanted;
@@ -61,13 +61,14 @@ fn area_flags(area: Area) -> String {
 /// Providers as a table; with distances if there is a place to measure from.
 fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
     let centre = area.and_then(|area| area.centre());
-    let mut columns = vec!["NODE", "CELL"];
+    let mut columns = vec!["NAME", "NODE", "CELL"];
     columns.extend(centre.map(|_| ">DISTANCE"));
     columns.extend(["SERVICES", ">STREAMS LEFT", ">UPLINK LEFT", "ADDRESSES"]);
     let mut table = Table::new(&columns);
     for candidate in candidates {
         let distance = centre.map(|centre| format!("{:.1}", (centre.distance_squared(candidate.cell) as f64).sqrt()));
-        let mut row = vec![candidate.node.to_string(), candidate.cell.to_string()];
+        let name = candidate.name.clone().unwrap_or_else(|| "-".to_owned());
+        let mut row = vec![name, short(candidate.node), candidate.cell.to_string()];
         row.extend(distance);
         row.extend([
             names(&candidate.services),
@@ -78,6 +79,22 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Digits of an id that commands print.
+const SHORT_ID: usize = 8;
+
+/// The beginning of a node's id, by which people tell nodes apart and commands take them.
+fn short(node: NodeId) -> String {
+    node.to_string().chars().take(SHORT_ID).collect()
+}
+
+/// A node as people read it: `uav7 (6f0c2f1a)`.
+fn who(node: NodeId, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{name} ({})", short(node)),
+        None => short(node),
+    }
 }
 
 /// An uplink that is left.
@@ -132,10 +149,10 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A point in time as people write it, in UTC: `2027-01-31 12:00`.
+/// A point in time as people write it: `2027-01-31 12:00 UTC`.
 fn date(time: SystemTime) -> String {
     let text = humantime::format_rfc3339_seconds(time).to_string();
-    text.get(..16).unwrap_or(&text).replace('T', " ")
+    text.get(..16).unwrap_or(&text).replace('T', " ") + " UTC"
 }
 
 #[cfg(test)]

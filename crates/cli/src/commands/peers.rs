@@ -25,7 +25,7 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
             peer.name.clone(),
             peer.role.to_string(),
             stands(peer),
-            peer.node.to_string(),
+            super::short(peer.node),
             peer.address.clone(),
             if peer.dialled { "us" } else { "them" }.to_owned(),
             format!("{:.2} ms", peer.rtt_ms),

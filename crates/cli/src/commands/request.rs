@@ -8,13 +8,13 @@ use roost_control::{
     Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestQuery, RequestStream, Summary,
 };
 use roost_proto::wire::Mode as WireMode;
-use roost_proto::{Area, NodeId, Service};
+use roost_proto::{Area, Service};
 use roost_services::{Finished, Flow, SinkSpec, TrackForm};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::keeping::{Keeping, Kept};
-use super::{area, area_flags, bytes, connect, duration};
+use super::{area, area_flags, bytes, connect, duration, who};
 use roost_terminal::{Output, SCHEMA};
 
 use crate::args::{Form, Mode, RequestArgs};
@@ -38,6 +38,7 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     };
     let form = match args.receive.form {
         Form::Json => TrackForm::JsonLines,
+        Form::Full => TrackForm::Full,
         Form::Raw => TrackForm::Raw,
     };
     let keeping = Keeping::begin(args.service, args.receive.output.as_ref(), form, output).await?;
@@ -54,26 +55,18 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         }
     };
     transfer.progress.end();
-    conclude(args, area, ended, &transfer.keeping, &client, output).await
+    conclude(args, area, ended, &transfer.keeping, output)
 }
 
 /// Tells what has come, and whether that is all.
-async fn conclude(
-    args: &RequestArgs,
-    area: Area,
-    ended: Ended,
-    keeping: &Keeping<'_>,
-    client: &Client,
-    output: Output,
-) -> Outcome {
+fn conclude(args: &RequestArgs, area: Area, ended: Ended, keeping: &Keeping<'_>, output: Output) -> Outcome {
     match ended {
         Ended::Reader => Err(Failure::ClosedPipe),
         Ended::Finished(mut summary) => {
             if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
                 summary.digest_ok = Some(true);
             }
-            let name = name(client, summary.provider).await;
-            report(args, &summary, name, keeping, output)?;
+            report(args, &summary, keeping, output)?;
             suggest(args, area, output);
             if args.service.is_stream() && summary.bytes == 0 {
                 return Err(Failure::new(Code::Refused, EMPTY));
@@ -82,8 +75,7 @@ async fn conclude(
         }
         Ended::Failed(failure, summary) => {
             if let Some(summary) = summary {
-                let name = name(client, summary.provider).await;
-                report(args, &summary, name, keeping, output)?;
+                report(args, &summary, keeping, output)?;
             }
             Err(failure)
         }
@@ -189,6 +181,9 @@ impl Transfer<'_> {
                     }
                 }
                 Frame::Event(RequestEvent::Finished(summary)) => {
+                    if summary.digest_ok == Some(true) {
+                        self.keeping.trust();
+                    }
                     self.keeping.close(summary.digest_ok != Some(false)).await?;
                     return Ok(Ended::Finished(summary));
                 }
@@ -232,21 +227,8 @@ struct Report<'a> {
     summary: &'a Summary,
 }
 
-/// What the daemon's peer calls itself, to stand before its id; nothing where
-/// there is no association with it, as when the data came through the hub.
-async fn name(client: &Client, node: NodeId) -> Option<String> {
-    let peers = client.peers().await.ok()?.peers;
-    peers.into_iter().find(|peer| peer.node == node).map(|peer| peer.name + " ")
-}
-
 /// Prints the summary: on stdout, unless the data went there.
-fn report(
-    args: &RequestArgs,
-    summary: &Summary,
-    name: Option<String>,
-    keeping: &Keeping<'_>,
-    output: Output,
-) -> Outcome {
+fn report(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>, output: Output) -> Outcome {
     let data_on_stdout = args.receive.output == Some(SinkSpec::Stdout);
     if output.is_json() {
         let report = Report {
@@ -259,7 +241,10 @@ fn report(
         };
         return Ok(output.json(&report)?);
     }
-    let text = describe(args, summary, name, keeping);
+    if output.is_quiet() {
+        return Ok(());
+    }
+    let text = describe(args, summary, keeping);
     if data_on_stdout {
         output.say(text.trim_end());
         return Ok(());
@@ -267,7 +252,7 @@ fn report(
     Ok(output.data(&text)?)
 }
 
-fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping: &Keeping<'_>) -> String {
+fn describe(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>) -> String {
     let way = match (summary.reflected, summary.relayed) {
         (true, _) => "reflected by super nodes".to_owned(),
         (false, true) => format!("through the hub over {}", summary.transport),
@@ -279,7 +264,7 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping
         None => "cannot be told, as something is missing",
     };
     let mut lines = vec![
-        format!("provider    {}{} at {}", name.unwrap_or_default(), summary.provider, summary.cell),
+        format!("provider    {} at {}", who(summary.provider, summary.provider_name.as_deref()), summary.cell),
         format!("came        {way}"),
     ];
     lines.extend(summary.first_byte_ms.map(|first| format!("first byte  {first:.2} ms")));

@@ -8,7 +8,6 @@ use roost_services::{SourceError, Stored, digest_of};
 use roost_terminal::{Output, SCHEMA};
 use serde_json::json;
 
-use super::ping::meant;
 use super::{bytes, connect, duration};
 use crate::args::SendArgs;
 use crate::failure::{Code, Failure, Outcome};
@@ -21,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outcome {
     let name = name(args)?;
     let client = connect(socket).await?;
-    let node = meant(&args.node, &client).await?;
+    let node = args.node;
     let (length, digest) = read_through(args, output).await?;
     let file = Stored::known(&args.file, length, digest).await.map_err(unread)?;
     let addresses = args.address.clone();
@@ -42,10 +41,13 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     if output.is_json() {
         let elapsed_ms = seconds * 1e3;
         let report = json!({
-            "schema": SCHEMA, "event": "finished", "node": node.to_string(), "name": name, "bytes": length,
+            "schema": SCHEMA, "event": "finished", "node": node.as_str(), "name": name, "bytes": length,
             "resumed_at": begun, "elapsed_ms": elapsed_ms, "rate_bits_per_second": rate,
         });
         return Ok(output.json(&report)?);
+    }
+    if output.is_quiet() {
+        return Ok(());
     }
     let (sent, took) = (bytes(length), duration(seconds * 1e3));
     Ok(output.data(&format!("{node} has {name}: {sent}, verified, in {took}, {:.1} kbit/s\n", rate / 1e3))?)

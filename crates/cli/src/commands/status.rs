@@ -5,9 +5,9 @@ use std::path::Path;
 
 use roost_control::types::HubRow;
 use roost_control::{HubLink, Relation, State, Status, Transfer};
-use roost_proto::Role;
+use roost_proto::{Role, printable};
 
-use super::{bytes, connect, hub_link, names, seconds};
+use super::{bytes, connect, hub_link, names, seconds, who};
 use roost_terminal::Output;
 
 use crate::failure::Outcome;
@@ -30,7 +30,7 @@ fn screen(status: &Status) -> String {
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name:<12}{value}");
+            let _ = writeln!(text, "{name:<12}{}", printable(&value));
         }
     };
     line("who", format!("{} ({}) of group {}", status.name, status.role, status.group));
@@ -41,8 +41,8 @@ fn screen(status: &Status) -> String {
     line("stand-by", hub(status.standby.as_ref()));
     line("listens on", status.listen.join(" "));
     line("offers", names(&status.services));
-    line("provides", transfers(&status.providing));
-    line("receives", transfers(&status.receiving));
+    line("provides", transfers(&status.providing, "to"));
+    line("receives", transfers(&status.receiving, "from"));
     line("index", index(status));
     line("tier", tier(status));
     line("parents", hubs(status, |hub| hub.relation == Relation::Parent));
@@ -95,9 +95,11 @@ fn hubs(status: &Status, which: fn(&&HubLink) -> bool) -> String {
     status.hubs.iter().filter(which).map(hub_link).collect::<Vec<_>>().join(", ")
 }
 
-fn transfers(transfers: &[Transfer]) -> String {
+fn transfers(transfers: &[Transfer], way: &str) -> String {
     let one = |transfer: &Transfer| {
-        format!("{} ({}, {})", transfer.service, bytes(transfer.bytes), seconds(transfer.elapsed_s))
+        let name = transfer.peer_name.as_deref();
+        let other = transfer.peer.map(|node| format!(" {way} {}", who(node, name))).unwrap_or_default();
+        format!("{}{other} ({}, {})", transfer.service, bytes(transfer.bytes), seconds(transfer.elapsed_s))
     };
     transfers.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use roost_control::{StreamRow, Streams};
 use roost_terminal::{Output, Table};
 
-use super::connect;
+use super::{connect, who};
 use crate::failure::Outcome;
 
 /// Prints one row for each stream, or for each receiver of one.
@@ -31,7 +31,7 @@ fn streams(rows: &[StreamRow]) -> Table {
             row.stream.clone(),
             or_dash(row.service),
             or_dash(row.cell),
-            or_dash(row.provider),
+            or_dash(row.provider.map(|node| who(node, row.provider_name.as_deref()))),
             here(row).to_owned(),
             or_dash(row.upstreams.last().map(|upstream| &upstream.address)),
             row.downstreams.iter().filter(|downstream| downstream.answered).count().to_string(),

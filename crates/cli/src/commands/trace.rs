@@ -9,7 +9,7 @@ use roost_proto::wire::Mode as WireMode;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
-use super::{area, connect};
+use super::{area, connect, short};
 use crate::args::{Mode, TraceArgs};
 use crate::failure::{Code, Failure, Outcome};
 
@@ -104,7 +104,7 @@ fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> Report<'a> {
 fn table(trace: &Trace) -> Table {
     let mut table = Table::new(&["WHO", "TIER", "DID", ">AT IT", ">ROUND TRIP", ">HEARD AFTER"]);
     for hop in &trace.hops {
-        let who = hop.name.clone().unwrap_or_else(|| hop.node.to_string());
+        let who = hop.name.clone().unwrap_or_else(|| short(hop.node));
         let tier = hop.tier.map_or_else(|| "-".to_owned(), |tier| tier.to_string());
         let round_trip = hop.round_trip_ms.map_or_else(|| "-".to_owned(), millis);
         table.row([who, tier, did(hop), millis(hop.held_ms), round_trip, millis(hop.heard_ms)]);
@@ -114,7 +114,7 @@ fn table(trace: &Trace) -> Table {
 
 /// What a hub or the provider did, in words.
 fn did(hop: &TraceHop) -> String {
-    let other = hop.other_name.clone().or_else(|| hop.other.map(|node| node.to_string())).unwrap_or_default();
+    let other = hop.other_name.clone().or_else(|| hop.other.map(short)).unwrap_or_default();
     let reason = hop.reason.as_deref().unwrap_or_default().replace('_', " ");
     match hop.step.as_str() {
         "handed" => format!("handed it to {other}"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use roost_control::{Candidate, WatchEvent, WatchQuery};
 use roost_proto::{Cell, NodeId, Service, ServiceSet};
 
-use super::{area, connect, names};
+use super::{area, connect, names, who};
 use roost_terminal::Output;
 
 use crate::args::WatchArgs;
@@ -16,7 +16,7 @@ use crate::failure::{Code, Failure, Outcome};
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let area = area(args.area.wanted(), &client).await?;
-    let mut changes = client.watch(&WatchQuery { services: services(&args.services), area }).await?;
+    let mut changes = client.watch(&WatchQuery { services: services(&args.services), area, names: true }).await?;
     output.say(format!("Watching {area}: + new, ~ moved or changed, - gone; Ctrl-C ends it."));
     let mut seen = Seen::default();
     let interrupted = tokio::signal::ctrl_c();
@@ -41,12 +41,12 @@ fn print(change: &WatchEvent, seen: &mut Seen, output: Output) -> Outcome {
         return Ok(output.json(change)?);
     }
     for candidate in &change.present {
-        let Candidate { node, cell, services, .. } = candidate;
-        seen.present(*node, *cell, services).map_or(Ok(()), |line| output.data(&line))?;
+        let Candidate { node, cell, services, name, .. } = candidate;
+        seen.present((*node, name.as_deref()), *cell, services).map_or(Ok(()), |line| output.data(&line))?;
     }
     for node in &change.gone {
-        seen.gone(*node);
-        output.data(&format!("- {node}\n"))?;
+        let line = seen.gone(*node);
+        output.data(&line)?;
     }
     Ok(())
 }
@@ -54,37 +54,53 @@ fn print(change: &WatchEvent, seen: &mut Seen, output: Output) -> Outcome {
 /// The most nodes whose last place is remembered; those beyond are always new.
 const REMEMBERED: usize = 65_536;
 
-/// Where each node was when it was last heard of, and what it offered.
+/// A node when it was last heard of.
+#[derive(Clone)]
+struct Last {
+    name: Option<String>,
+    cell: Cell,
+    services: Vec<Service>,
+}
+
+/// Each node when it was last heard of.
 #[derive(Default)]
 pub(super) struct Seen {
-    nodes: BTreeMap<NodeId, (Cell, Vec<Service>)>,
+    nodes: BTreeMap<NodeId, Last>,
 }
 
 impl Seen {
     /// The line for a node that is there: `+` a new one, `~` one that has moved
     /// or changed its offer, none if only its capacity or addresses changed.
-    pub(super) fn present(&mut self, node: NodeId, cell: Cell, services: &[Service]) -> Option<String> {
-        let now = (cell, services.to_vec());
+    pub(super) fn present(
+        &mut self,
+        (node, name): (NodeId, Option<&str>),
+        cell: Cell,
+        services: &[Service],
+    ) -> Option<String> {
         let before = self.nodes.get(&node).cloned();
+        let name = name.map(str::to_owned).or_else(|| before.as_ref()?.name.clone());
+        let is = who(node, name.as_deref());
         if before.is_some() || self.nodes.len() < REMEMBERED {
-            self.nodes.insert(node, now.clone());
+            self.nodes.insert(node, Last { name, cell, services: services.to_vec() });
         }
         let place = cell.to_string();
         match before {
-            None => Some(format!("+ {node}  {place:>9}  {}\n", names(services))),
-            Some(before) if before == now => None,
-            Some((from, offered)) => {
-                let place = if from == cell { place } else { format!("{from} → {place}") };
+            None => Some(format!("+ {is}  {place:>9}  {}\n", names(services))),
+            Some(before) if before.cell == cell && before.services == services => None,
+            Some(before) => {
+                let place = if before.cell == cell { place } else { format!("{} → {place}", before.cell) };
                 let offer = names(services);
-                let offer = if offered == services { offer } else { format!("{} → {offer}", names(&offered)) };
-                Some(format!("~ {node}  {place:>9}  {offer}\n"))
+                let same = before.services == services;
+                let offer = if same { offer } else { format!("{} → {offer}", names(&before.services)) };
+                Some(format!("~ {is}  {place:>9}  {offer}\n"))
             }
         }
     }
 
-    /// A node is there no longer.
-    pub(super) fn gone(&mut self, node: NodeId) {
-        self.nodes.remove(&node);
+    /// A node is there no longer: the line that says so.
+    pub(super) fn gone(&mut self, node: NodeId) -> String {
+        let name = self.nodes.remove(&node).and_then(|last| last.name);
+        format!("- {}\n", who(node, name.as_deref()))
     }
 }
 
@@ -102,10 +118,10 @@ mod tests {
 
     #[test]
     fn a_move_is_told_from_an_arrival() {
-        let (mut seen, node) = (Seen::default(), "a".repeat(32));
+        let (mut seen, node) = (Seen::default(), "uav7 (aaaaaaaa)");
         let mut line = |cell, services: &[&str]| {
             let Candidate { node, cell, services, .. } = candidate(cell, services);
-            seen.present(node, cell, &services)
+            seen.present((node, Some("uav7")), cell, &services)
         };
         assert_eq!(line("1,2", &["video"]), Some(format!("+ {node}        1,2  video\n")));
         assert_eq!(line("1,2", &["video"]), None);

@@ -1,15 +1,18 @@
 //! `roost demo`: the main job on this machine alone, with the real daemons.
 //!
-//! Two worlds of processes on loopback, one in which nodes answer one another
+//! First a picture, which is kept, and the death of a super node. Then
+//! two worlds of processes on loopback, one in which nodes answer one another
 //! through a super node and one in which a server carries everything, get the
 //! same requests side by side: every service over every transport.
 
+mod failover;
 mod process;
 mod report;
 mod row;
 mod world;
 
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use roost_identity::group::Group;
 use roost_proto::{Scheme, Service};
@@ -18,7 +21,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::DemoArgs;
 use crate::failure::{Code, Failure, Outcome};
-use report::Report;
+use failover::{Failover, Pair};
+use report::{Report, Scenes};
 use row::Row;
 use world::{Mode, World};
 
@@ -26,11 +30,14 @@ use world::{Mode, World};
 pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
     let folder = tempfile::Builder::new().prefix("roost-demo-").tempdir();
     let folder = folder.map_err(|error| Failure::failed(format!("cannot make a temporary folder: {error}")))?;
-    let mut worlds = Vec::new();
+    let (mut worlds, mut pair) = (Vec::new(), None);
     let rows = tokio::select! {
-        rows = perform(args, folder.path(), &mut worlds, output) => rows,
+        rows = perform(args, folder.path(), (&mut worlds, &mut pair), output) => rows,
         interrupted = interrupted() => interrupted.and(Ok(Vec::new())),
     };
+    if let Some(pair) = pair {
+        pair.stop().await;
+    }
     let kept = if args.keep && rows.is_ok() { keep(&worlds, output).await } else { Ok(()) };
     for world in worlds {
         world.stop().await;
@@ -50,32 +57,83 @@ async fn interrupted() -> Outcome {
     Err(Failure::new(Code::Interrupted, "interrupted; everything has been stopped"))
 }
 
-async fn perform(args: &DemoArgs, folder: &Path, worlds: &mut Vec<World>, output: Output) -> Outcome<Vec<Row>> {
-    let steps =
-        Steps::start(output, "starting twelve daemons", Mode::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
+async fn perform(
+    args: &DemoArgs,
+    folder: &Path,
+    (worlds, pair): (&mut Vec<World>, &mut Option<Pair>),
+    output: Output,
+) -> Outcome<Vec<Row>> {
+    let steps = Steps::start(output, "starting", Mode::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
     let group = Group::init(&folder.join("group"), "demo")?;
+    let scenes = show(&group, folder, pair, output, &steps).await?;
+    say(output, &steps, "Starting twelve more daemons: a super node and a server, each with five nodes.".to_owned());
     for mode in Mode::ALL {
         worlds.push(World::start(mode, &group, folder).await?);
     }
     let [peer, central] = worlds.as_mut_slice() else { return Ok(Vec::new()) };
     tokio::try_join!(peer.ready(), central.ready())?;
-    steps.say("asking for every service over every transport");
-    let (direct, relayed) = tokio::try_join!(ask(peer, args, &steps), ask(central, args, &steps))?;
+    let every = "Asking for every service over every transport, through the super node and through the server.";
+    say(output, &steps, every.to_owned());
+    let (direct, relayed) = tokio::try_join!(ask(peer, args, &steps, output), ask(central, args, &steps, output))?;
     let rows = [direct, relayed].concat();
     // Objects over the transport that nodes prefer for control: nothing has to be set up any more.
     let warm = peer.measure(Service::Sensor, Scheme::Udp, args.duration).await?;
     steps.end();
-    Report::new(&rows, &warm).print(output)?;
+    Report::new(&rows, &warm, &scenes).print(output)?;
     Ok(rows)
+}
+
+/// Gets a picture and keeps it, then kills a super node.
+async fn show(group: &Group, folder: &Path, pair: &mut Option<Pair>, output: Output, steps: &Steps) -> Outcome<Scenes> {
+    say(output, steps, "Starting two super nodes, a node with a camera, and a node that watches.".to_owned());
+    let pair = pair.insert(Pair::start(group, folder).await?);
+    say(output, steps, "Getting a picture from the camera.".to_owned());
+    let picture = keep_picture(&pair.picture().await?)?;
+    say(output, steps, format!("The picture is {}: look at it.", picture.display()));
+    say(output, steps, "Killing the super node of the node that watches, without a warning.".to_owned());
+    let failover = pair.fail_over().await?;
+    let Failover { killed, next, answered, moved } = &failover;
+    let (answered, moved) = (answered.as_secs_f64(), moved.as_secs_f64());
+    let went_on = format!(
+        "{killed} is dead. The next picture was there {answered:.2} s after that, and {next} was the node's new super node \
+         after {moved:.2} s."
+    );
+    say(output, steps, went_on);
+    Ok(Scenes { picture, failover })
+}
+
+/// Writes a picture to a file that stays.
+fn keep_picture(picture: &[u8]) -> Outcome<PathBuf> {
+    let failed = |error: &std::io::Error| Failure::failed(format!("cannot write the picture: {error}"));
+    let mut file =
+        tempfile::Builder::new().prefix("roost-demo-").suffix(".jpg").tempfile().map_err(|error| failed(&error))?;
+    file.write_all(picture).map_err(|error| failed(&error))?;
+    let (_, path) = file.keep().map_err(|error| failed(&error.error))?;
+    Ok(path)
+}
+
+/// Says what is being done, also where there is no terminal to draw it on.
+fn say(output: Output, steps: &Steps, what: String) {
+    if output.shows_progress() {
+        steps.line(&what);
+    } else {
+        output.say(&what);
+    }
+    steps.say(what);
 }
 
 /// Asks for everything, one after the other, so that what is counted belongs
 /// to one request.
-async fn ask(world: &World, args: &DemoArgs, steps: &Steps) -> Outcome<Vec<Row>> {
+async fn ask(world: &World, args: &DemoArgs, steps: &Steps, output: Output) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for service in Service::ALL {
         for transport in Scheme::ALL {
-            rows.push(world.measure(service, transport, args.duration).await?);
+            let row = world.measure(service, transport, args.duration).await?;
+            if !output.shows_progress() {
+                let came = if row.ok { "came" } else { "did not come" };
+                output.say(format!("{}: {service} over {transport} {came}", row.mode.name()));
+            }
+            rows.push(row);
             steps.advance();
         }
     }

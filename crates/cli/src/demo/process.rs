@@ -101,6 +101,12 @@ impl Process {
         }
     }
 
+    /// Ends it without a warning, as when its host loses power.
+    pub(super) async fn kill(&mut self) {
+        // One that has ended already is what is wanted.
+        let _ = self.child.kill().await;
+    }
+
     /// Tells it to leave without waiting for it.
     pub(super) fn leave(&self) {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);

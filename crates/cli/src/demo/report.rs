@@ -1,7 +1,11 @@
 //! The demo's result, for people and for scripts.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use serde::Serialize;
 
+use super::failover::Failover;
 use super::row::Row;
 use roost_terminal::{Output, SCHEMA, Table};
 
@@ -19,6 +23,14 @@ copy is overhead.
 pub(super) struct Report<'a> {
     rows: &'a [Row],
     warm: &'a Row,
+    scenes: &'a Scenes,
+}
+
+/// Results of the demo's first part, before the rows.
+pub(super) struct Scenes {
+    /// File of the picture, which stays after the demo.
+    pub(super) picture: PathBuf,
+    pub(super) failover: Failover,
 }
 
 /// The report as JSON.
@@ -26,6 +38,17 @@ pub(super) struct Report<'a> {
 struct Object {
     schema: u32,
     rows: Vec<RowObject>,
+    picture: String,
+    failover: FailoverObject,
+}
+
+/// The failover as JSON.
+#[derive(Serialize)]
+struct FailoverObject {
+    killed: String,
+    next: String,
+    answered_ms: f64,
+    moved_ms: f64,
 }
 
 /// A row as JSON.
@@ -45,19 +68,35 @@ struct RowObject {
 
 impl<'a> Report<'a> {
     /// The report on `rows`, and on one that was asked for again.
-    pub(super) const fn new(rows: &'a [Row], warm: &'a Row) -> Self {
-        Self { rows, warm }
+    pub(super) const fn new(rows: &'a [Row], warm: &'a Row, scenes: &'a Scenes) -> Self {
+        Self { rows, warm, scenes }
     }
 
     /// Prints it.
     pub(super) fn print(&self, output: Output) -> Outcome {
         if output.is_json() {
-            return Ok(output.json(&Object { schema: SCHEMA, rows: self.rows.iter().map(object).collect() })?);
+            return Ok(output.json(&self.object())?);
         }
         output.table(&self.table())?;
         output.data("\n")?;
         output.data(NOTES)?;
-        Ok(output.data(&format!("\n{}{}\n", self.again(), self.summary(output)))?)
+        Ok(output.painted(&format!("\n{}{}\n", self.again(), self.summary(output)))?)
+    }
+
+    fn object(&self) -> Object {
+        let Failover { killed, next, answered, moved } = &self.scenes.failover;
+        let millis = |duration: &Duration| duration.as_secs_f64() * 1e3;
+        Object {
+            schema: SCHEMA,
+            rows: self.rows.iter().map(object).collect(),
+            picture: self.scenes.picture.display().to_string(),
+            failover: FailoverObject {
+                killed: killed.clone(),
+                next: next.clone(),
+                answered_ms: millis(answered),
+                moved_ms: millis(moved),
+            },
+        }
     }
 
     fn table(&self) -> Table {

@@ -163,7 +163,7 @@ impl World {
 }
 
 /// Issues an identity and gives the flags that every daemon needs.
-fn arguments(group: &Group, folder: &Path, name: &str, role: Role) -> Outcome<Vec<String>> {
+pub(super) fn arguments(group: &Group, folder: &Path, name: &str, role: Role) -> Outcome<Vec<String>> {
     let identity = folder.join(format!("{name}.id"));
     group.issue(name, role, Validity::Days(30), &identity)?;
     // An empty file of its own, so that the settings of this machine's daemons stay out.

@@ -161,7 +161,11 @@ fn refused(status: &Status) -> Option<Finding> {
 fn last_error(status: &Status) -> Option<Finding> {
     let attached = status.state != State::Attaching;
     let error = status.last_error.as_ref().filter(|_| attached)?;
-    Some(Finding::warn("last error", error.clone(), "nothing, if it is over; else its log has more"))
+    Some(Finding::warn(
+        "last error",
+        error.clone(),
+        "see in the daemon's log when that was and whether it comes again; a restart clears it here",
+    ))
 }
 
 #[cfg(test)]

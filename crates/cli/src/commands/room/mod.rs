@@ -18,8 +18,8 @@ use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::connect;
 use super::watch::Seen;
+use super::{connect, who};
 use crate::args::RoomArgs;
 use crate::failure::{Code, Failure, Outcome};
 use places::{Key, Places};
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &RoomArgs, socket: &Path, output: Output) -> Outco
     }
     let places = Places::of(args)?;
     let client = connect(socket).await?;
-    let entered = client.room(&RoomQuery { name: args.name.clone() }).await?;
+    let entered = client.room(&RoomQuery { name: args.name.clone(), names: true }).await?;
     output.say(format!("Entering {}: + comes, ~ moves or changes, - leaves; Ctrl-C leaves it.", args.name));
     let (told, mut hears) = mpsc::channel(MAX_TOLD);
     let mut room = Room {
@@ -101,12 +101,12 @@ impl Room<'_> {
         let gone: Vec<NodeId> = self.members.keys().filter(|node| !listed.contains(node)).copied().collect();
         for node in gone {
             self.members.remove(&node);
-            self.seen.gone(node);
+            let line = self.seen.gone(node);
             self.known.gone(node);
-            self.show(Happening::Left { node: node.to_string() }, Some(format!("- {node}\n")))?;
+            self.show(Happening::Left { node: node.to_string() }, Some(line))?;
         }
         for member in roster.members {
-            let line = self.seen.present(member.node, member.cell, &member.services);
+            let line = self.seen.present((member.node, member.name.as_deref()), member.cell, &member.services);
             let before = self.members.insert(member.node, member.clone());
             let is_remembered = self.known.present(&member);
             match before {
@@ -115,7 +115,7 @@ impl Room<'_> {
                 Some(_) => {}
             }
             if !is_remembered {
-                self.output.say(format!("{}: too many have come and left; it is not received", member.node));
+                self.output.say(format!("{}: too many have come and left; it is not received", self.who(member.node)));
             }
         }
         self.run_streams();
@@ -145,11 +145,13 @@ impl Room<'_> {
         let Some(came) = self.known.stream(key) else { return };
         let to = match self.places.of_stream(key) {
             Ok(to) => to,
-            Err(failure) => return self.output.say(format!("{node}: {service} is not received: {failure}")),
+            Err(failure) => {
+                return self.output.say(format!("{}: {service} is not received: {failure}", self.who(node)));
+            }
         };
         came.to = to.as_ref().map(ToString::to_string);
         let query = RequestQuery {
-            provider: Some(node),
+            provider: Some(node.into()),
             reflect: Some(Reflection::Always),
             timeout: self.args.timeout,
             ..RequestQuery::new(service, Area::At(cell))
@@ -163,7 +165,7 @@ impl Room<'_> {
 
     /// Something has happened to a stream.
     fn hear(&mut self, key: Key, told: Told) -> Outcome {
-        let (node, service) = (key.0.to_string(), key.1.name());
+        let (node, service, who) = (key.0.to_string(), key.1.name(), self.who(key.0));
         let Some(came) = self.known.stream(key) else { return Ok(()) };
         let (failure, again) = match told {
             Told::Came { bytes, lost } => {
@@ -174,7 +176,7 @@ impl Room<'_> {
                 came.since.get_or_insert_with(Instant::now);
                 let to = came.to.clone();
                 let place = to.as_ref().map(|to| format!(" into {to}")).unwrap_or_default();
-                self.say(format!("{node}: {service} comes{place}"));
+                self.say(format!("{who}: {service} comes{place}"));
                 return self.show(Happening::Receiving { node, service, to, reflected }, None);
             }
             Told::Broken { failure, again } => (failure, Some(again.as_secs_f64())),
@@ -182,8 +184,18 @@ impl Room<'_> {
         };
         let message = failure.to_string();
         let then = again.map(|again| format!("; asking again in {again:.0} s")).unwrap_or_default();
-        self.say(format!("{node}: {service}: {message}{then}"));
+        self.say(format!("{who}: {service}: {message}{then}"));
         self.show(Happening::Broken { node, service, message, again_in_s: again }, None)
+    }
+
+    /// The member's name, if the roster has it.
+    fn name(&self, node: NodeId) -> Option<&str> {
+        self.members.get(&node)?.name.as_deref()
+    }
+
+    /// A member as people read it.
+    fn who(&self, node: NodeId) -> String {
+        who(node, self.name(node))
     }
 
     /// Says something that scripts hear as JSON.

@@ -40,6 +40,7 @@ impl Places {
         };
         let form = match args.form {
             Form::Json => TrackForm::JsonLines,
+            Form::Full => TrackForm::Full,
             Form::Raw => TrackForm::Raw,
         };
         Ok(Self { to, form, given: BTreeMap::new() })
@@ -93,7 +94,7 @@ fn players(output: &SinkSpec) -> Outcome<To> {
 fn ending(service: Service, form: TrackForm) -> &'static str {
     match (service, form) {
         (Service::Video, _) => "ts",
-        (Service::Track, TrackForm::JsonLines) => "jsonl",
+        (Service::Track, TrackForm::JsonLines | TrackForm::Full) => "jsonl",
         (Service::Track, TrackForm::Raw) => "txt",
         (Service::Image, _) => "jpg",
         (Service::Sensor, _) => "json",

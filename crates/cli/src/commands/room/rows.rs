@@ -8,7 +8,7 @@ use roost_proto::{Cell, NodeId, Service};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
-use super::super::{bytes, seconds};
+use super::super::{SHORT_ID, bytes, seconds};
 use super::places::Key;
 use crate::failure::Outcome;
 
@@ -68,6 +68,7 @@ pub(super) struct Row {
 pub(super) struct Known(BTreeMap<NodeId, Guest>);
 
 struct Guest {
+    name: Option<String>,
     cell: Cell,
     since: Instant,
     present: bool,
@@ -89,9 +90,11 @@ impl Known {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&member.node) {
             return false;
         }
-        let new = || Guest { cell: member.cell, since: Instant::now(), present: true, streams: BTreeMap::new() };
+        let (cell, since, streams) = (member.cell, Instant::now(), BTreeMap::new());
+        let new = || Guest { name: None, cell, since, present: true, streams };
         let guest = self.0.entry(member.node).or_insert_with(new);
         (guest.cell, guest.present) = (member.cell, true);
+        guest.name = member.name.clone().or_else(|| guest.name.take());
         true
     }
 
@@ -111,7 +114,7 @@ impl Known {
         let name = |node| Some(peers?.peers.iter().find(|peer| peer.node == node)?.name.clone());
         let row = |node: NodeId, guest: &Guest, stream: Option<(&Service, &Came)>| Row {
             node: node.to_string(),
-            name: name(node),
+            name: name(node).or_else(|| guest.name.clone()),
             cell: guest.cell.to_string(),
             service: stream.map(|(service, _)| service.name()),
             bytes: stream.map_or(0, |(_, came)| came.bytes),
@@ -130,12 +133,12 @@ impl Known {
 
 /// The rows for people.
 pub(super) fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(&["NODE", "NAME", "CELL", "SERVICE", ">RECEIVED", ">LOST", "SINCE", "TO"]);
+    let mut table = Table::new(&["NAME", "NODE", "CELL", "SERVICE", ">RECEIVED", ">LOST", "SINCE", "TO"]);
     for row in rows {
         let left = if row.present { "" } else { ", has left" };
         table.row([
-            row.node.clone(),
             row.name.clone().unwrap_or_else(|| "-".to_owned()),
+            row.node.chars().take(SHORT_ID).collect(),
             row.cell.clone(),
             row.service.unwrap_or("-").to_owned(),
             bytes(row.bytes),

@@ -1,0 +1,90 @@
+//! Commands that people wait for, read by their own definition alone.
+//!
+//! To make the definition of all commands takes longer than such a command does. What is wrong on
+//! a line, and help, is said by that one nevertheless.
+
+use std::ffi::OsString;
+
+use clap::{Args, FromArgMatches, Parser};
+
+use super::{Cli, Command, GlobalArgs, definition};
+
+/// One command beside what holds for every one.
+#[derive(Debug, Parser)]
+struct Alone<A: Args> {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(flatten)]
+    args: A,
+}
+
+/// Reads a command line.
+///
+/// # Errors
+/// It is wrong, or asks for help.
+pub(crate) fn read(line: &[OsString]) -> Result<Cli, clap::Error> {
+    if let Some(cli) = alone(line) {
+        return Ok(cli);
+    }
+    let matches = definition().try_get_matches_from(line)?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// A line that is right and begins with a command that is read alone.
+fn alone(line: &[OsString]) -> Option<Cli> {
+    let (name, rest) = line.get(1..)?.split_first()?;
+    match name.to_str()? {
+        "request" => by(rest, Command::Request),
+        "subscribe" => by(rest, Command::Subscribe),
+        "lookup" => by(rest, Command::Lookup),
+        "ping" => by(rest, Command::Ping),
+        "send" => by(rest, Command::Send),
+        _ => None,
+    }
+}
+
+fn by<A: Args>(rest: &[OsString], command: impl FnOnce(A) -> Command) -> Option<Cli> {
+    let line = std::iter::once("roost".into()).chain(rest.iter().cloned());
+    let Alone { global, args } = Alone::<A>::try_parse_from(line).ok()?;
+    Some(Cli { global, command: command(args) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alone_reads_what_all_read() {
+        const LINES: &[&str] = &[
+            "request video --at 27,92 -o clip.ts --json",
+            "request sensor --near -27,-92 --within 3 -q --socket /tmp/s --for 3s --mode relay",
+            "request image --any -k 3 --scope home --reflect never --progress",
+            "request track --any -v --no-color --form raw -o - --timeout 300ms",
+            "request image --from uav7",
+            "subscribe video --from uav7 -o udp://127.0.0.1:5004",
+            "lookup track --rect 0,0,50,50 --json",
+            "ping uav7 --count 10",
+            "ping",
+            "send survey.tif uav7 --address udp://10.0.0.3:7711",
+        ];
+        for line in LINES {
+            let line = words(line);
+            let all = Cli::from_arg_matches(&definition().try_get_matches_from(&line).unwrap()).unwrap();
+            assert_eq!(format!("{:?}", alone(&line).unwrap()), format!("{all:?}"));
+        }
+    }
+
+    #[test]
+    fn others_are_read_by_all() {
+        for line in ["", "request", "request --help", "request video", "ping --bogus", "help request", "--json ping"] {
+            assert!(alone(&words(line)).is_none(), "{line}");
+        }
+        assert!(read(&words("--json ping")).unwrap().global.speech.json);
+        let error = read(&words("request video --near 1,1 --bogus")).unwrap_err();
+        assert!(error.to_string().contains("roost request"), "{error}");
+    }
+
+    fn words(line: &str) -> Vec<OsString> {
+        std::iter::once("roost").chain(line.split_whitespace()).map(OsString::from).collect()
+    }
+}
