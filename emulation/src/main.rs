@@ -127,9 +127,9 @@ enum Command {
     ///
     /// The overlay's are simulated, and the same to the last digit on every machine; those of
     /// reflectors, bulk transfer and two links are measured as well, by `emulate bench`. Each claim
-    /// is held against what was seen: reproduced if the whole 95 % interval is where the paper's figure
-    /// is, differs if what it found holds by another amount. One page shows it all. Ctrl-C keeps what
-    /// is done, and the same command goes on.
+    /// is held against what was seen: equal if the paper's figure lies in the 95 % interval, holds if
+    /// its statement does by another amount, better or worse, or does not hold; aims of our own are
+    /// counted apart. One page shows it all. Ctrl-C keeps what is done, and the same command goes on.
     #[command(before_help = "Examples:
   emulate reproduce --quick              the same figures in minutes
   emulate reproduce sproull-fig4 --json

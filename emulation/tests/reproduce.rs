@@ -47,14 +47,17 @@ fn a_study_is_made_once_and_the_same_again() {
     let claims = json["claims"].as_array().unwrap();
     assert_eq!((json["schema"].as_u64(), claims.len()), (Some(1), 4));
     let video = &claims[0];
-    assert_eq!((&video["id"], &video["seed"]), (&Value::from("sproull-table3-video"), &Value::from("48 kB")));
-    // One seed in virtual time is one figure, that of its run, and so is what comes of it: at most 1.5 kB.
+    assert_eq!((&video["id"], &video["paper"]), (&Value::from("sproull-table3-video"), &Value::from("48 kB")));
+    assert_eq!((&json["counts"]["figures"], &json["counts"]["better"]), (&Value::from(4), &Value::from(4)));
+    assert_eq!((&json["counts"]["equal"], &json["counts"]["ours"]), (&Value::from(0), &Value::from(0)));
+    // One seed in virtual time is one figure, that of its run, and so is what comes of it.
     let kept = fs::read_to_string(runs.join("1-super-node_video/seed-1.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     let (ours, of_run) = (video["ours"].as_f64().unwrap(), kept["measures"]["overhead.each"].as_f64().unwrap());
     assert!((ours - of_run).abs() <= of_run * 1e-5 && ours > 200.0, "{video} {of_run}");
     for claim in claims {
-        assert_eq!(claim["verdict"], "reproduced", "{claim}");
+        assert_eq!((&claim["kind"], &claim["verdict"]), (&Value::from("figure"), &Value::from("holds")), "{claim}");
+        assert_eq!(claim["amount"], "better", "{claim}");
     }
     assert!(video["interval"].is_null() && video["claim"].is_string());
 }

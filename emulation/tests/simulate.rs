@@ -70,6 +70,27 @@ fn a_simulated_run_leaves_what_report_and_compare_read() {
     assert!(folder.path().join("out/index.html").is_file());
     let output = emulate(folder.path(), &["report", "out"]);
     assert!(output.status.success(), "{}", said(&output));
+    let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
+    assert!(page.contains("This run was simulated.") && page.contains("emulate simulate out/plan.toml"), "{page}");
+    assert!(!page.contains("kept up") && !page.contains("1970") && !page.contains("Lateness."), "{page}");
+}
+
+#[test]
+fn seeds_leave_folders_and_one_page() {
+    let folder = folder_with(&format!("{PLAN}[movement]\nspeed = 30.0\n"));
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "out", "--seeds", "2", "--for", "5s"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert!(read("index.html").contains("All runs were simulated") && read("seed-2/index.html").contains("seed 2"));
+    // Each of four nodes begins in a cell and takes steps.
+    let positions = read("seed-1/positions.csv");
+    let at_first = positions.lines().filter(|line| line.starts_with("0,node")).count();
+    assert!(positions.starts_with("t_s,node,x,y\n") && at_first == 4, "{positions}");
+    assert!(positions.lines().count() > 9 && read("seed-1/events.jsonl").contains("\"record\":\"position\""));
+    // Another seed is another course on the same ground.
+    let compared = emulate(folder.path(), &["compare", "out/seed-1", "out/seed-2"]);
+    let said = said(&compared);
+    assert!(compared.status.success() && !said.contains("respects") && !said.contains("same ground"), "{said}");
 }
 
 /// A plan of which a short run says enough: every service many times.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use roost_emulation::experiment;
-use roost_emulation::reproduce::{self, Progress, RunnerError, Scale, Store, Study, Verdict, Written};
+use roost_emulation::reproduce::{self, Kind, Progress, RunnerError, Scale, Store, Study, Tally, Written};
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
@@ -35,6 +35,9 @@ pub(crate) struct ReproduceArgs {
     /// Say what there is, and end
     #[arg(long, conflicts_with = "check")]
     list: bool,
+    /// Print what distance makes of twice the services, and what slower software adds, and end
+    #[arg(long, conflicts_with_all = ["list", "check"])]
+    software: bool,
     /// Say how many runs would be made, and end
     #[arg(long)]
     check: bool,
@@ -63,6 +66,9 @@ impl Only {
 
 /// Makes what is missing, holds the claims against it, and writes the page.
 pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
+    if args.software {
+        return software(output);
+    }
     let scale = Scale::new(args.quick, args.seeds);
     let mut studies = reproduce::chosen(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
     if let Some(only) = args.only {
@@ -87,6 +93,18 @@ pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
         0 => Ok(()),
         invalid => Err(Failure::new(Code::Invalid, format!("{invalid} runs are not valid; the page says why"))),
     }
+}
+
+/// The model of the paper's own waits.
+fn software(output: Output) -> Outcome {
+    let fit = reproduce::software::fit()?;
+    if output.is_json() {
+        return Ok(output.json(&json!({ "schema": SCHEMA, "fit": fit }))?);
+    }
+    let mut table = Table::new(&["FIGURE", "OF", ">THE PAPER", ">DISTANCE", ">SOFTWARE TOO", ">MISSED BY"]);
+    fit.rows().into_iter().for_each(|row| table.row(row));
+    output.table(&table)?;
+    Ok(output.data(&format!("\n{}\n", fit.sentences().join("\n")))?)
 }
 
 fn unknown(name: &str, scale: Scale) -> Failure {
@@ -160,22 +178,18 @@ impl Bar {
 
 fn show(written: &Written, output: Output) -> Outcome {
     if output.is_json() {
-        return Ok(output.json(&json!({ "schema": SCHEMA, "claims": written.judgements }))?);
+        let counts = Tally::of(&written.judgements);
+        return Ok(output.json(&json!({ "schema": SCHEMA, "counts": counts, "claims": written.judgements }))?);
     }
-    let mut table = Table::new(&["CLAIM", "THE SEED", ">HERE", ">95 % INTERVAL", "VERDICT"]);
+    let mut table = Table::new(&["CLAIM", "OF", "PAPER OR AIM", ">HERE", ">95 % INTERVAL", "VERDICT"]);
     for one in &written.judgements {
-        let cells = [one.id.as_str(), one.seed, &one.ours_said(), &one.interval_said(), one.verdict.words()];
+        let of = if one.kind == Kind::Ours { "ours" } else { "paper" };
+        let cells = [one.id.as_str(), of, one.paper, &one.ours_said(), &one.interval_said(), one.words()];
         table.row(cells.map(str::to_owned));
     }
     output.table(&table)?;
-    let of = |verdict| written.judgements.iter().filter(|one| one.verdict == verdict).count();
-    output.say(format!(
-        "{} reproduced, {} differ, {} not reproduced. Look at {}",
-        of(Verdict::Reproduced),
-        of(Verdict::Differs),
-        of(Verdict::Not),
-        written.page.display()
-    ));
+    Tally::of(&written.judgements).sentences().into_iter().for_each(|sentence| output.say(sentence));
+    output.say(format!("Look at {}", written.page.display()));
     Ok(())
 }
 

@@ -220,7 +220,8 @@ fn show(finished: &Finished, results: &Results, output: Output) -> Outcome {
     }
     output.data(&format!("{}\n", sentence(finished, &metrics)))?;
     if run.verdict.valid {
-        output.data(&format!("{} {}\n", output.verdict(true, "Valid:"), trust(run)))?;
+        output.painted(&format!("{} ", output.verdict(true, "Valid:")))?;
+        output.data(&format!("{}\n", trust(run)))?;
     }
     Ok(output.data(&format!("Look at {}\n", folder.join("index.html").display()))?)
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Plan, Prepared, RunError};
-use roost_emulation::report;
-use roost_emulation::sim::{self, ByService, Detail, Outcome as Simulated, SimulateError};
+use roost_emulation::report::{self, metrics};
+use roost_emulation::sim::{self, ByService, Detail, Outcome as Simulated, Progress, SimulateError, Tell};
 use roost_emulation::units::{format_duration, parse_duration};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
@@ -23,7 +23,8 @@ pub(crate) struct SimulateArgs {
     /// A plan
     #[arg(value_name = "PLAN")]
     file: PathBuf,
-    /// Leave what `emulate run` would in this folder, which is empty or not there
+    /// Leave what `emulate run` would in this folder, which is empty or not there; of several seeds each in a folder
+    /// of its own below, beside a page of all
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// In how much detail: packet (QUIC is real), or message (cheaper, for thousands of nodes)
@@ -36,7 +37,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
     /// So many seeds, counted from the first; the failing ones are told
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "output")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: Option<u32>,
     /// Another duration than the plan's
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration)]
@@ -69,10 +70,15 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
     for seed in first..first.saturating_add(count) {
         // Nothing else of a plan that is ready depends on its seed.
         prepared.plan.seed = seed;
-        let simulated = match &args.output {
-            Some(folder) => sim::simulate_into(&prepared, args.level, folder)?,
-            None => sim::simulate(&prepared, args.level)?,
-        };
+        let folder = args.output.as_ref().map(|folder| match count {
+            1 => folder.clone(),
+            _ => folder.join(format!("seed-{seed}")),
+        });
+        let tell = Sparse::of(output, if count > 1 { format!("seed {seed}, ") } else { String::new() });
+        let simulated = sim::simulate_telling(&prepared, args.level, folder.as_deref(), tell)?;
+        if let Some(folder) = folder {
+            page(&folder, count == 1, output)?;
+        }
         if output.is_json() {
             output.json(&object(seed, &simulated))?;
         } else if count == 1 {
@@ -81,8 +87,10 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
         failed += u64::from(!simulated.is_sound());
         tell_violations(args, seed, &simulated, output);
     }
-    if let Some(folder) = &args.output {
-        page(folder, output)?;
+    if let Some(folder) = args.output.as_ref().filter(|_| count > 1) {
+        let written = report::combine(folder).map_err(super::report::failure)?;
+        written.remarks.iter().for_each(|remark| output.say(remark));
+        look_at(&written.page, output);
     }
     if count > 1 && !output.is_json() {
         output.data(&format!("{} of {count} seeds passed.\n", count - failed))?;
@@ -129,24 +137,36 @@ fn object(seed: u64, simulated: &Simulated) -> Object<'_> {
 fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> Outcome {
     let mut table =
         Table::new(&["SERVICE", ">ASKED", ">COMPLETED", ">FAILED", ">CUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
-    let ms = |value: Option<f64>| value.map(|value| format!("{value:.1}")).unwrap_or_default();
+    // In brackets, as in the report, where too few requests lie beyond it.
+    let ms = |value: Option<f64>, completed: u64, thousandths: u32| match value {
+        Some(value) if metrics::tells(completed, thousandths) => format!("{value:.1}"),
+        Some(value) => format!("({value:.1})"),
+        None => String::new(),
+    };
     for (name, service) in &simulated.by_service {
         let counts = [service.requested, service.completed, service.failed, service.cut].map(|count| count.to_string());
-        let latencies = [service.p50_ms, service.p95_ms, service.p99_ms].map(ms);
+        let latencies = [(service.p50_ms, 500), (service.p95_ms, 950), (service.p99_ms, 990)]
+            .map(|(value, thousandths)| ms(value, service.completed, thousandths));
         table.row(std::iter::once(name.clone()).chain(counts).chain(latencies));
     }
     output.table(&table)?;
     let Simulated { completed, requested, nodes, virtual_s, wall_s, trace_hash, .. } = simulated;
     output.data(&format!(
         "\n{}, {} over {}: {completed} of {requested} services completed by {nodes} nodes in {virtual_s:.1} s, \
-         computed in {wall_s:.2} s ({:.0} times as fast).\nTrace {trace_hash:016x} of seed {}.\n",
+         computed in {wall_s:.2} s ({} times as fast).\nTrace {trace_hash:016x} of seed {}.\n",
         prepared.plan.name,
         prepared.plan.architecture.name(),
         prepared.plan.transport.name(),
-        virtual_s / wall_s.max(1e-9),
+        speed(virtual_s / wall_s.max(1e-9)),
         prepared.plan.seed,
     ))?;
     Ok(())
+}
+
+/// A factor in at least two digits: it may be less than one.
+fn speed(factor: f64) -> String {
+    let decimals = if factor < 0.1 { 3 } else { usize::from(factor < 10.0) };
+    format!("{factor:.decimals$}")
 }
 
 /// What must not have been, and how to see it again.
@@ -191,13 +211,61 @@ fn quoted(word: &str) -> String {
 }
 
 /// Makes the figures of a run.
-fn page(folder: &Path, output: Output) -> Outcome {
+fn page(folder: &Path, is_only: bool, output: Output) -> Outcome {
     let written = report::write(folder).map_err(super::report::failure)?;
     written.remarks.iter().for_each(|remark| output.say(remark));
-    if !output.is_json() {
-        output.say(format!("Look at {}", written.page.display()));
+    if is_only {
+        look_at(&written.page, output);
     }
     Ok(())
+}
+
+fn look_at(page: &Path, output: Output) {
+    if !output.is_json() {
+        output.say(format!("Look at {}", page.display()));
+    }
+}
+
+/// Time until a run first tells its progress, and between two times.
+const SILENCE: Duration = Duration::from_secs(3);
+const PACE: Duration = Duration::from_secs(10);
+
+/// Tells now and then how far a run is, also where nobody watches a terminal.
+struct Sparse {
+    output: Output,
+    /// The beginning of each line.
+    of: String,
+    began: Instant,
+    next: Duration,
+}
+
+impl Sparse {
+    fn of(output: Output, of: String) -> Tell {
+        let mut sparse = Self { output, of, began: Instant::now(), next: SILENCE };
+        Box::new(move |at| {
+            if let Some(line) = sparse.line(at, sparse.began.elapsed()) {
+                sparse.output.say(line);
+            }
+        })
+    }
+
+    /// The line that is due after this time, if one is.
+    fn line(&mut self, at: Progress, passed: Duration) -> Option<String> {
+        if passed < self.next {
+            return None;
+        }
+        self.next = passed + PACE;
+        let (of, seconds) = (&self.of, passed.as_secs());
+        Some(match at {
+            Progress::Joining { joined, of: all } => format!("{of}{seconds} s: {joined} of {all} nodes have a home"),
+            Progress::Running { now, of: all } if now > all => format!("{of}{seconds} s: draining"),
+            Progress::Running { now, of: all } => {
+                let part = now.as_secs_f64() / all.as_secs_f64().max(1e-9);
+                format!("{of}{seconds} s: {:.0} % of {} simulated", part * 100.0, format_duration(all))
+            }
+            _ => return None,
+        })
+    }
 }
 
 impl From<SimulateError> for Failure {
@@ -230,6 +298,26 @@ mod tests {
     fn words(command: &str) -> Vec<String> {
         let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {command}")]).output();
         String::from_utf8(shell.unwrap().stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn progress_is_told_now_and_then() {
+        let mut sparse = Sparse {
+            output: Output::new(false, true, false, true),
+            of: String::new(),
+            began: Instant::now(),
+            next: SILENCE,
+        };
+        let running = |now| Progress::Running { now: Duration::from_secs(now), of: Duration::from_secs(60) };
+        let said = [1, 3, 4, 12, 13].map(|s| sparse.line(running(30), Duration::from_secs(s)).unwrap_or_default());
+        assert_eq!(said, ["", "3 s: 50 % of 60s simulated", "", "", "13 s: 50 % of 60s simulated"]);
+        let joining = sparse.line(Progress::Joining { joined: 5, of: 9 }, Duration::from_secs(60));
+        assert_eq!(joining.unwrap(), "60 s: 5 of 9 nodes have a home");
+    }
+
+    #[test]
+    fn slow_simulation_is_not_zero() {
+        assert_eq!([speed(0.04), speed(0.4), speed(2.34), speed(512.3)], ["0.040", "0.4", "2.3", "512"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::fleet::Fleet;
 use super::prepare::Prepared;
 use super::requester::{ANSWER, Phase, Requester, Stage};
 use super::workload::Workload;
+use crate::report::record::{Position, Record};
 
 /// All requesters, and how far the run is for them.
 pub(super) struct Cast {
@@ -60,6 +61,13 @@ impl Cast {
 /// Has nodes publish where they have moved to, until nobody asks any more.
 async fn wander(stage: Rc<Stage>, nodes: Vec<(PathBuf, watch::Receiver<bool>)>, mut phase: watch::Receiver<Phase>) {
     let mut calls = JoinSet::new();
+    let write = |t: f64, node: usize, cell: Cell| {
+        let node = stage.nodes[node].name.clone();
+        stage.journal.write(&Record::Position(Position { t, node, x: cell.x, y: cell.y }));
+    };
+    if stage.walk.borrow().deadline().is_some() {
+        (0..nodes.len()).for_each(|node| write(0.0, node, stage.walk.borrow().cell(node)));
+    }
     loop {
         let Some(next) = stage.walk.borrow().deadline() else { break };
         tokio::select! {
@@ -68,6 +76,7 @@ async fn wander(stage: Rc<Stage>, nodes: Vec<(PathBuf, watch::Receiver<bool>)>, 
         }
         let step = || stage.walk.borrow_mut().step(stage.origin.elapsed());
         while let Some((node, cell)) = step() {
+            write(stage.seconds(), node, cell);
             let (socket, alive) = &nodes[node];
             if *alive.borrow() {
                 calls.spawn_local(tell(Rc::clone(&stage), node, socket.clone(), cell));

@@ -26,7 +26,7 @@ use crate::scenario::topology::HostIndex;
 /// Where the daemons' logs are.
 pub(super) const LOGS: &str = "logs";
 /// How long daemons may take until all are attached.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_secs(120);
 /// Time between two looks at daemons that are starting.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long daemons may take to leave before they are killed.

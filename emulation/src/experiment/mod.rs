@@ -25,6 +25,7 @@ pub mod plan;
 mod prepare;
 mod private;
 mod programs;
+mod redirection;
 pub(crate) mod requester;
 mod run;
 mod sampler;

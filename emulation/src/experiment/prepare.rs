@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::RunError;
 use super::placement::{self, Placement};
-use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, Source};
+use super::plan::{Architecture, Fault, FaultKind, Mistakes, Named, Plan, PlanError, Source};
 use super::script::{Act, Item, Script};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
@@ -59,8 +59,9 @@ impl Prepared {
     ///
     /// # Errors
     /// When the two do not fit.
-    pub fn of(plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
+    pub fn of(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
         let placement = placement::place(&plan, &network, file)?;
+        name_hub(&mut plan, &network, &placement);
         let mut topology = network.clone();
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
         let mut script = Script::of(&topology);
@@ -150,6 +151,22 @@ impl Prepared {
     }
 }
 
+/// The word for whatever hub runs, super node or server, in faults of a network without a host of this name.
+const HUB: &str = "hub";
+
+/// Puts the host of the first hub where faults say `hub`.
+fn name_hub(plan: &mut Plan, network: &Topology, placement: &Placement) {
+    let Some(first) = placement.hubs.first().filter(|_| network.host_index(HUB).is_none()) else { return };
+    for fault in &mut plan.faults {
+        if let FaultKind::Daemon(daemon, _) = &mut fault.kind
+            && daemon.host.name == HUB
+        {
+            daemon.host.name.clone_from(&network.hosts[first.host].name);
+            daemon.hub = true;
+        }
+    }
+}
+
 /// The network that a plan names.
 fn network(source: &Source, file: &Path) -> Result<Topology, RunError> {
     match source {
@@ -177,21 +194,22 @@ impl Faults<'_> {
     /// at the end, since events refer to each other by their places. Gives
     /// those of daemons.
     fn schedule(&self, plan: &Plan, topology: &mut Topology) -> Result<Vec<Item>, PlanError> {
-        let mut items = Vec::new();
+        let (mut items, mut wrong) = (Vec::new(), Mistakes::default());
         for fault in &plan.faults {
             match &fault.kind {
                 FaultKind::Net { net, from, changes } => {
-                    self.schedule_net(fault, net, from.as_ref(), changes, topology)?;
+                    wrong.note(self.schedule_net(fault, net, from.as_ref(), changes, topology));
                 }
                 FaultKind::Daemon(daemon, deed) => {
-                    let host = self.daemon(topology, &daemon.host, daemon.hub)?;
+                    let found = self.daemon(topology, &daemon.host, daemon.hub).map(Some);
+                    let Some(host) = wrong.or(found, None) else { continue };
                     let (object, what) = (daemon.host.name.clone(), daemon.suffers(*deed));
                     let act = Act::Daemon(host, daemon.hub, *deed);
                     items.push(Item { at: fault.at, after: None, object, what, act });
                 }
             }
         }
-        Ok(items)
+        wrong.into_result().map(|()| items)
     }
 
     fn schedule_net(
@@ -226,6 +244,9 @@ impl Faults<'_> {
     /// The host, if such a daemon runs there.
     fn daemon(&self, topology: &Topology, named: &Named, hub: bool) -> Result<HostIndex, PlanError> {
         let error = |message| PlanError::new(self.file, named.line, message);
+        if named.name == HUB && topology.host_index(HUB).is_none() {
+            return Err(error("no super node or server runs in this architecture".to_owned()));
+        }
         let host = placement::host(topology, named, self.file)?;
         let runs_hub = self.placement.hubs.iter().any(|place| place.host == host);
         let runs_node = self.placement.nodes.iter().any(|place| place.host == host);
@@ -274,6 +295,37 @@ mod tests {
         assert_eq!(fault("kill = 'node2'\nhub = true"), "p.toml:6: no super node or server runs on host node2");
         assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`; did you mean `net`?");
         assert_eq!(fault("down = 'net'\nfrom = 'x'"), "p.toml:7: the topology has no host `x`");
+    }
+
+    #[test]
+    fn fault_of_hub_hits_whichever_runs() {
+        for (architecture, host) in [("super-node", "node1"), ("client-server", "server")] {
+            let plan = PLAN.replace("super-node", architecture) + "[[faults]]\nat = '50%'\nkill = 'hub'\n";
+            let prepared = Prepared::from_text(&plan, Path::new("p.toml")).unwrap();
+            let told = prepared.script.told();
+            assert_eq!(told, [(Duration::from_secs(30), format!("the hub on {host} is killed").as_str())]);
+            assert!(prepared.effective().contains(&format!("kill = \"{host}\"\nhub = true")));
+        }
+        let plan = PLAN.replace("super-node", "multicast") + "[[faults]]\nat = '9s'\nkill = 'hub'\n";
+        let error = Prepared::from_text(&plan, Path::new("p.toml")).unwrap_err().to_string();
+        assert_eq!(error, "p.toml:6: no super node or server runs in this architecture");
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\ntimeout = '0s'\n\
+                    name = '-x'\nsuper_nodes = 0\n[[faults]]\nat = '70s'\nkill = 'node1'\n\
+                    [[faults]]\nat = '100%'\nkill = 'node1'\n";
+        let all = |plan: &str| Prepared::from_text(plan, Path::new("p.toml")).unwrap_err().to_string();
+        // A text that is no value of its kind ends reading.
+        assert!(all(plan).starts_with("p.toml:11: `100%` is no part of the duration"), "{}", all(plan));
+        let plan = plan.replace("100%", "5s");
+        let lines: Vec<String> = all(&plan).lines().map(str::to_owned).collect();
+        let begins =
+            ["p.toml:4: it must be longer", "p.toml:5: a name is", "p.toml:6: at least one", "p.toml:8: at 70s"];
+        assert!(lines.len() == 4 && lines.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{lines:?}");
+        let faults = "[[faults]]\nat = '9s'\nkill = 'x'\n[[faults]]\nat = '9s'\ndown = 'y'\n";
+        assert_eq!(prepared(faults).unwrap_err().lines().count(), 2);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::RunError;
+use super::redirection;
 use crate::lab::Lab;
 use crate::report::record::{self, ProgramEnd};
 use crate::scenario::topology::{Program, ProgramAction};
@@ -180,7 +181,7 @@ impl Programs {
         }
         let mut command = Command::new("sh");
         command
-            .args(["-c", &program.command])
+            .args(["-c", &redirection::for_sh(&program.command)])
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(output(&program.name, "out")?)

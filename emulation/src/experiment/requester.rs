@@ -265,7 +265,7 @@ async fn open(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time) -> R
     let query = RequestQuery {
         duration: is_stream.then_some(stage.stream),
         transport: Some(stage.transport.of(is_stream)),
-        timeout: wanted.deadline - began,
+        timeout: Some(wanted.deadline - began),
         ..RequestQuery::new(wanted.service, Area::At(cell))
     };
     Client::connect(socket).await?.request(&query).await

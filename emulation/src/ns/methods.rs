@@ -250,8 +250,10 @@ impl Interp {
         match (is_it, &object.kind) {
             (true, _) => Ok(id),
             (false, Kind::Null(made)) => Err(Flow::refuse(format!(
-                "\"{}\" is no {what}: it was made on line {} by \"{made}\", which nobody knows",
-                object.name, object.line
+                "\"{}\" is no {what}: it was made on line {} by \"{made}\", which nobody knows{}",
+                object.name,
+                object.line,
+                super::traffic::meant(made)
             ))),
             (false, _) => Err(Flow::refuse(format!("\"{}\" is a {}, not a {what}", object.name, object.class()))),
         }

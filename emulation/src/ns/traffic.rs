@@ -5,6 +5,7 @@ use super::tcl::flow::{Flow, Outcome, fail};
 use super::tcl::interp::Interp;
 use super::tcl::value::Value;
 use super::world::{Agent, Application, Id, Kind};
+use crate::scenario::near::did_you_mean;
 
 const AGENTS: [&str; 9] = [
     "Agent/UDP",
@@ -26,6 +27,15 @@ pub(crate) const RATE: &str = "100Mbps";
 
 /// The system that ns runs on, for the traffic that ns itself makes.
 const NSE_SYSTEM: &str = "FBSD-STD";
+
+/// The end of a sentence about a class that nobody knows: the one that is spelt alike, if there is one.
+pub(crate) fn meant(class: &str) -> String {
+    let known = || AGENTS.into_iter().chain(APPLICATIONS);
+    match known().find(|known| known.eq_ignore_ascii_case(class)) {
+        Some(same) => format!("; did you mean `{same}`?"),
+        None => did_you_mean(class, known()),
+    }
+}
 
 /// Whether `new` can make it.
 pub(crate) fn is_class(class: &str) -> bool {

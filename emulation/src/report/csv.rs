@@ -4,12 +4,12 @@
 
 use super::metrics::{LinkUse, Metrics, NodeUse, Service};
 use super::read::Results;
-use super::record::{Program, Request, Run, Traffic};
+use super::record::{Position, Program, Request, Run, Traffic};
 
 /// A file's name and its text.
 pub(super) type File = (&'static str, String);
 
-/// All files; those about programs and traffic agents if there are any.
+/// All files; those about programs, traffic agents and positions if there are any.
 pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<File> {
     let run = &results.run;
     let mut files = vec![
@@ -19,13 +19,16 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<File> {
         ("latency.csv", latency(metrics)),
         ("nodes.csv", nodes(metrics)),
         ("links.csv", links(metrics)),
-        ("timeline.csv", timeline(metrics)),
+        ("timeline.csv", timeline(run, metrics)),
     ];
     if !results.programs.is_empty() {
         files.push(("programs.csv", programs(&results.programs)));
     }
     if !results.traffic.is_empty() {
         files.push(("agents.csv", agents(&results.traffic)));
+    }
+    if !results.positions.is_empty() {
+        files.push(("positions.csv", positions(&results.positions)));
     }
     files
 }
@@ -94,10 +97,12 @@ fn summary(run: &Run, metrics: &Metrics) -> String {
         row("failures", reason, count.to_string(), "requests");
     }
     traffic(metrics, &mut row);
-    row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
+    // Virtual time is never late, and has nobody who reads.
+    let is_real = !run.is_simulated();
+    row("lateness-p99", "core", maybe(is_real.then_some(run.verdict.lateness_p99_us)), "us");
     row("read-wait-p99", "core", maybe(run.verdict.read_wait_p99_us), "us");
     row("overruns", "core", run.verdict.overruns.to_string(), "packets");
-    row("dropped-by-reader", "core", run.verdict.dropped_by_reader.to_string(), "packets");
+    row("dropped-by-reader", "core", whole(is_real.then_some(run.verdict.dropped_by_reader)), "packets");
     row("start-gap", "core", maybe(run.verdict.start_gap_ms), "ms");
     row("schedule-late", "core", maybe(run.verdict.schedule_late_ms), "ms");
     csv.0
@@ -241,10 +246,10 @@ fn node_cells(node: &NodeUse) -> [String; 23] {
         class("summary"),
         class("gossip"),
         class("payload"),
-        number(node.cpu_s),
+        maybe(node.cpu_s),
         maybe(node.cpu_share),
         maybe(node.waited_share),
-        node.memory_bytes.to_string(),
+        whole(node.memory_bytes),
     ]
 }
 
@@ -280,7 +285,7 @@ fn link_cells(one: &LinkUse) -> [String; 15] {
     ]
 }
 
-fn timeline(metrics: &Metrics) -> String {
+fn timeline(run: &Run, metrics: &Metrics) -> String {
     let mut csv = Csv::new("t_s,offered_mbit_s,delivered_mbit_s,active,completed,failed,lateness_p99_ms");
     for second in &metrics.timeline {
         csv.row([
@@ -290,7 +295,7 @@ fn timeline(metrics: &Metrics) -> String {
             second.active.to_string(),
             second.completed.to_string(),
             second.failed.to_string(),
-            number(second.lateness_p99_ms),
+            maybe((!run.is_simulated()).then_some(second.lateness_p99_ms)),
         ]);
     }
     csv.0
@@ -310,6 +315,14 @@ fn programs(programs: &[Program]) -> String {
             u8::from(program.as_expected).to_string(),
             program.error.clone().unwrap_or_default(),
         ]);
+    }
+    csv.0
+}
+
+fn positions(positions: &[Position]) -> String {
+    let mut csv = Csv::new("t_s,node,x,y");
+    for Position { t, node, x, y } in positions {
+        csv.row([number(*t), node.clone(), x.to_string(), y.to_string()]);
     }
     csv.0
 }
@@ -365,6 +378,24 @@ mod tests {
             let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
             assert!(counts.len() > 1 && counts.iter().all(|count| *count == counts[0]), "{name}: {counts:?}");
         }
+    }
+
+    #[test]
+    fn simulated_run_leaves_cells_empty() {
+        let mut results = synthetic::small().results;
+        results.run.lab.insert("backend".into(), crate::report::record::SIMULATION.into());
+        let files = files(&results, &Metrics::of(&results));
+        let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
+        let column = |name: &str, column: &str| {
+            let mut lines = text(name).lines().map(|line| line.split(',').collect::<Vec<_>>());
+            let place = lines.next().unwrap().iter().position(|one| *one == column).unwrap();
+            lines.map(|cells| cells[place].to_owned()).collect::<Vec<_>>()
+        };
+        for name in ["cpu_s", "cpu_share", "waited_share", "memory_bytes"] {
+            assert!(column("nodes.csv", name).iter().all(String::is_empty), "{name}");
+        }
+        assert!(column("timeline.csv", "lateness_p99_ms").iter().all(String::is_empty));
+        assert!(text("summary.csv").contains("lateness-p99,core,,us"), "{}", text("summary.csv"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The figures of growth with the number of nodes.
 
-use super::figure::{Figure, Line, lines};
+use super::figure::{Along, Figure, Line, lines};
 use super::words::{bytes, count, milliseconds, rate};
 use crate::sim::growth::{Lookups, Requests, Size, state::State};
 
@@ -86,7 +86,7 @@ fn figure(
         name: name.to_owned(),
         title: title.to_owned(),
         caption: String::new(),
-        sheet: lines(all, &places, "nodes", show),
+        sheet: lines(all, &places, Along::of("nodes"), show),
     }
 }
 

@@ -8,8 +8,8 @@ use super::write::distrust;
 /// Settings that are meant to differ between repetitions, or say nothing about what is run.
 const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
 /// What a run says of its machine and its network that is another each time,
-/// or follows from the topology.
-const PASSING: [&str; 3] = ["load_before", "set_up", "interfaces"];
+/// or follows from the topology; of a simulated one its result and how long that took.
+const PASSING: [&str; 5] = ["load_before", "set_up", "interfaces", "trace_hash", "wall_s"];
 
 /// The file of the network, as a fact: names of topologies may stay when they change.
 pub(super) const NETWORK: &str = "network";
@@ -148,6 +148,10 @@ mod tests {
         let mut runs = [1, 2].map(|seed| Shape { seed, ..Shape::default() }.make().results.run);
         runs[1].machine.insert("load_before".into(), "3.1 2.0 1.0".into());
         runs[1].lab.insert("set_up".into(), "31 ms".into());
+        for (run, trace) in runs.iter_mut().zip(["0123", "4567"]) {
+            run.lab.insert("trace_hash".into(), trace.into());
+            run.lab.insert("wall_s".into(), format!("1.{trace}"));
+        }
         assert_eq!(other_ground(&runs), None);
         runs[1].lab.insert("backend".into(), "veth".into());
         runs[1].versions.insert("cs-server".into(), "0.1.0".into());

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::record::{Link, Node, Outcome, Program, Record, Request, Run, SCHEMA, Sample, Traffic};
+use super::record::{Link, Node, Outcome, Position, Program, Record, Request, Run, SCHEMA, Sample, Traffic};
 
 /// The events, one JSON object a line.
 pub const EVENTS_FILE: &str = "events.jsonl";
@@ -49,6 +49,8 @@ pub struct Results {
     pub programs: Vec<Program>,
     /// What each traffic agent has sent or received.
     pub traffic: Vec<Traffic>,
+    /// The cells of nodes, and their moves; none of a plan without movement.
+    pub positions: Vec<Position>,
     /// What was not as it should be in the files, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -175,6 +177,7 @@ impl Results {
             links: Vec::new(),
             programs: Vec::new(),
             traffic: Vec::new(),
+            positions: Vec::new(),
             remarks: Vec::new(),
         }
     }
@@ -236,6 +239,7 @@ impl Results {
             Record::Link(link) => self.links.push(link),
             Record::Program(program) => self.programs.push(program),
             Record::Traffic(traffic) => self.traffic.push(traffic),
+            Record::Position(position) => self.positions.push(position),
         }
     }
 
@@ -247,7 +251,7 @@ impl Results {
 
 /// Whether the line is a record of a kind that later versions may have added.
 fn is_unknown(line: &[u8]) -> bool {
-    const KNOWN: [&str; 7] = ["request", "incident", "sample", "node", "link", "program", "traffic"];
+    const KNOWN: [&str; 8] = ["request", "incident", "sample", "node", "link", "program", "traffic", "position"];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);
     kind.is_some_and(|kind| !KNOWN.contains(&kind))

@@ -38,6 +38,21 @@ pub enum Record {
     Program(Program),
     /// What a traffic agent of the topology has sent or received.
     Traffic(Traffic),
+    /// A node stands in a cell: each node of a plan with movement when the workload begins, and whoever moves.
+    Position(Position),
+}
+
+/// See [`Record::Position`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Position {
+    /// Since when.
+    pub t: f64,
+    /// The host.
+    pub node: String,
+    /// Its cell.
+    pub x: i32,
+    /// See `x`.
+    pub y: i32,
 }
 
 /// One request of the workload.
@@ -334,7 +349,7 @@ pub struct Run {
     pub ran_s: f64,
     /// How long the drain took, seconds.
     pub drain_s: f64,
-    /// When the workload began, Unix seconds.
+    /// Start of the workload, Unix seconds; 0 for a run in virtual time.
     pub started_unix_s: u64,
     /// Whether it was stopped before its time.
     pub interrupted: bool,
@@ -357,6 +372,16 @@ pub struct Run {
     pub lab: BTreeMap<String, String>,
     /// Whether the emulation kept up.
     pub verdict: Verdict,
+}
+
+/// The backend of a run in virtual time.
+pub const SIMULATION: &str = "simulation";
+
+impl Run {
+    /// True if it was computed in virtual time: it has no machine, no date, and was never late.
+    pub fn is_simulated(&self) -> bool {
+        self.lab.get("backend").is_some_and(|backend| backend == SIMULATION)
+    }
 }
 
 /// Whether the figures of a run can be trusted.

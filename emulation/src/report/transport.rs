@@ -1,7 +1,7 @@
 //! The figures of what transports are worth: each condition and workload beside
 //! what others have measured, and what comes of other sizes of frames.
 
-use super::figure::{Bar, Figure, Ink, Line, bars, lines};
+use super::figure::{Along, Bar, Figure, Ink, Line, bars, lines};
 use super::words::{bytes, milliseconds};
 use crate::bench::transport::{Condition, Reference, Row, Transport, Workload, references};
 
@@ -113,7 +113,7 @@ fn by_size(rows: &[&Row], workload: Workload, condition: Condition) -> Option<Fi
         name: format!("transport-{workload}-sizes-{condition}"),
         title: format!("{}: {what}, by the size of frames", said(condition)),
         caption: String::new(),
-        sheet: lines(&all, &places, "bytes of a frame", show),
+        sheet: lines(&all, &places, Along::of("bytes of a frame"), show),
     })
 }
 

@@ -1,8 +1,8 @@
 //! What the papers leave to the future: lossy links, a super node that dies,
 //! the choice of how to find providers, other transports.
 
-use super::claim::Claim;
-use super::sproull::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
+use super::claim::{Band, Better, Claim, Says};
+use super::sproull::{CLIENT_SERVER, ONE, Ratio, plan};
 use super::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 const TREE: &str = "{ tree = { nodes = 54 } }";
@@ -27,12 +27,15 @@ fn plots(series: &'static str) -> Vec<Plot> {
     ]
 }
 
-/// One figure held against another.
-fn claim(id: &str, sentence: &str, (measure, of, to): (&str, &str, &str), x: f64, size: (f64, f64)) -> Claim {
-    let (figure, seed) = ("beyond", "not measured there");
+/// One figure held against another, by an aim of our own.
+fn claim(id: &str, sentence: &str, (measure, of, to): (&str, &str, &str), x: f64, (aim, holds): Aim) -> Claim {
+    let (figure, says, better) = ("beyond", Says::Nothing(aim), Better::Neither);
     let (why, sentence) = ("", sentence.to_owned());
-    Ratio { id, figure, sentence, seed, measure, of, to, x, size, direction: (0.0, f64::INFINITY), why }.claim()
+    Ratio { id, figure, sentence, says, measure, of, to, x, holds, better, why }.claim()
 }
+
+/// An aim in words, and its band.
+type Aim = (&'static str, Band);
 
 /// Packets are lost on the wireless links.
 fn loss(scale: Scale) -> Study {
@@ -58,7 +61,7 @@ fn loss(scale: Scale) -> Study {
             "With 5 % loss peer to peer still completes more than client/server.",
             ("completed", ONE, CLIENT_SERVER),
             5.0,
-            from(1.0),
+            ("more", Band::Above(1.0)),
         )],
     }
 }
@@ -103,7 +106,7 @@ fn failure(scale: Scale) -> Study {
             "With one of three super nodes killed for good, nodes complete at least 98 % of what they complete with all.",
             ("completed", "3 super nodes", "3 super nodes"),
             1.0,
-            from(0.98),
+            ("at least 0.98 ×", Band::Above(0.98)),
         )
     });
     study
@@ -143,14 +146,14 @@ fn discovery(scale: Scale) -> Study {
                 "Nodes that choose have the first byte of a track no later than those that ask the super node alone.",
                 ("track.mean", AUTO, ONE),
                 NODES,
-                to(1.0),
+                ("no more", Band::Below(1.0)),
             ),
             claim(
                 "beyond-auto-overhead",
                 "And they spend no more on finding services than those that ask in both ways at once.",
                 ("overhead.each", AUTO, BOTH),
                 NODES,
-                to(1.0),
+                ("no more", Band::Below(1.0)),
             ),
         ],
     }
@@ -183,7 +186,7 @@ fn transports(scale: Scale) -> Study {
             "Over QUIC alone, too, peer to peer has less than half the latency of client/server: track.",
             ("track.mean", ONE, CLIENT_SERVER),
             last,
-            to(0.5),
+            ("less than 0.5 ×", Band::Below(0.5)),
         )],
     }
 }

@@ -1,38 +1,148 @@
-//! What a seed claims, and whether it is so here.
+//! Claims: statements of papers and of our own, held against runs.
 //!
-//! A claim has a size, the band in which the seed's figure counts as met, and a
-//! direction, the wider band in which what it found holds at all. Ours is a mean
-//! or a ratio over seeds with its 95 % confidence interval, and the whole of the
-//! interval has to be in a band.
+//! A claim has a band in which the paper's statement holds, and the paper's figure if it
+//! prints one. Ours is a mean or a ratio over seeds with its 95 % confidence interval. A band
+//! leaves out something that could be measured, so that every claim can fail; a test sees to it.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::study::Unit;
+use super::verdict::{Amount, Judgement, Kind, Verdict};
+use crate::report::words::capital;
 use crate::statistics::{mean_and_half_width, paired};
 
-/// One statement of a seed.
+/// One statement, of a paper or our own.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Its name, by the figure or table that it is from.
     pub id: String,
-    /// Where it stands.
+    /// The place in the paper.
     pub figure: &'static str,
-    /// What the seed found, in a sentence.
+    /// The statement, and what stands here in the place of what the paper had.
     pub sentence: String,
-    /// The seed's figure.
-    pub seed: &'static str,
-    /// What it is held against.
+    /// The paper's own words.
+    pub says: Says,
+    /// The figure of ours that it is held against.
     pub ours: Estimator,
-    /// What that is in.
+    /// The unit of it.
     pub unit: Unit,
-    /// The band, from and to, in which the seed's figure is met.
-    pub size: (f64, f64),
-    /// The band in which what it found holds at all.
-    pub direction: (f64, f64),
-    /// Why ours is another, if it is and the reason is known.
+    /// The band in which the statement holds.
+    pub holds: Band,
+    /// The direction in which another amount is better.
+    pub better: Better,
+    /// The reason of another amount, if it is known.
     pub why: &'static str,
+}
+
+/// The paper's part of a claim.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Says {
+    /// A figure, from here to there as it is printed: the same twice if it is exact.
+    Figure {
+        /// As it is printed.
+        text: &'static str,
+        /// The least that it means.
+        from: f64,
+        /// The most.
+        to: f64,
+    },
+    /// A direction without a figure.
+    Direction(&'static str),
+    /// Nothing: it is an aim of our own.
+    Nothing(&'static str),
+}
+
+impl Says {
+    pub(super) const fn exactly(text: &'static str, figure: f64) -> Self {
+        Self::Figure { text, from: figure, to: figure }
+    }
+
+    pub(super) const fn between(text: &'static str, from: f64, to: f64) -> Self {
+        Self::Figure { text, from, to }
+    }
+
+    /// The least that its figure means.
+    pub(super) const fn least(self) -> f64 {
+        match self {
+            Self::Figure { from, .. } => from,
+            Self::Direction(_) | Self::Nothing(_) => 0.0,
+        }
+    }
+
+    /// In words: the figure, the direction, or our aim.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Figure { text, .. } | Self::Direction(text) | Self::Nothing(text) => text,
+        }
+    }
+
+    /// The kind of claim that it makes.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Figure { .. } => Kind::Figure,
+            Self::Direction(_) => Kind::Direction,
+            Self::Nothing(_) => Kind::Ours,
+        }
+    }
+}
+
+/// A band that something measurable lies outside of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Band {
+    /// All that is greater.
+    Above(f64),
+    /// All that is less.
+    Below(f64),
+    /// All between.
+    Between(f64, f64),
+}
+
+impl Band {
+    /// Its least and its greatest value; nothing measured here is less than nothing.
+    const fn ends(self) -> (f64, f64) {
+        match self {
+            Self::Above(low) => (low, f64::INFINITY),
+            Self::Below(high) => (f64::NEG_INFINITY, high),
+            Self::Between(low, high) => (low, high),
+        }
+    }
+
+    /// True if a value lies in it.
+    pub fn has(self, value: f64) -> bool {
+        let (low, high) = self.ends();
+        low < value && value < high
+    }
+
+    /// True if all of an interval does.
+    fn has_all(self, (low, high): (f64, f64)) -> bool {
+        self.has(low) && self.has(high)
+    }
+
+    /// True if nothing of an interval does.
+    fn has_none(self, (low, high): (f64, f64)) -> bool {
+        let ends = self.ends();
+        high <= ends.0 || low >= ends.1
+    }
+
+    /// Values of this unit that could be measured and would fail, one for each end that it has.
+    pub fn failing(self, unit: Unit) -> Vec<f64> {
+        let (low, high) = self.ends();
+        let least = (low > 0.0 && low.is_finite()).then_some(low / 2.0);
+        let beyond = high.is_finite().then(|| unit.most().map_or(high * 2.0, |most| most.min(high * 2.0)));
+        least.into_iter().chain(beyond.filter(|value| !self.has(*value))).collect()
+    }
+}
+
+/// The direction in which another amount is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is.
+    More,
+    /// Less is.
+    Less,
+    /// Neither is.
+    Neither,
 }
 
 /// The runs that differ in their seed only, and one measure of them.
@@ -82,56 +192,6 @@ pub trait Values {
     fn places(&self, series: &str) -> Vec<f64>;
 }
 
-/// Whether it is so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// As the seed found.
-    Reproduced,
-    /// What it found holds, by another amount.
-    Differs,
-    /// It does not hold, or could not be seen.
-    Not,
-}
-
-impl Verdict {
-    /// In words.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::Differs => "differs",
-            Self::Not => "not reproduced",
-        }
-    }
-}
-
-/// What has come of a claim.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Judgement {
-    /// The claim's name.
-    pub id: String,
-    /// Where it stands in the paper.
-    pub figure: &'static str,
-    /// What the seed found.
-    pub claim: String,
-    /// The seed's figure.
-    pub seed: &'static str,
-    /// Ours, if there is any.
-    pub ours: Option<f64>,
-    /// What that is in.
-    pub unit: &'static str,
-    /// Its 95 % confidence interval; none of a single run.
-    pub interval: Option<(f64, f64)>,
-    /// Whether it is so.
-    pub verdict: Verdict,
-    /// What was seen, and why it is another if it is.
-    pub why: String,
-    /// How many seeds it stands on.
-    pub seeds: usize,
-    #[serde(skip)]
-    pub(super) show: Unit,
-}
-
 /// A figure of ours, its interval, on how many seeds; and what there is to say.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Estimate {
@@ -139,51 +199,89 @@ struct Estimate {
     interval: Option<(f64, f64)>,
     seeds: usize,
     remark: Option<String>,
+    /// True if runs show that there is no such value.
+    is_refuted: bool,
 }
 
-/// Why a claim is not met whose figure is.
-const CHANCE: &str = "The figure itself would do, but runs of other seeds differ so much that its interval does not.";
-
-/// And why one is not met that always was.
+/// The remark on a claim whose interval reaches to both sides.
+const OPEN: &str = "Runs of other seeds differ so much that they do not tell.";
+/// And of a figure that would be equal but for its interval.
+const UNSURE: &str = "Ours lies where the paper's figure does, but runs of other seeds differ by more.";
+/// And of another amount without a reason.
 const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
     /// Holds the claim against what runs have left.
     pub fn judge(&self, values: &impl Values) -> Judgement {
-        let Estimate { value, interval, seeds, remark } = self.ours.estimate(values, self.unit);
+        let Estimate { value, interval, seeds, remark, is_refuted } = self.ours.estimate(values, self.unit);
         let value = value.map(six_digits);
-        let interval = interval.map(|(low, high)| (six_digits(low), six_digits(high)));
-        let (low, high) = interval.or(value.map(|value| (value, value))).unwrap_or((f64::NAN, f64::NAN));
         // Nothing that is measured is less than nothing: only the interval of a few values may reach there.
-        let within = |(from, to): (f64, f64)| (from <= 0.0 || low >= from) && high <= to;
-        let verdict = match () {
-            () if within(self.size) => Verdict::Reproduced,
-            () if within(self.direction) => Verdict::Differs,
-            () => Verdict::Not,
+        let interval = interval.map(|(low, high)| (six_digits(low.max(0.0)), six_digits(high)));
+        let (verdict, amount) = match is_refuted {
+            true => (Verdict::DoesNotHold, None),
+            false => self.verdict(value, interval),
         };
         let mut why = vec![match value {
-            Some(value) => format!("Ours: {}; the seed's: {}.", self.told(value, interval), self.seed),
+            Some(value) => format!("Ours: {}; {}.", self.told(value, interval), self.beside()),
+            None if is_refuted => format!("Ours: none; {}.", self.beside()),
             None => "No valid run shows it.".to_owned(),
         }];
         why.extend(remark);
-        let (least, most) = self.size;
-        why.extend(value.filter(|_| verdict != Verdict::Reproduced).map(|value| match interval {
-            Some(_) if (least..=most).contains(&value) => CHANCE.to_owned(),
-            _ if self.why.is_empty() => UNKNOWN.to_owned(),
-            _ => self.why.to_owned(),
-        }));
+        why.extend(value.and_then(|_| self.reason(verdict, amount)).map(str::to_owned));
         Judgement {
             id: self.id.clone(),
             figure: self.figure,
             claim: self.sentence.clone(),
-            seed: self.seed,
+            kind: self.says.kind(),
+            paper: self.says.text(),
             ours: value,
             unit: self.unit.name(),
             interval,
             verdict,
+            amount,
             why: why.join(" "),
             seeds,
             show: self.unit,
+        }
+    }
+
+    fn verdict(&self, value: Option<f64>, interval: Option<(f64, f64)>) -> (Verdict, Option<Amount>) {
+        let Some(value) = value else { return (Verdict::Open, None) };
+        let span = interval.unwrap_or((value, value));
+        match () {
+            () if self.holds.has_none(span) => return (Verdict::DoesNotHold, None),
+            () if !self.holds.has_all(span) => return (Verdict::Open, None),
+            () => {}
+        }
+        let Says::Figure { from, to, .. } = self.says else { return (Verdict::Holds, None) };
+        let is_equal = if from < to { from <= span.0 && span.1 <= to } else { span.0 <= from && from <= span.1 };
+        let amount = match self.better {
+            _ if is_equal => return (Verdict::Equal, None),
+            _ if (from..=to).contains(&value) => Amount::Unsure,
+            Better::Neither => Amount::Other,
+            Better::More if value > to => Amount::Better,
+            Better::Less if value < from => Amount::Better,
+            Better::More | Better::Less => Amount::Worse,
+        };
+        (Verdict::Holds, Some(amount))
+    }
+
+    /// The paper's words, or the aim, beside ours.
+    fn beside(&self) -> String {
+        match self.says {
+            Says::Figure { text, .. } | Says::Direction(text) => format!("the paper's: {text}"),
+            Says::Nothing(aim) => format!("no paper has it, our aim: {aim}"),
+        }
+    }
+
+    /// The reason of a verdict that wants one.
+    fn reason(&self, verdict: Verdict, amount: Option<Amount>) -> Option<&'static str> {
+        match (verdict, amount) {
+            (Verdict::Equal, _) | (Verdict::Holds, None) => None,
+            (Verdict::Open, _) => Some(OPEN),
+            (_, Some(Amount::Unsure)) => Some(UNSURE),
+            _ if self.why.is_empty() => Some(UNKNOWN),
+            _ => Some(self.why),
         }
     }
 
@@ -205,26 +303,6 @@ fn six_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-impl Judgement {
-    /// Ours as people read it.
-    pub fn ours_said(&self) -> String {
-        self.ours.map_or_else(|| "–".to_owned(), |value| self.show.show(value))
-    }
-
-    /// Both as people read them.
-    pub(super) fn ours_and_interval(&self) -> String {
-        match self.interval {
-            Some((low, high)) => format!("{} ({})", self.ours_said(), self.show.range(low, high)),
-            None => self.ours_said(),
-        }
-    }
-
-    /// Its interval as people read it.
-    pub fn interval_said(&self) -> String {
-        self.interval.map_or_else(|| "–".to_owned(), |(low, high)| self.show.range(low, high))
-    }
-}
-
 impl Estimator {
     fn estimate(&self, values: &impl Values, unit: Unit) -> Estimate {
         match self {
@@ -241,7 +319,7 @@ impl Estimate {
     fn of_mean(values: &[f64]) -> Self {
         let Some((mean, half)) = mean_and_half_width(values) else { return Self::default() };
         let interval = half.map(|half| (mean - half, mean + half));
-        Self { value: Some(mean), interval, seeds: values.len(), remark: None }
+        Self { value: Some(mean), interval, seeds: values.len(), ..Self::default() }
     }
 
     /// Of the seeds that both have.
@@ -251,9 +329,9 @@ impl Estimate {
         match (paired(&to, &of), &to[..], &of[..]) {
             (Some(found), ..) => {
                 let interval = Some((found.low, found.high));
-                Self { value: Some(found.ratio), interval, seeds: to.len(), remark: None }
+                Self { value: Some(found.ratio), interval, seeds: to.len(), ..Self::default() }
             }
-            (None, [to], [of]) if *to > 0.0 => Self { value: Some(of / to), interval: None, seeds: 1, remark: None },
+            (None, [to], [of]) if *to > 0.0 => Self { value: Some(of / to), seeds: 1, ..Self::default() },
             _ => Self::default(),
         }
     }
@@ -275,6 +353,10 @@ fn crossing(values: &impl Values, lines: [&str; 2], measure: &str, from_far: boo
         pair.filter_map(|((x, one), (_, other))| Some((*x, one.get(&seed)? - other.get(&seed)?))).collect()
     };
     let found: Vec<(f64, bool)> = seeds.iter().filter_map(|seed| first_above(&differences(*seed))).collect();
+    if found.is_empty() && seeds.iter().any(|seed| !differences(*seed).is_empty()) {
+        let remark = Some(format!("{} is ahead to the end of the sweep with no seed.", capital(lines[0])));
+        return Estimate { remark, is_refuted: true, seeds: seeds.len(), ..Estimate::default() };
+    }
     let at_the_edge = found.iter().filter(|(_, is_edge)| *is_edge).count();
     let estimate = Estimate::of_mean(&found.iter().map(|(x, _)| *x).collect::<Vec<_>>());
     let remark = (at_the_edge > 0).then(|| {
@@ -314,49 +396,96 @@ mod tests {
         }
     }
 
-    fn claim(ours: Estimator, size: (f64, f64), direction: (f64, f64)) -> Claim {
-        let (id, figure, sentence, seed) = ("x".to_owned(), "Fig. 1", "It is so.".to_owned(), "2 ×");
-        Claim { id, figure, sentence, seed, ours, unit: Unit::Times, size, direction, why: "The reason." }
+    /// Of a paper that says 2 to 3 times, and more is better.
+    fn claim(ours: Estimator, says: Says, holds: Band) -> Claim {
+        let (id, figure, sentence) = ("x".to_owned(), "Fig. 1", "It is so.".to_owned());
+        Claim { id, figure, sentence, says, ours, unit: Unit::Times, holds, better: Better::More, why: "The reason." }
     }
 
     fn ratio() -> Estimator {
         Estimator::Ratio(At::new("p2p", 92.0, "m"), At::new("cs", 92.0, "m"))
     }
 
-    #[test]
-    fn the_whole_interval_has_to_be_in_the_band() {
-        let values = ByHand(vec![("p2p", 92.0, vec![21.0, 22.0, 23.0]), ("cs", 92.0, vec![10.0, 10.0, 10.0])]);
-        let judge = |size, direction| claim(ratio(), size, direction).judge(&values);
-        let met = judge((2.0, f64::INFINITY), (1.0, f64::INFINITY));
-        // Its interval begins below 2.
-        assert_eq!((met.verdict, met.seeds), (Verdict::Differs, 3));
-        assert!(met.why.starts_with("Ours: 2.20 × (1.96 – 2.46 ×); the seed's: 2 ×.") && met.why.ends_with(CHANCE));
-        let missed = judge((2.3, f64::INFINITY), (1.0, f64::INFINITY));
-        assert!(missed.verdict == Verdict::Differs && missed.why.ends_with("The reason."), "{}", missed.why);
-        assert_eq!(judge((1.9, f64::INFINITY), (1.0, f64::INFINITY)).verdict, Verdict::Reproduced);
-        assert_eq!(judge((0.0, 0.5), (0.0, 1.0)).verdict, Verdict::Not);
+    fn judged(p2p: &[f64], says: Says, holds: Band) -> (Verdict, Option<Amount>) {
+        let values = ByHand(vec![("p2p", 92.0, p2p.to_vec()), ("cs", 92.0, vec![10.0; p2p.len()])]);
+        let one = claim(ratio(), says, holds).judge(&values);
+        (one.verdict, one.amount)
     }
 
     #[test]
-    fn an_interval_below_nothing_is_no_reason() {
+    fn figure_in_the_interval_is_equal() {
+        let seen = [21.0, 22.0, 23.0];
+        let says = |figure| judged(&seen, Says::exactly("x", figure), Band::Above(1.0));
+        assert_eq!(says(2.1), (Verdict::Equal, None));
+        assert_eq!(says(2.5), (Verdict::Holds, Some(Amount::Worse)));
+        assert_eq!(says(1.9), (Verdict::Holds, Some(Amount::Better)));
+    }
+
+    #[test]
+    fn interval_within_a_range_is_equal() {
+        let says = |seen: &[f64], from, to| judged(seen, Says::between("x", from, to), Band::Above(1.0));
+        let seen = [21.0, 22.0, 23.0];
+        assert_eq!(says(&seen, 1.9, 3.0), (Verdict::Equal, None));
+        // 1.96 to 2.46: partly below.
+        assert_eq!(says(&seen, 2.0, 3.0), (Verdict::Holds, Some(Amount::Unsure)));
+        assert_eq!(says(&seen, 1.0, 2.0), (Verdict::Holds, Some(Amount::Better)));
+        assert_eq!(says(&[54.0, 54.1, 54.2], 2.0, 5.0), (Verdict::Holds, Some(Amount::Better)));
+    }
+
+    #[test]
+    fn better_depends_on_the_direction() {
+        let values = ByHand(vec![("p2p", 92.0, vec![880.0, 881.0, 882.0])]);
+        let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
+        let of = |better| {
+            let claim = Claim { better, ..claim(mean.clone(), Says::exactly("48 kB", 48e3), Band::Below(48e3)) };
+            claim.judge(&values).amount
+        };
+        let amounts = [Better::Less, Better::More, Better::Neither].map(of);
+        assert_eq!(amounts, [Amount::Better, Amount::Worse, Amount::Other].map(Some));
+    }
+
+    #[test]
+    fn interval_on_both_sides_is_open() {
+        let says = Says::Direction("more");
+        assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.0)), (Verdict::Open, None));
+        assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(1.9)), (Verdict::Holds, None));
+        assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.5)), (Verdict::DoesNotHold, None));
+        // No more is not more.
+        assert_eq!(judged(&[10.0, 10.0, 10.0], says, Band::Above(1.0)), (Verdict::DoesNotHold, None));
+    }
+
+    #[test]
+    fn reasons_are_told_of_what_differs() {
+        let values = ByHand(vec![("p2p", 92.0, vec![21.0, 22.0, 23.0]), ("cs", 92.0, vec![10.0, 10.0, 10.0])]);
+        let why = |says, holds| claim(ratio(), says, holds).judge(&values).why;
+        let equal = why(Says::exactly("2.1 ×", 2.1), Band::Above(1.0));
+        assert_eq!(equal, "Ours: 2.20 × (1.96 – 2.46 ×); the paper's: 2.1 ×.");
+        assert!(why(Says::exactly("3 ×", 3.0), Band::Above(1.0)).ends_with("The reason."));
+        assert!(why(Says::between("2 to 3 ×", 2.0, 3.0), Band::Above(1.0)).ends_with(UNSURE));
+        assert!(why(Says::Direction("more"), Band::Above(2.0)).ends_with(OPEN));
+        let aim = why(Says::Nothing("at least 3 ×"), Band::Above(3.0));
+        assert!(aim.contains("no paper has it, our aim: at least 3 ×.") && aim.ends_with("The reason."), "{aim}");
+    }
+
+    #[test]
+    fn interval_below_nothing_is_cut() {
         let values = ByHand(vec![("p2p", 92.0, vec![10.0, 20.0, 40.0])]);
         let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
-        let judged = claim(mean, (0.0, 85.0), (0.0, 1000.0)).judge(&values);
-        assert!(judged.interval.is_some_and(|(low, _)| low < 0.0));
-        assert_eq!(judged.verdict, Verdict::Reproduced);
+        let judged = claim(mean, Says::exactly("0", 0.0), Band::Below(85.0)).judge(&values);
+        assert_eq!((judged.interval.map(|(low, _)| low), judged.verdict), (Some(0.0), Verdict::Equal));
     }
 
     #[test]
-    fn without_runs_nothing_is_reproduced() {
-        let judged = claim(ratio(), (0.0, f64::INFINITY), (0.0, f64::INFINITY)).judge(&ByHand::default());
-        assert_eq!((judged.verdict, judged.ours, judged.why.as_str()), (Verdict::Not, None, "No valid run shows it."));
+    fn nothing_is_told_without_runs() {
+        let judged = claim(ratio(), Says::Direction("more"), Band::Above(1.0)).judge(&ByHand::default());
+        assert_eq!((judged.verdict, judged.ours, judged.why.as_str()), (Verdict::Open, None, "No valid run shows it."));
     }
 
     #[test]
-    fn a_single_run_has_no_interval() {
+    fn single_run_has_no_interval() {
         let values = ByHand(vec![("p2p", 92.0, vec![20.0]), ("cs", 92.0, vec![10.0])]);
-        let judged = claim(ratio(), (1.5, 2.5), (1.0, 9.0)).judge(&values);
-        assert_eq!((judged.ours, judged.interval, judged.verdict), (Some(2.0), None, Verdict::Reproduced));
+        let judged = claim(ratio(), Says::between("2 to 3 ×", 2.0, 3.0), Band::Above(1.0)).judge(&values);
+        assert_eq!((judged.ours, judged.interval, judged.verdict), (Some(2.0), None, Verdict::Equal));
     }
 
     #[test]
@@ -371,9 +500,9 @@ mod tests {
             ("p2p", 300.0, vec![10.0, 10.0]),
         ]);
         // −2 to 1 at the first seed, −4 to 2 at the second: two thirds of the way each.
-        let judged = claim(cross, (150.0, 250.0), (0.0, 300.0)).judge(&values);
+        let judged = claim(cross, Says::between("about 200", 150.0, 250.0), Band::Below(250.0)).judge(&values);
         assert_eq!(judged.ours, Some(166.667));
-        assert_eq!(judged.verdict, Verdict::Reproduced);
+        assert_eq!(judged.verdict, Verdict::Equal);
     }
 
     #[test]
@@ -385,11 +514,14 @@ mod tests {
             ("p2p", 1.0, vec![10.0]),
             ("p2p", 100.0, vec![10.0]),
         ]);
-        let near = claim(cross(false), (0.0, 2.0), (0.0, 2.0)).judge(&values);
-        let far = claim(cross(true), (0.0, 2.0), (0.0, 2.0)).judge(&values);
+        let near = claim(cross(false), Says::Nothing("x"), Band::Below(2.0)).judge(&values);
+        let far = claim(cross(true), Says::Nothing("x"), Band::Below(2.0)).judge(&values);
         assert_eq!((near.ours, far.ours), (Some(1.0), Some(100.0)));
         assert!(far.why.contains("ahead at 100 ×"), "{}", far.why);
-        // And one that never is ahead at the end has no crossing.
+        // And one that never is ahead at the end has no crossing, which is told.
         assert_eq!(first_above(&[(1.0, 3.0), (2.0, -1.0)]), None);
+        let values = ByHand(vec![("cs", 1.0, vec![9.0]), ("p2p", 1.0, vec![5.0])]);
+        let never = claim(cross(false), Says::Nothing("x"), Band::Below(2.0)).judge(&values);
+        assert_eq!((never.verdict, never.ours), (Verdict::DoesNotHold, None));
     }
 }

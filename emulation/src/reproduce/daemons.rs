@@ -1,7 +1,7 @@
 //! The real daemons on an emulated network: what virtual time has no notion of, the
 //! super node's processor, and whether both come to the same.
 
-use super::claim::{At, Claim, Estimator};
+use super::claim::{At, Band, Better, Claim, Estimator, Says};
 use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
 
 const EMULATED: &str = "emulated";
@@ -67,11 +67,11 @@ fn processor(x: f64) -> Claim {
         id: "sproull-cpu".to_owned(),
         figure: "processor",
         sentence: "A super node that serves 91 nodes saturates one processor, at 99 %.".to_owned(),
-        seed: "99 %",
+        says: Says::exactly("99 %", 0.99),
         ours: Estimator::Mean(At::new(EMULATED, x, "hub.cpu")),
         unit: Unit::Part,
-        size: (0.9, 1.1),
-        direction: (0.0, 1.1),
+        holds: Band::Above(0.9),
+        better: Better::Less,
         why: "A request is a few packets of a compiled program here, and XML in Java there; and the processor is one \
               of twenty years later. The super node is not what ends growth at this size.",
     }
@@ -83,11 +83,11 @@ fn agree(id: &str, sentence: &str, measure: &str, band: f64, x: f64) -> Claim {
         id: format!("sproull-{id}"),
         figure: "both ways",
         sentence: sentence.to_owned(),
-        seed: "none: 1 × is what they should be",
+        says: Says::Nothing("1 ×"),
         ours: Estimator::Ratio(At::new(EMULATED, x, measure), At::new(SIMULATED, x, measure)),
         unit: Unit::Times,
-        size: (1.0 - band, 1.0 + band),
-        direction: (0.5, 2.0),
+        holds: Band::Between(1.0 - band, 1.0 + band),
+        better: Better::Neither,
         why: "Processors take time in emulation and none in simulation.",
     }
 }

@@ -1,9 +1,8 @@
 //! More nodes than the papers had: what the design promises of a thousand nodes
 //! and of a hundred thousand.
 
-use super::claim::{At, Claim, Estimator};
+use super::claim::{At, Band, Better, Claim, Estimator, Says};
 use super::measures::Measures;
-use super::sproull::{from, to};
 use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
 use crate::sim::growth::Size;
 
@@ -63,14 +62,10 @@ pub(super) fn study(scale: Scale) -> Study {
 }
 
 /// A promise of the design, which no paper measured.
-fn promise(
-    id: &str,
-    sentence: &str,
-    (seed, ours): (&'static str, Estimator),
-    (unit, size, direction): (Unit, (f64, f64), (f64, f64)),
-) -> Claim {
+fn promise(id: &str, sentence: &str, (aim, ours): (&'static str, Estimator), (unit, holds): (Unit, Band)) -> Claim {
     let (id, sentence) = (id.to_owned(), sentence.to_owned());
-    Claim { id, figure: "the design", sentence, seed, ours, unit, size, direction, why: "" }
+    let (figure, says, better, why) = ("the design", Says::Nothing(aim), Better::Neither, "");
+    Claim { id, figure, sentence, says, ours, unit, holds, better, why }
 }
 
 impl Claim {
@@ -95,19 +90,19 @@ fn latency(largest: f64) -> Vec<Claim> {
             "beyond-growth-found",
             "In the largest network, too, a lookup across the top finds what it is for.",
             ("100 %", Estimator::Mean(at(largest, "lookup.across.found"))),
-            (Unit::Part, from(0.995), from(0.9)),
+            (Unit::Part, Band::Above(0.995)),
         ),
         promise(
             "beyond-growth-lookup",
             "In the largest network, too, the median lookup across the top takes its hops' round trips and nothing else.",
             excess("lookup.across.excess"),
-            (Unit::Times, to(1.05), to(1.5)),
+            (Unit::Times, Band::Below(1.05)),
         ),
         promise(
             "beyond-growth-request",
             "And the median request across the top takes its way there and back and nothing else.",
             excess("request.across.excess"),
-            (Unit::Times, to(1.05), to(1.5)),
+            (Unit::Times, Band::Below(1.05)),
         )
         .because(
             "Super nodes have two parents and are announced to both. A lookup asks all ways at once, but a request takes \
@@ -118,7 +113,7 @@ fn latency(largest: f64) -> Vec<Claim> {
             "beyond-growth-home",
             "What is near stays as near: a request at home takes no longer in the largest network than in one of 1000 nodes.",
             ("the same", growth(largest, "request.home.p50")),
-            (Unit::Change, (0.98, 1.02), to(1.1)),
+            (Unit::Change, Band::Between(0.98, 1.02)),
         ),
     ]
 }
@@ -130,26 +125,26 @@ fn costs(largest: f64) -> Vec<Claim> {
             "A lookup across the top takes no more than half as many messages again in the largest network as in one of \
              1000 nodes.",
             ("at most 1.5 ×", growth(largest, "lookup.across.messages")),
-            (Unit::Times, to(1.5), to(3.0)),
+            (Unit::Times, Band::Below(1.5)),
         ),
         promise(
             "beyond-growth-uplink",
             "A home says no more than 1 kbit/s to other super nodes while its hundred nodes move once a minute.",
             ("1 kbit/s", Estimator::Mean(at(largest, "home.says"))),
-            (Unit::MbitS, to(0.001), to(0.002)),
+            (Unit::MbitS, Band::Below(0.001)),
         ),
         promise(
             "beyond-growth-tables",
             "What a home holds does not grow with the network.",
             ("the same", growth(largest, "home.holds")),
-            (Unit::Change, to(1.05), to(1.5)),
+            (Unit::Change, Band::Below(1.05)),
         ),
         promise(
             "beyond-growth-top",
             "What a top holds grows no faster than the number of nodes: its entries for each node, over those in a network \
              of 1000.",
             ("at most 1 ×", growth(largest, "top.holds.each")),
-            (Unit::Times, to(1.0), to(1.5)),
+            (Unit::Times, Band::Below(1.0)),
         ),
     ]
 }

@@ -5,6 +5,7 @@
 //! | `completed`, `asked` | services |
 //! | `at_target` | the part of completed requests that the host provided whose cell was asked for |
 //! | `success` | the part of requests that was completed of those that could be |
+//! | `track.success` | the same of one service; so for each |
 //! | `completed.limit` | services if every request took the [least time](crate::siting::Limits) |
 //! | `completed.ceiling` | services if requests took no time at all |
 //! | `traffic.ports`, `traffic.offered` | bytes, as switches and as hosts count them; with `.each` for each completed service |
@@ -64,6 +65,7 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
     for service in &metrics.services {
         let name = |what: &str| format!("{}.{what}", service.service);
         put(&name("completed"), Some(service.requests.completed as f64));
+        put(&name("success"), service.requests.success_ratio());
         put(&name("mean"), service.latency.mean);
         put(&name("p50"), service.latency.p50);
         put(&name("p95"), service.latency.p95);
@@ -72,6 +74,13 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
     }
     all.extend(against_limits(prepared, results));
     all
+}
+
+/// Those of a run whose nodes never came to ask.
+pub(super) fn of_nothing() -> Measures {
+    let services = Service::ALL.map(|service| format!("{}.success", service.name()));
+    let names = ["completed", "asked", "success"].map(str::to_owned).into_iter().chain(services);
+    names.map(|name| (name, 0.0)).collect()
 }
 
 /// What found services and arranged them: all that hubs have to do with but the

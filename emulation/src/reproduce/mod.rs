@@ -7,7 +7,9 @@
 //! | file | its part |
 //! |---|---|
 //! | `study` | what a study is |
-//! | `claim` | what a seed claims, and whether it is so |
+//! | `claim` | what a paper says, and the band in which that holds |
+//! | [`software`] | what distance makes of the factor of two, and what slower software adds |
+//! | `verdict` | what has come of claims |
 //! | `measures` | what is kept of a run |
 //! | `store` | where it is kept, and what it was made of |
 //! | `tasks` | what there is to run, and what of it is one and the same |
@@ -20,6 +22,7 @@
 //! | `benches` | the studies that are measured so: reflectors, bulk transfer, two links |
 //! | `beyond` | what the papers leave to the future |
 //! | `movement` | nodes that move |
+//! | `distance` | hosts from 50 ms to 5 s apart |
 //! | `growth` | more nodes than papers had |
 //! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
 //! | `page` | what a reviewer reads |
@@ -29,6 +32,7 @@ mod benches;
 mod beyond;
 mod claim;
 mod daemons;
+mod distance;
 mod emulated;
 mod growth;
 mod measures;
@@ -37,22 +41,25 @@ mod nearest;
 mod page;
 mod process;
 mod runner;
+pub mod software;
 mod sproull;
 mod store;
 mod study;
 mod tasks;
+mod verdict;
 mod workers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use claim::{At, Claim, Estimator, Judgement, Values, Verdict};
+pub use claim::{At, Band, Better, Claim, Estimator, Says, Values};
 pub use measures::Measures;
 pub use page::write;
 pub use runner::{RunnerError, run};
 pub use store::{Kept, Store, StoreError};
 pub use study::{Limit, Make, Paper, Plot, Point, Scale, Study, Unit};
+pub use verdict::{Amount, Judgement, Kind, Tally, Verdict};
 
 /// All studies, in the order of the page.
 pub fn catalogue(scale: Scale) -> Vec<Study> {
@@ -62,7 +69,7 @@ pub fn catalogue(scale: Scale) -> Vec<Study> {
         benches::studies(scale),
         beyond::studies(scale),
         movement::studies(scale),
-        vec![growth::study(scale)],
+        vec![distance::study(scale), growth::study(scale)],
     ]
     .concat()
 }
@@ -209,11 +216,63 @@ mod tests {
                 let has_line = |series: &str| study.points.iter().any(|point| point.series == series);
                 for claim in &study.claims {
                     assert!(study.shows(claim), "{} is about what is not run", claim.id);
-                    let ((low, high), (least, most)) = (claim.size, claim.direction);
-                    assert!(least <= low && low <= high && high <= most, "{}: size within direction", claim.id);
                 }
                 let limits = study.plots.iter().filter_map(|plot| plot.limit.as_ref());
                 limits.for_each(|limit| assert!(has_line(limit.series), "{}", study.id));
+            }
+        }
+    }
+
+    /// Every measure has this value, with every seed.
+    struct Everywhere<'a>(&'a Study, &'a Claim, f64);
+
+    impl Values for Everywhere<'_> {
+        fn at(&self, at: &At) -> BTreeMap<u64, f64> {
+            let value = match &self.1.ours {
+                // The first line has the value where the claim looks for it, and the other one 1.
+                Estimator::Ratio(of, _)
+                    if (of.series.as_str(), of.x, &of.measure) != (&at.series, at.x, &at.measure) =>
+                {
+                    1.0
+                }
+                Estimator::Crossing { above, from_far, .. } if at.series == *above => {
+                    if *from_far {
+                        self.2 - at.x
+                    } else {
+                        at.x - self.2
+                    }
+                }
+                Estimator::Crossing { .. } => 0.0,
+                _ => self.2,
+            };
+            (1..=3).map(|seed| (seed, value)).collect()
+        }
+
+        fn places(&self, series: &str) -> Vec<f64> {
+            let of = self.0.points.iter().filter(|point| point.series == series).map(|point| point.x);
+            let mut places: Vec<f64> = of.collect();
+            places.sort_by(f64::total_cmp);
+            places
+        }
+    }
+
+    #[test]
+    fn every_claim_can_fail() {
+        for scale in [Scale::new(false, None), Scale::new(true, None)] {
+            for study in catalogue(scale) {
+                for claim in &study.claims {
+                    let failing = claim.holds.failing(claim.unit);
+                    assert!(!failing.is_empty(), "{}: nothing that could be measured fails", claim.id);
+                    for value in failing {
+                        let judged = claim.judge(&Everywhere(&study, claim, value));
+                        assert_eq!(judged.verdict, Verdict::DoesNotHold, "{} with {value}: {judged:?}", claim.id);
+                    }
+                    let Says::Figure { from, to, .. } = claim.says else { continue };
+                    assert!(claim.unit.most().is_none_or(|most| to <= most), "{}", claim.id);
+                    // Of what is to be less than the paper's, the paper's own is the end of the band.
+                    let ends = [from, to].map(|end| claim.holds.has(end) || claim.holds == Band::Below(end));
+                    assert_eq!(ends, [true, true], "{}: the paper's own figure does not hold", claim.id);
+                }
             }
         }
     }

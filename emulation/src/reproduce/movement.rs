@@ -1,8 +1,8 @@
 //! Nodes that move over the grid: the client/server with caching that the paper
 //! describes, and the overlay.
 
-use super::claim::{At, Claim, Estimator};
-use super::sproull::{ONE, from, plan, to};
+use super::claim::{At, Band, Better, Claim, Estimator, Says};
+use super::sproull::{ONE, plan};
 use super::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 const TREE: &str = "{ tree = { nodes = 31 } }";
@@ -66,9 +66,9 @@ fn claims() -> Vec<Claim> {
     let ratio = |of: (&str, f64), over: (&str, f64), measure: &str| {
         Estimator::Ratio(At::new(of.0, of.1, measure), At::new(over.0, over.1, measure))
     };
-    let claim = |id: &str, figure, (sentence, seed): (&str, _), ours, (unit, size, direction), why| {
-        let (id, sentence) = (id.to_owned(), sentence.to_owned());
-        Claim { id, figure, sentence, seed, ours, unit, size, direction, why }
+    let claim = |id: &str, figure, (sentence, says): (&str, _), ours, (unit, holds), why| {
+        let (id, sentence, better) = (id.to_owned(), sentence.to_owned(), Better::Neither);
+        Claim { id, figure, sentence, says, ours, unit, holds, better, why }
     };
     vec![
         claim(
@@ -77,10 +77,10 @@ fn claims() -> Vec<Claim> {
             (
                 "Movement invalidates what caches hold: client/server with caches completes less with nodes that go six \
                  cells a minute than with nodes that stand still.",
-                "less, not measured there",
+                Says::Direction("less, not measured there"),
             ),
             ratio((CACHING, FAST), (CACHING, STILL), "completed"),
-            (Unit::Change, (0.0, 0.99), (0.0, 1.0)),
+            (Unit::Change, Band::Below(0.99)),
             "Caches here answer lookups alone: requests go by what the server knows, and what a cache holds of the past misleads none.",
         ),
         claim(
@@ -88,10 +88,10 @@ fn claims() -> Vec<Claim> {
             "section 3",
             (
                 "With moving nodes peer to peer completes more than client/server with caches.",
-                "more, not measured there",
+                Says::Direction("more, not measured there"),
             ),
             ratio((ONE, FAST), (CACHING, FAST), "completed"),
-            (Unit::Times, from(1.1), from(1.0)),
+            (Unit::Times, Band::Above(1.0)),
             "",
         ),
         claim(
@@ -99,10 +99,10 @@ fn claims() -> Vec<Claim> {
             "the design",
             (
                 "Three super nodes complete at least 98 % of what they complete with nodes that stand still.",
-                "at least 98 %",
+                Says::Nothing("at least 98 %"),
             ),
             ratio((THREE, FAST), (THREE, STILL), "completed"),
-            (Unit::Times, from(0.98), from(0.9)),
+            (Unit::Times, Band::Above(0.98)),
             "Who asks for a cell within a move's way to the super node is told that nobody is there.",
         ),
         claim(
@@ -111,18 +111,18 @@ fn claims() -> Vec<Claim> {
             (
                 "A requester finds the provider where it is now and not where it was: of completed requests at six cells \
                  a minute 99 of 100 are provided by the host that stands where was asked, with three super nodes.",
-                "99 %",
+                Says::Nothing("99 %"),
             ),
             Estimator::Mean(At::new(THREE, FAST, "at_target")),
-            (Unit::Part, from(0.99), from(0.95)),
+            (Unit::Part, Band::Above(0.99)),
             "",
         ),
         claim(
             "beyond-movement-success",
             "the design",
-            ("And 98 of 100 requests are completed.", "98 %"),
+            ("And 98 of 100 requests are completed.", Says::Nothing("98 %")),
             Estimator::Mean(At::new(THREE, FAST, "success")),
-            (Unit::Part, from(0.98), from(0.9)),
+            (Unit::Part, Band::Above(0.98)),
             "Who asks for a cell within a move's way to the super node is told that nobody is there.",
         ),
         claim(
@@ -130,10 +130,10 @@ fn claims() -> Vec<Claim> {
             "the design",
             (
                 "What is found is found as soon: the first byte of a track comes at most a tenth later than with nodes that stand still.",
-                "at most 1.1 ×",
+                Says::Nothing("at most 1.1 ×"),
             ),
             ratio((THREE, FAST), (THREE, STILL), "track.mean"),
-            (Unit::Change, to(1.1), to(1.3)),
+            (Unit::Change, Band::Below(1.1)),
             "",
         ),
     ]

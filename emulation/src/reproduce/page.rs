@@ -1,21 +1,22 @@
-//! What a reviewer reads: one page, with every figure beside what the seed
-//! found, and the same as JSON and as single figures.
+//! The page for reviewers, with every figure beside what the paper found, and
+//! the same as JSON and as single figures.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::claim::{At, Judgement, Values, Verdict};
+use super::claim::{At, Values};
 use super::nearest::Nearest;
 use super::study::{Make, Plot, Point, Scale, Study, Unit};
-use super::{Found, Made, Store, StoreError, Written, catalogue};
-use crate::report::figure::{Bar, Figure, Ink, Line, Sheet, bars, lines};
+use super::verdict::{Amount, Judgement, Kind, Tally, Verdict};
+use super::{Found, Made, Store, StoreError, Written, catalogue, software};
+use crate::report::figure::{Along, Bar, Figure, Ink, Line, Sheet, bars, lines};
 use crate::report::page::{Page, Rows};
 use crate::report::words::{capital, counted};
 use crate::statistics::mean_and_half_width;
 
 /// The version of `claims.json`.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Holds all claims against the runs, and writes the page, `claims.json` and
 /// the figures into the folder of the runs.
@@ -31,7 +32,8 @@ pub fn write(studies: &[Study], runs: &[Made], scale: Scale, store: &Store) -> R
         }
     }
     let judgements: Vec<Judgement> = judged.iter().flatten().cloned().collect();
-    let claims = json!({ "schema": SCHEMA, "quick": scale.is_quick, "claims": judgements });
+    let claims =
+        json!({ "schema": SCHEMA, "quick": scale.is_quick, "counts": Tally::of(&judgements), "claims": judgements });
     store.put("claims.json", &format!("{claims:#}\n"))?;
     let page = store.put("index.html", &document(&all, &judged, runs, scale))?;
     let invalid = runs.iter().filter(|run| !run.kept.valid).count();
@@ -50,7 +52,6 @@ fn document(all: &[Found<'_>], judged: &[Vec<Judgement>], runs: &[Made], scale: 
     numbers(&mut page, judged, runs);
     validity(&mut page, all, runs);
     page.markup("</header>\n<main>");
-    page.element("h2", "", "Every claim");
     summary(&mut page, judged);
     terms(&mut page, all);
     let mut paper = None;
@@ -104,11 +105,24 @@ fn studies(count: usize) -> String {
 }
 
 fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[Made]) {
-    let of = |verdict| judged.iter().flatten().filter(|one| one.verdict == verdict).count().to_string();
+    let tally = Tally::of(judged.iter().flatten());
+    let all =
+        format!("of {}: the paper's lies in the interval that is measured", counted(tally.figures as u64, "figure"));
+    let others = format!("by another amount: {} better, {} worse, {} neither", tally.better, tally.worse, tally.other);
+    let said = format!("of {} without a figure, which hold", counted(tally.directions as u64, "statement"));
+    let aims = format!("of {} that no paper has, which are met", counted(tally.ours as u64, "aim"));
     page.markup("<dl class=\"numbers\">");
-    page.number("reproduced", &of(Verdict::Reproduced), "the whole 95 % interval is where the seed's figure is");
-    page.number("differs", &of(Verdict::Differs), "what the seed found holds, by another amount");
-    page.number("not reproduced", &of(Verdict::Not), "it does not hold here");
+    if tally.figures > 0 {
+        page.number("equal", &tally.equal.to_string(), &all);
+        page.number("hold", &(tally.better + tally.worse + tally.other).to_string(), &others);
+        page.number("do not hold", &tally.figures_not.to_string(), "of the figures; what is left is open");
+    }
+    if tally.directions > 0 {
+        page.number("statements", &tally.hold.to_string(), &said);
+    }
+    if tally.ours > 0 {
+        page.number("our own", &tally.met.to_string(), &aims);
+    }
     let valid = runs.iter().filter(|run| run.kept.valid).count();
     page.number("valid runs", &valid.to_string(), &format!("of {}; others are in no mean", runs.len()));
     page.markup("</dl>");
@@ -136,24 +150,52 @@ fn name(study: &Study, run: &Made) -> String {
     format!("{}/{}, seed {}", study.id, study.points[run.point].folder(), run.seed)
 }
 
-/// All claims, one a row.
+/// The kinds of claims, each with its heading and those of its table.
+const TABLES: [(Kind, &str, [&str; 5]); 3] = [
+    (
+        Kind::Figure,
+        "Every figure of the papers",
+        ["", "<what the paper says", "<its figure", "<here, with the 95 % interval", "<so it is"],
+    ),
+    (
+        Kind::Direction,
+        "What the papers say without a figure",
+        ["", "<what the paper says", "<in a word", "<here, with the 95 % interval", "<so it is"],
+    ),
+    (
+        Kind::Ours,
+        "Our own aims, which no paper has",
+        ["", "<aim", "<at least or at most", "<here, with the 95 % interval", "<it is"],
+    ),
+];
+
+/// All claims, one a row, each kind apart.
 fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
-    let mut rows = Rows::new(&["", "<what the seed found", "<the seed", "<here, with the 95 % interval", "<so it is"]);
-    for one in judged.iter().flatten() {
-        let mark = match one.verdict {
-            Verdict::Reproduced => "+",
-            Verdict::Differs => "<",
-            Verdict::Not => "!",
-        };
-        let cells = [
-            format!("<{}", one.claim),
-            format!("<{}", one.seed),
-            format!("<{}", one.ours_and_interval()),
-            format!("{mark}{}", one.verdict.words()),
-        ];
-        rows.row("claim", one.figure, cells.iter().map(String::as_str));
+    for (kind, title, headings) in TABLES {
+        let mut of = judged.iter().flatten().filter(|one| one.kind == kind).peekable();
+        if of.peek().is_none() {
+            continue;
+        }
+        page.element("h2", "", title);
+        let mut rows = Rows::new(&headings);
+        for one in of {
+            let mark = match (one.verdict, one.amount) {
+                (Verdict::Equal, _) => "+",
+                (Verdict::Holds, Some(Amount::Worse)) => "<",
+                (Verdict::Holds, _) => "+",
+                (Verdict::Open, _) => "<",
+                (Verdict::DoesNotHold, _) => "!",
+            };
+            let cells = [
+                format!("<{}", one.claim),
+                format!("<{}", one.paper),
+                format!("<{}", one.ours_and_interval()),
+                format!("{mark}{}", one.words()),
+            ];
+            rows.row("claim", one.figure, cells.iter().map(String::as_str));
+        }
+        page.markup(rows.end());
     }
-    page.markup(rows.end());
 }
 
 fn terms(page: &mut Page, all: &[Found<'_>]) {
@@ -196,18 +238,29 @@ fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
     page.figures(&figures(found, judged));
     verdicts(page, judged);
     table(page, found);
+    if study.id == "sproull-tree" {
+        // A published network can be made; if one could not, runs would have ended before.
+        software::fit().iter().for_each(|fit| software::section(page, fit));
+    }
     runs(page, found);
 }
 
 /// What has come of the claims, those that do not hold first.
 fn verdicts(page: &mut Page, judged: &[Judgement]) {
+    let is = |kind: fn(&Judgement) -> bool| kind;
     let kinds = [
-        (Verdict::Not, "bad", "Not reproduced"),
-        (Verdict::Differs, "doubt", "What was found holds, by another amount"),
-        (Verdict::Reproduced, "", "Reproduced"),
+        (is(|one| one.kind != Kind::Ours && one.verdict == Verdict::DoesNotHold), "bad", "Does not hold"),
+        (is(|one| one.kind == Kind::Ours && one.verdict == Verdict::DoesNotHold), "bad", "Our own aims, not met"),
+        (is(|one| one.amount == Some(Amount::Worse)), "doubt", "Holds, by a worse amount"),
+        (is(|one| one.verdict == Verdict::Open), "doubt", "Open"),
+        (is(|one| one.amount == Some(Amount::Better)), "", "Holds, by a better amount"),
+        (is(|one| matches!(one.amount, Some(Amount::Other | Amount::Unsure))), "", "Holds, by another amount"),
+        (is(|one| one.verdict == Verdict::Equal), "", "Equal"),
+        (is(|one| one.kind == Kind::Direction && one.verdict == Verdict::Holds), "", "Holds; the paper has no figure"),
+        (is(|one| one.kind == Kind::Ours && one.verdict == Verdict::Holds), "", "Our own aims, met"),
     ];
-    for (verdict, class, title) in kinds {
-        let of = judged.iter().filter(|one| one.verdict == verdict);
+    for (is_it, class, title) in kinds {
+        let of = judged.iter().filter(|one| is_it(one));
         let said: Vec<String> =
             of.map(|one| format!("{} ({}): {} {}", one.figure, one.id, one.claim, one.why)).collect();
         if !said.is_empty() {
@@ -216,7 +269,7 @@ fn verdicts(page: &mut Page, judged: &[Judgement]) {
     }
 }
 
-/// The study's figures; what the seed found stands below those that it is about.
+/// The study's figures; what the paper says stands below those that it is about.
 fn figures(found: Found<'_>, judged: &[Judgement]) -> Vec<Figure> {
     let study = found.study;
     let is_one_command = matches!(study.points.as_slice(), [point] if point.make.is_real_time());
@@ -247,8 +300,9 @@ fn beside(found: Found<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure
 
 /// How a figure is read, and what the paper says of it.
 fn caption(figure: &str, judged: &[Judgement]) -> String {
-    let about = judged.iter().filter(|one| one.figure == figure && !figure.is_empty());
-    let says: Vec<String> = about.map(|one| format!("{} {}.", one.claim, capital(one.verdict.words()))).collect();
+    let is_papers = |one: &&Judgement| one.kind != Kind::Ours && one.figure == figure && !figure.is_empty();
+    let about = judged.iter().filter(is_papers);
+    let says: Vec<String> = about.map(|one| format!("{} Here: {}.", one.claim, one.words())).collect();
     let read = "Means over seeds with 95 % intervals.";
     if says.is_empty() { read.to_owned() } else { format!("{read} The paper: {}", says.join(" ")) }
 }
@@ -285,7 +339,9 @@ fn lines_of(study: &Study, plot: &Plot, all: &[Line]) -> Sheet {
     let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    lines(all, &places, study.axis, |value| plot.unit.show(value))
+    lines(all, &places, Along { title: study.axis, most: plot.unit.most().unwrap_or(f64::INFINITY) }, |value| {
+        plot.unit.show(value)
+    })
 }
 
 /// A bar for each line at each kind, in the order of the points.

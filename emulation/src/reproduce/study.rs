@@ -308,6 +308,15 @@ impl Unit {
         }
     }
 
+    /// The most that can be measured in it, if there is a most.
+    pub(super) const fn most(self) -> Option<f64> {
+        match self {
+            Self::Part => Some(1.0),
+            Self::Percent => Some(100.0),
+            Self::Count | Self::Bytes | Self::Ms | Self::MbitS | Self::Times | Self::Change => None,
+        }
+    }
+
     /// Its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {

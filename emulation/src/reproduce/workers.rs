@@ -91,13 +91,18 @@ fn simulate(task: &Task) -> Result<Kept, SimulateError> {
     let Work::Simulate { prepared, records } = &task.work else {
         return Err(RunError::Failed("it is not in virtual time".to_owned()).into());
     };
-    let (outcome, results) = match records {
-        None => sim::simulate_and_keep(prepared, Detail::default())?,
+    let made = match records {
+        None => sim::simulate_and_keep(prepared, Detail::default()),
         Some(folder) => recorded(folder, |part| {
             let outcome = sim::simulate_into(prepared, Detail::default(), part)?;
             let results = report::read(part).map_err(|error| RunError::Failed(error.to_string()))?;
             Ok::<_, SimulateError>((outcome, results))
-        })?,
+        }),
+    };
+    let (outcome, results) = match made {
+        // That nobody can attach so far away is what was to be seen, and no fault of the run.
+        Err(SimulateError::NotReady(_)) => return Ok(Kept::new(task.made_of.clone(), measures::of_nothing())),
+        made => made?,
     };
     let Outcome { shares, trace_hash, .. } = outcome;
     let measures = measures::of(prepared, &results, Some(shares));
@@ -154,6 +159,17 @@ fn recorded<T, E>(folder: &Path, write: impl FnOnce(&Path) -> Result<T, E>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Prepared;
+
+    #[test]
+    fn nodes_that_cannot_attach_complete_nothing() {
+        let plan = "topology = { star = { nodes = 3, delay = '70s' } }\narchitecture = 'super-node'\nduration = '9s'\n";
+        let prepared = Arc::new(Prepared::from_text(plan, Path::new("p.toml")).unwrap());
+        let work = Work::Simulate { prepared, records: None };
+        let (made_of, daemons) = (String::new(), String::new());
+        let kept = simulate(&Task { study: 0, point: 0, seed: 1, work, made_of, daemons }).unwrap();
+        assert!(kept.valid && kept.measures["completed"] == 0.0 && kept.measures["success"] == 0.0, "{kept:?}");
+    }
 
     #[test]
     fn records_that_broke_off_are_not_there() {

@@ -243,7 +243,7 @@ mod tests {
 
     fn lease(checks: &mut Checks, now: Time, sequence: u32) {
         let version = Version { epoch: 7, sequence };
-        let message = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None };
+        let message = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
         checks.sent(now, HUB, NODE, Traffic::Join, &message.encode());
     }
 

@@ -45,7 +45,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use checks::Violation;
-pub use record::ByService;
+pub use record::{ByService, Progress, Tell};
 pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
@@ -184,5 +184,21 @@ pub fn simulate_and_keep(prepared: &Prepared, detail: Detail) -> Result<(Outcome
 /// # Errors
 /// When the plan does not fit its network, or a file cannot be written.
 pub fn simulate_into(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<Outcome, SimulateError> {
-    record::into_folder(prepared, detail, folder)
+    record::into_folder(prepared, detail, folder, None)
+}
+
+/// Simulates a plan, into a folder if one is given, and tells how far it is: often, and at no set pace.
+///
+/// # Errors
+/// As [`simulate_into`].
+pub fn simulate_telling(
+    prepared: &Prepared,
+    detail: Detail,
+    folder: Option<&Path>,
+    tell: Tell,
+) -> Result<Outcome, SimulateError> {
+    match folder {
+        Some(folder) => record::into_folder(prepared, detail, folder, Some(tell)),
+        None => run::run(prepared, detail, &mut Recorder::new(&prepared.topology).telling(Some(tell))),
+    }
 }

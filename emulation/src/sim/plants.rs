@@ -88,7 +88,7 @@ fn a_node_that_goes_back_to_an_earlier_version_is_found() {
 fn a_hub_that_goes_back_to_an_earlier_version_is_found() {
     let what = found(4, "node1-hub", |world| {
         let version = Version { epoch: 0, sequence: 0 };
-        let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None };
+        let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
         say(world, HUB, NODE, lease.encode());
     });
     assert!(what.len() == 1 && what[0].starts_with("it held Version"), "{what:?}");

@@ -12,7 +12,7 @@ use super::world::{Part, World};
 use super::{Detail, SimulateError, Violation};
 use crate::experiment::{Prepared, RunError, since};
 use crate::report::metrics::Distribution;
-use crate::report::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample, Verdict};
+use crate::report::record::{Link, Node, Outcome, Position, Record, Request, Run, SCHEMA, SIMULATION, Sample, Verdict};
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use crate::scenario::topology::NetKind;
 use crate::scenario::{self, Topology};
@@ -37,6 +37,29 @@ pub struct ByService {
     pub p99_ms: Option<f64>,
 }
 
+/// The progress of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Nodes find their homes.
+    Joining {
+        /// Those that have one.
+        joined: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// Nodes ask, until the duration is over; the drain comes after it.
+    Running {
+        /// The time of the run.
+        now: Duration,
+        /// The plan's duration.
+        of: Duration,
+    },
+}
+
+/// The listener to progress.
+pub type Tell = Box<dyn FnMut(Progress)>;
+
 /// Where records go.
 enum Sink {
     Nowhere,
@@ -47,6 +70,7 @@ enum Sink {
 /// Counts, and writes to `events.jsonl` if there is to be one.
 pub(super) struct Recorder {
     sink: Sink,
+    tell: Option<Tell>,
     failure: Option<io::Error>,
     services: BTreeMap<String, (ByService, Vec<f64>)>,
     lans: BTreeSet<String>,
@@ -61,6 +85,7 @@ impl Recorder {
         let lans = topology.nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone());
         Self {
             sink: Sink::Nowhere,
+            tell: None,
             failure: None,
             services: BTreeMap::new(),
             lans: lans.collect(),
@@ -78,6 +103,22 @@ impl Recorder {
     /// One that keeps the records.
     fn keeping(topology: &Topology) -> Self {
         Self { sink: Sink::Memory(Vec::new()), ..Self::new(topology) }
+    }
+
+    /// The same, who tells somebody how far the run is.
+    pub(super) fn telling(self, tell: Option<Tell>) -> Self {
+        Self { tell, ..self }
+    }
+
+    pub(super) fn tell(&mut self, progress: Progress) {
+        if let Some(tell) = &mut self.tell {
+            tell(progress);
+        }
+    }
+
+    /// A node stands in a cell.
+    pub(super) fn position(&mut self, position: Position) {
+        self.write(Record::Position(position));
     }
 
     /// Ends the file; the first error, if there was one.
@@ -199,7 +240,12 @@ impl Recorder {
 }
 
 /// Simulates a plan and leaves in `folder` what a run in emulation would.
-pub(super) fn into_folder(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<super::Outcome, SimulateError> {
+pub(super) fn into_folder(
+    prepared: &Prepared,
+    detail: Detail,
+    folder: &Path,
+    tell: Option<Tell>,
+) -> Result<super::Outcome, SimulateError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| SimulateError::File { path, source }
@@ -216,7 +262,7 @@ pub(super) fn into_folder(prepared: &Prepared, detail: Detail, folder: &Path) ->
     put(PLAN_FILE, &prepared.effective())?;
     put(TOPOLOGY_FILE, &scenario::file::write(&prepared.network, ""))?;
     let events = folder.join(EVENTS_FILE);
-    let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?;
+    let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?.telling(tell);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;
     recorder.finish().map_err(failed(&events))?;
     let facts = serde_json::to_string_pretty(&facts(prepared, detail, &outcome)).map_err(io::Error::from);
@@ -240,7 +286,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
     let Prepared { plan, placement, network, .. } = prepared;
     let text = |name: &str, value: String| (name.to_owned(), value);
     let carried = [
-        text("backend", "simulation".to_owned()),
+        text("backend", SIMULATION.to_owned()),
         text("detail", detail.name().to_owned()),
         text("trace_hash", format!("{:016x}", outcome.trace_hash)),
         text("wall_s", format!("{:.3}", outcome.wall_s)),

@@ -30,7 +30,7 @@ pub(super) struct Stage<'a> {
 #[derive(Debug)]
 pub(super) enum Todo {
     /// Ask its machine for this, and look at this ticket again at this time.
-    Ask(Ticket, Wish, Time),
+    Ask(Ticket, Box<Wish>, Time),
     /// Nothing before this time.
     Wait(Time),
     /// Nothing before what is under way ends.
@@ -102,9 +102,10 @@ impl Requester {
             duration: is_stream.then_some(stage.stream),
             transports: SchemeSet::only(stage.transport.of(is_stream)),
             deadline: wanted.deadline - now,
+            prolonged: false,
             ..Wish::new(wanted.service, Area::At(stage.walk.cell(wanted.target)))
         };
-        Todo::Ask(ticket, wish, wanted.deadline)
+        Todo::Ask(ticket, Box::new(wish), wanted.deadline)
     }
 
     /// The ticket under way.

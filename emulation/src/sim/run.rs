@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use roost_proto::peer::{Command, Event, Ticket};
-use roost_proto::{NodeId, Scheme, Time};
+use roost_proto::{Cell, NodeId, Scheme, Time};
 
 use super::calendar::Calendar;
 use super::links::MachineId;
-use super::record::Recorder;
+use super::record::{Progress, Recorder};
 use super::requester::{Requester, Stage, Todo};
 use super::world::{Part, World};
 use super::{Detail, Outcome, SimulateError, Violation};
@@ -118,6 +118,7 @@ impl Run<'_, '_> {
         let until = self.world.now + READY;
         // Nodes start one after the other.
         let last = attached.len() - 1;
+        let nodes = self.homeless;
         while self.homeless > 0 || !self.world.runs(last) {
             if !self.world.step(until) {
                 let mut casts = attached.iter().zip(self.world.casts());
@@ -127,6 +128,7 @@ impl Run<'_, '_> {
             while let Some((machine, event)) = self.world.poll() {
                 if matches!(event, Event::Attached { .. }) && !std::mem::replace(&mut attached[machine], true) {
                     self.homeless -= 1;
+                    self.recorder.tell(Progress::Joining { joined: nodes - self.homeless, of: nodes });
                 }
             }
         }
@@ -170,9 +172,14 @@ impl Run<'_, '_> {
         let Prepared { plan, placement, .. } = self.prepared;
         self.have_ask(placement.nodes.iter().map(|node| Workload::of(plan, node)).collect());
         self.calendar.enter(Time::ZERO + SAMPLE, Due::Sample);
+        {
+            let Self { recorder, world, .. } = self;
+            recorder.begin(world);
+        }
+        if plan.movement.is_some() {
+            (0..placement.nodes.len()).for_each(|node| self.stands(node, self.stage.walk.cell(node)));
+        }
         self.walk();
-        let Self { recorder, world, .. } = self;
-        recorder.begin(world);
         Ok(())
     }
 
@@ -212,9 +219,16 @@ impl Run<'_, '_> {
             Due::Sample => {
                 let Self { recorder, world, .. } = self;
                 recorder.sample(world, world.now.since(self.begin), self.active);
+                recorder.tell(Progress::Running { now: world.now.since(self.begin), of: self.prepared.plan.duration });
                 self.calendar.enter(self.now() + SAMPLE, Due::Sample);
             }
         }
+    }
+
+    /// Writes down the cell of a node.
+    fn stands(&mut self, node: usize, cell: Cell) {
+        let (t, name) = ((self.now() - Time::ZERO).as_secs_f64(), self.prepared.placement.nodes[node].name.clone());
+        self.recorder.position(record::Position { t, node: name, x: cell.x, y: cell.y });
     }
 
     /// Has nodes publish where they have moved to.
@@ -222,6 +236,7 @@ impl Run<'_, '_> {
         while let Some((node, cell)) = self.stage.walk.step(self.now() - Time::ZERO) {
             let machine = self.world.machine_of(Part::Node(node));
             self.world.command(machine, Command::Move { cell });
+            self.stands(node, cell);
         }
         let next = self.stage.walk.deadline();
         next.into_iter().for_each(|at| self.calendar.enter(Time::ZERO + at, Due::Move));
@@ -239,7 +254,7 @@ impl Run<'_, '_> {
             Todo::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
                 self.calendar.enter(deadline, Due::Late(place, ticket));
-                self.world.command(machine, Command::Request { ticket, wanted });
+                self.world.command(machine, Command::Request { ticket, wanted: *wanted });
             }
             Todo::Wait(until) => self.calendar.enter(until, Due::Ask(place)),
             Todo::Busy | Todo::Done => {}

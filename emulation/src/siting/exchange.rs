@@ -93,6 +93,7 @@ impl Exchanges {
                 reflect: None,
                 reflectable: None,
                 class: None,
+                call: None,
             })
         };
         // One stands for all: services differ by a byte or two.
@@ -109,6 +110,7 @@ impl Exchanges {
             count: 0,
             params,
             scope: Some(Scope::default()),
+            names: None,
         };
         let forward = Forward { id, nonce, service, requester, reply_to: reply_to.clone(), deadline_ms, params };
         let (way, hops, provider) = (Way::Across, 7, None);
@@ -120,7 +122,7 @@ impl Exchanges {
             request: datagram(&Message::Request(request)),
             forward: datagram(&Message::Forward(forward)),
             carry: [there + receipt_back, back + receipt_there],
-            pending: datagram(&Message::Pending { id, requester }),
+            pending: datagram(&Message::Pending { id, requester, provider: None }),
             flows: Service::ALL.map(|service| flow(plan, service, relayed)),
         }
     }

@@ -50,6 +50,13 @@ impl<'a> Limits<'a> {
         Some(1e3 * (self.asking(&way) + self.carrying(&way, first) + rest))
     }
 
+    /// A round trip of the data, milliseconds: from the provider to the requester and back, through a server if all
+    /// goes by it.
+    pub fn round_trip_ms(&self, requester: usize, provider: usize) -> Option<f64> {
+        let way = self.way(requester, provider)?;
+        Some(2e3 * self.carrying(&way, 0.0))
+    }
+
     /// The hosts that a request, and then its data, come by.
     fn way(&self, requester: usize, provider: usize) -> Option<Vec<HostIndex>> {
         let placement = &self.prepared.placement;

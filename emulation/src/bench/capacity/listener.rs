@@ -90,7 +90,7 @@ impl Listener {
 /// Stays in the room, with a task for the stream of each member, until something breaks.
 async fn stay(socket: PathBuf, streams: &Streams) -> Result<(), ClientError> {
     let client = Client::connect(&socket).await?;
-    let mut entered = client.room(&RoomQuery { name: ROOM.to_owned() }).await?;
+    let mut entered = client.room(&RoomQuery { name: ROOM.to_owned(), names: false }).await?;
     let mut running: BTreeMap<NodeId, JoinSet<()>> = BTreeMap::new();
     while let Some(roster) = entered.next().await? {
         running.retain(|node, _| roster.members.iter().any(|member| member.node == *node));
@@ -119,7 +119,7 @@ async fn receive(socket: PathBuf, streams: Streams, provider: Provider) {
 /// One request, to its end.
 async fn attempt(socket: &PathBuf, streams: &Streams, (node, cell): Provider) -> Result<(), ClientError> {
     let query = RequestQuery {
-        provider: Some(node),
+        provider: Some(node.into()),
         duration: Some(ENDLESS),
         reflect: Some(Reflection::Always),
         ..RequestQuery::new(Service::Track, Area::At(cell))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{Lines, MAX_FAULTS, Span};
+use super::file::{Lines, MAX_FAULTS, Moment, Span};
 use super::source::RateText;
 use super::{Named, PlanError};
 use crate::scenario::topology::Change;
@@ -95,7 +95,7 @@ impl Daemon {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultFile {
-    at: Spanned<Span>,
+    at: Spanned<Moment>,
     every: Option<Spanned<Span>>,
     times: Option<Spanned<usize>>,
     kill: Option<Spanned<String>>,
@@ -122,7 +122,7 @@ impl FaultFile {
     /// time that it comes.
     pub(super) fn read(self, lines: &Lines<'_>, duration: Duration) -> Result<Vec<Fault>, PlanError> {
         let kind = self.kind(lines)?;
-        let (at, line) = (self.at.get_ref().0, lines.of(self.at.span()));
+        let (at, line) = (self.at.get_ref().of(duration), lines.of(self.at.span()));
         let (every, times) = self.pace(lines, duration)?;
         let last = u32::try_from(times - 1).ok().and_then(|again| every.checked_mul(again)).map(|more| at + more);
         if last.is_none_or(|last| last >= duration) {
@@ -145,7 +145,7 @@ impl FaultFile {
         if pause.is_zero() {
             return Err(lines.error(line, "it must be longer than nothing"));
         }
-        let left = duration.saturating_sub(self.at.get_ref().0);
+        let left = duration.saturating_sub(self.at.get_ref().of(duration));
         let until_end = usize::try_from(left.as_nanos().div_ceil(pause.as_nanos())).unwrap_or(usize::MAX).max(1);
         let times = self.times.as_ref().map_or(until_end, |times| *times.get_ref());
         if (1..=MAX_FAULTS).contains(&times) {

@@ -13,7 +13,7 @@ use toml::Spanned;
 use super::fault::FaultFile;
 use super::{
     Architecture, Backend, Class, Daemon, Deed, Fault, FaultKind, LabSettings, Locality, MAX_SPEED, MAX_TIERS,
-    MIN_SPEED, Movement, Named, Part, Places, Plan, PlanError, Source, SuperNodes, Transport,
+    MIN_SPEED, Mistakes, Movement, Named, Part, Places, Plan, PlanError, Source, SuperNodes, Transport,
 };
 use crate::lab::Tcp;
 use crate::scenario::{generate, near};
@@ -32,6 +32,38 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         units::parse_duration(&text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// A time of a run, or the part of its duration: `"50%"`.
+#[derive(Clone, Copy)]
+pub(super) enum Moment {
+    /// The time.
+    At(Duration),
+    /// The part of one.
+    Part(f64),
+}
+
+impl Moment {
+    /// The time in a run of this duration.
+    pub(super) fn of(self, duration: Duration) -> Duration {
+        match self {
+            Self::At(at) => at,
+            Self::Part(part) => duration.mul_f64(part),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let Some(percent) = text.strip_suffix('%') else {
+            return units::parse_duration(&text).map(Self::At).map_err(de::Error::custom);
+        };
+        let part = percent.trim().parse::<f64>().ok().filter(|percent| (0.0..100.0).contains(percent));
+        part.map(|percent| Self::Part(percent / 100.0)).ok_or_else(|| {
+            de::Error::custom(format!("`{text}` is no part of the duration: write 0% to 99%, or a time such as 30s"))
+        })
     }
 }
 
@@ -226,47 +258,59 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     let lines = Lines { text, file: path };
     let file: File = toml::from_str(text).map_err(|error| lines.of_toml(&error))?;
     let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut wrong = Mistakes::default();
     if let Some(name) = file.name.as_ref().filter(|name| !is_name(name.get_ref())) {
         let message = "a name is 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter or digit";
-        return Err(lines.error(lines.of(name.span()), message));
+        wrong.note(Err(lines.error(lines.of(name.span()), message)));
     }
-    let duration = lines.length(Some(file.duration), Duration::ZERO)?;
-    let mut faults = Vec::new();
-    for fault in file.faults {
-        faults.extend(fault.read(&lines, duration)?);
-        if faults.len() > MAX_FAULTS {
-            return Err(lines.error(0, format!("has more faults than the {MAX_FAULTS} that are possible")));
+    // Without a duration no fault is too late.
+    let duration = wrong.or(lines.length(Some(file.duration), Duration::ZERO), MAX_LENGTH);
+    let faults = faults_of(file.faults, &lines, duration, &mut wrong);
+    let movement = file.movement.map(|movement| movement_of(&movement, &faults, &lines)).transpose();
+    let super_nodes = match file.tiers {
+        Some(tiers) => tiers_of(tiers, file.super_nodes.is_some(), &lines),
+        None if file.super_nodes.is_none() && matches!(file.topology, Source::Forest(_)) => {
+            Ok(SuperNodes::Tiers(generate::FOREST_TIERS))
         }
-    }
-    faults.sort_by_key(|fault| fault.at);
-    let movement = file.movement.map(|movement| movement_of(&movement, &faults, &lines)).transpose()?;
-    Ok(Plan {
+        None => places(file.super_nodes, "super node", &lines).map(SuperNodes::Flat),
+    };
+    let mut length = |span, default| wrong.or(lines.length(span, default), default);
+    let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
         architecture: file.architecture.0,
-        super_nodes: match file.tiers {
-            Some(tiers) => tiers_of(tiers, file.super_nodes.is_some(), &lines)?,
-            None if file.super_nodes.is_none() && matches!(file.topology, Source::Forest(_)) => {
-                SuperNodes::Tiers(generate::FOREST_TIERS)
-            }
-            None => SuperNodes::Flat(places(file.super_nodes, "super node", &lines)?),
-        },
-        caches: places(file.caches, "cache", &lines)?,
+        warm_up: length(file.warm_up.filter(|span| !span.get_ref().0.is_zero()), Duration::ZERO),
+        duration,
+        drain: length(file.drain, Duration::from_secs(60)),
+        timeout: length(file.timeout, Duration::from_secs(30)),
+        stream: length(file.stream, Duration::from_secs(10)),
+        idle: length(file.idle, Duration::from_secs(1)),
+        super_nodes: wrong.or(super_nodes, SuperNodes::Flat(Places::Count(1))),
+        caches: wrong.or(places(file.caches, "cache", &lines), Places::Count(1)),
         topology: file.topology,
         server: file.server.as_ref().map(|name| lines.named(name)),
         transport: file.transport.0.unwrap_or(Transport::Paper),
-        warm_up: lines.length(file.warm_up.filter(|span| !span.get_ref().0.is_zero()), Duration::ZERO)?,
-        duration,
-        drain: lines.length(file.drain, Duration::from_secs(60))?,
-        timeout: lines.length(file.timeout, Duration::from_secs(30))?,
-        stream: lines.length(file.stream, Duration::from_secs(10))?,
-        idle: lines.length(file.idle, Duration::from_secs(1))?,
         seed: file.seed,
         linktest: file.linktest,
         classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
         faults,
-        movement,
+        movement: wrong.or(movement, None),
         lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
-    })
+    };
+    wrong.into_result().map(|()| plan)
+}
+
+/// The faults in the order of their times.
+fn faults_of(files: Vec<FaultFile>, lines: &Lines<'_>, duration: Duration, wrong: &mut Mistakes) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for fault in files {
+        faults.extend(wrong.or(fault.read(lines, duration), Vec::new()));
+        if faults.len() > MAX_FAULTS {
+            wrong.note(Err(lines.error(0, format!("has more faults than the {MAX_FAULTS} that are possible"))));
+            break;
+        }
+    }
+    faults.sort_by_key(|fault| fault.at);
+    faults
 }
 
 fn is_name(text: &str) -> bool {

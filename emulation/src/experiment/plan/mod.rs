@@ -321,14 +321,17 @@ pub struct PlanError {
     pub line: usize,
     /// One sentence.
     pub message: String,
+    /// The other mistakes, in the order of the file.
+    pub others: Vec<Self>,
 }
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            0 => write!(f, "{}: {}", self.file.display(), self.message),
-            line => write!(f, "{}:{line}: {}", self.file.display(), self.message),
+            0 => write!(f, "{}: {}", self.file.display(), self.message)?,
+            line => write!(f, "{}:{line}: {}", self.file.display(), self.message)?,
         }
+        self.others.iter().try_for_each(|other| write!(f, "\n{other}"))
     }
 }
 
@@ -336,7 +339,34 @@ impl std::error::Error for PlanError {}
 
 impl PlanError {
     pub(crate) fn new(file: &Path, line: usize, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line, message: message.into() }
+        Self { file: file.to_owned(), line, message: message.into(), others: Vec::new() }
+    }
+}
+
+/// The mistakes of a plan, gathered until all of it is read.
+#[derive(Debug, Default)]
+pub(super) struct Mistakes(Vec<PlanError>);
+
+impl Mistakes {
+    /// The value; or one that stands in for it while the rest is read.
+    pub(super) fn or<T>(&mut self, result: Result<T, PlanError>, instead: T) -> T {
+        result.unwrap_or_else(|error| {
+            self.0.push(error);
+            instead
+        })
+    }
+
+    /// Takes note of one.
+    pub(super) fn note(&mut self, result: Result<(), PlanError>) {
+        self.or(result, ());
+    }
+
+    /// All of them as one, if there is any.
+    pub(super) fn into_result(mut self) -> Result<(), PlanError> {
+        self.0.sort_by_key(|mistake| mistake.line);
+        self.0.dedup();
+        let mut all = self.0.into_iter();
+        all.next().map_or(Ok(()), |first| Err(PlanError { others: all.collect(), ..first }))
     }
 }
 

@@ -143,7 +143,8 @@ fn half_made_traffic_is_refused_where_it_was_made() {
     let error = read("set a [$ns node]\nset x [new Agent/TCPSINK]\n$ns attach-agent $a $x").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "x.ns:5: \"null2\" is no agent: it was made on line 4 by \"Agent/TCPSINK\", which nobody knows"
+        "x.ns:5: \"null2\" is no agent: it was made on line 4 by \"Agent/TCPSINK\", which nobody knows; did you mean \
+         `Agent/TCPSink`?"
     );
 }
 

@@ -37,10 +37,26 @@ impl Line {
     }
 }
 
+/// The axes of lines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Along<'a> {
+    /// The name of the axis of places.
+    pub(crate) title: &'a str,
+    /// The most that a value can be.
+    pub(crate) most: f64,
+}
+
+impl<'a> Along<'a> {
+    /// Values without a most.
+    pub(crate) const fn of(title: &'a str) -> Self {
+        Self { title, most: f64::INFINITY }
+    }
+}
+
 /// The lines over these places; `show` writes a value.
-pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], title: &str, show: impl Fn(f64) -> String) -> Sheet {
+pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], along: Along<'_>, show: impl Fn(f64) -> String) -> Sheet {
     let tops = lines.iter().flat_map(|line| &line.points).map(|(_, value, half)| value + half.unwrap_or(0.0));
-    let highest = tops.fold(0.0, f64::max);
+    let highest = tops.fold(0.0, f64::max).min(along.most);
     let (top, bottom) = (14.0, 226.0);
     let y = Scale::from_zero(highest, bottom, top);
     let left = y.ticks(4).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
@@ -55,7 +71,7 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], title: &str, show:
         frame.rows(canvas, 4, &show);
         canvas.line(&[(left, bottom), (right, bottom)], Ink::Muted, 1.0);
         draw_places(canvas, &frame, places);
-        canvas.words(title, (right, bottom + 32.0), Side::Left, Ink::Muted);
+        canvas.words(along.title, (right, bottom + 32.0), Side::Left, Ink::Muted);
         for (n, line) in lines.iter().enumerate() {
             draw(canvas, &frame, line, line.ink(n), sidestep(n, lines.len()));
         }

@@ -18,7 +18,7 @@ pub(crate) use self::bars::{Bar, bars};
 pub(crate) use self::canvas::Sheet;
 pub(super) use self::forest::{forest, said};
 pub(crate) use self::ink::{Ink, dark_rules};
-pub(crate) use self::lines::{Line, lines};
+pub(crate) use self::lines::{Along, Line, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service, host_of};
 use super::read::Results;
 use super::words::{bytes, capital, count, counted, milliseconds, percent, rate};

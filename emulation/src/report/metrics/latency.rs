@@ -35,13 +35,18 @@ pub struct Distribution {
 /// to be more than a guess.
 const BEYOND: u64 = 10;
 
+/// True if a quantile, in thousandths, of so many values has at least ten beyond it.
+pub fn tells(count: u64, thousandths: u32) -> bool {
+    let beyond = thousandths.min(1000_u32.saturating_sub(thousandths));
+    count * u64::from(beyond) >= BEYOND * 1000
+}
+
 impl Distribution {
     /// Whether there are enough of them to tell this quantile, in thousandths:
     /// at least ten beyond it, so 20 for the median, 200 for the 95th
     /// percentile and 1000 for the 99th.
     pub fn tells(&self, thousandths: u32) -> bool {
-        let beyond = thousandths.min(1000_u32.saturating_sub(thousandths));
-        self.count * u64::from(beyond) >= BEYOND * 1000
+        tells(self.count, thousandths)
     }
 
     /// The quantile, in thousandths.

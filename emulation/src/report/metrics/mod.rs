@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use latency::Distribution;
+pub use latency::{Distribution, tells};
 pub use parts::Part;
 pub(super) use parts::host_of;
 pub use tally::Tally;

@@ -71,14 +71,14 @@ pub struct NodeUse {
     pub traffic_bytes: BTreeMap<String, u64>,
     /// Bytes that the host of this name handed to its links, with what it forwarded.
     pub offered_bytes: u64,
-    /// Processor time used, seconds.
-    pub cpu_s: f64,
+    /// Processor time used, seconds; virtual time has none.
+    pub cpu_s: Option<f64>,
     /// The same as a part of one processor.
     pub cpu_share: Option<f64>,
     /// The part of the time that it was ready to run and waited for a processor.
     pub waited_share: Option<f64>,
-    /// The most memory in use, bytes.
-    pub memory_bytes: u64,
+    /// The most memory in use, bytes; unknown in virtual time.
+    pub memory_bytes: Option<u64>,
 }
 
 impl NodeUse {
@@ -157,7 +157,11 @@ fn drops(links: &[Link]) -> Drops {
 pub(super) fn nodes(results: &Results) -> Vec<NodeUse> {
     let mut uses: BTreeMap<&str, NodeUse> = BTreeMap::new();
     for (node, span) in &results.nodes {
-        uses.insert(node, daemon(span, results.run.ran_s + results.run.drain_s));
+        let mut one = daemon(span, results.run.ran_s + results.run.drain_s);
+        if results.run.is_simulated() {
+            (one.cpu_s, one.cpu_share, one.waited_share, one.memory_bytes) = (None, None, None, None);
+        }
+        uses.insert(node, one);
     }
     for request in &results.requests {
         let one = uses.entry(&request.node).or_default();
@@ -188,10 +192,10 @@ fn daemon(span: &NodeSpan, run_s: f64) -> NodeUse {
         sent_bytes: since(first.sent_bytes, last.sent_bytes),
         received_bytes: since(first.received_bytes, last.received_bytes),
         traffic_bytes: counted(span),
-        cpu_s: grown(|node| node.cpu_s),
+        cpu_s: Some(grown(|node| node.cpu_s)),
         cpu_share: share(grown(|node| node.cpu_s)),
         waited_share: share(grown(|node| node.waited_s)),
-        memory_bytes: last.memory_bytes,
+        memory_bytes: Some(last.memory_bytes),
         ..NodeUse::default()
     }
 }

@@ -16,7 +16,8 @@ pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String 
     let run = &results.run;
     let mut page = Page::default();
     page.markup("<header>");
-    page.element("p", "kind", "Roost: one run of an emulated network");
+    let kind = if run.is_simulated() { "a simulated" } else { "an emulated" };
+    page.element("p", "kind", &format!("Roost: one run of {kind} network"));
     page.element("h1", "", &run.name);
     page.element("p", "lead", &lead(run));
     verdict(&mut page, results);
@@ -33,7 +34,7 @@ pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String 
     tables::all(&mut page, results, metrics);
     facts(&mut page, results);
     page.element("h2", "", "What the words mean");
-    terms(&mut page, metrics.requests.asked > 0);
+    terms(&mut page, run, metrics.requests.asked > 0);
     page.markup("</main>");
     footer(&mut page, run);
     page.document(&format!("{} · Roost", run.name), if run.verdict.valid { "" } else { "untrusted" })
@@ -50,18 +51,19 @@ fn lead(run: &Run) -> String {
         [one] => format!(", hub on {one}"),
         many => format!(", hubs on {}", many.join(", ")),
     };
+    // Virtual time has no date.
+    let date = if run.is_simulated() { "in virtual time".to_owned() } else { date(run.started_unix_s) };
     if run.nodes == 0 {
-        let (ran, date) = (seconds(run.ran_s), date(run.started_unix_s));
+        let ran = seconds(run.ran_s);
         return format!("{} of {} · {ran} · seed {} · {date}", run.architecture, run.topology, run.seed);
     }
     format!(
-        "{} on {} with {}{hubs} · {transport} · {} · seed {} · {}",
+        "{} on {} with {}{hubs} · {transport} · {} · seed {} · {date}",
         run.architecture,
         run.topology,
         counted(u64::from(run.nodes), "node"),
         seconds(run.ran_s),
         run.seed,
-        date(run.started_unix_s)
     )
 }
 
@@ -73,7 +75,11 @@ fn date(unix_s: u64) -> String {
 
 fn verdict(page: &mut Page, results: &Results) {
     let (run, verdict) = (&results.run, &results.run.verdict);
-    if verdict.valid {
+    if verdict.valid && run.is_simulated() {
+        let sound = "No program ran: the daemons' state machines over a model of the network, in which processors take \
+                     no time and no packet is late. What must always hold was looked at after every step, and held.";
+        page.notice("", "This run was simulated.", sound, &[]);
+    } else if verdict.valid {
         let starved = verdict.most_starved.as_ref().map_or_else(String::new, |(host, part)| {
             format!(" {host} waited longest for a processor: {} of its worst ten seconds.", percent(*part))
         });
@@ -195,9 +201,11 @@ fn facts(page: &mut Page, results: &Results) {
             "workload".to_owned(),
             format!("{} of {}, then {} of drain", seconds(run.ran_s), seconds(run.duration_s), seconds(run.drain_s)),
         ),
-        ("processors busy at most".to_owned(), or_dash(run.verdict.cpu_busy, percent)),
     ];
     page.facts(own);
+    if !run.is_simulated() {
+        page.facts([("processors busy at most".to_owned(), or_dash(run.verdict.cpu_busy, percent))]);
+    }
     let groups = [
         ("Varied", &run.varied),
         ("Programs", &run.versions),
@@ -221,7 +229,12 @@ fn facts(page: &mut Page, results: &Results) {
 /// The command that does it again.
 fn again(page: &mut Page, what: &str, results: &Results, file: &str, options: &str) {
     page.element("p", "", what);
-    page.element("pre", "", &format!("emulate run {}{options}", results.folder.join(file).display()));
+    let run = &results.run;
+    let command = if run.is_simulated() { "simulate" } else { "run" };
+    // Links in less detail are another run.
+    let level = run.lab.get("detail").filter(|detail| run.is_simulated() && *detail != "packet");
+    let level = level.map_or_else(String::new, |detail| format!(" --level {detail}"));
+    page.element("pre", "", &format!("emulate {command} {}{options}{level}", results.folder.join(file).display()));
 }
 
 /// The definitions of the figures.
@@ -253,10 +266,11 @@ const TERMS: [(&str, &str); 10] = [
     ("Lateness", "When the emulator delivered a packet, against when the link model says it was due: its own error."),
 ];
 
-fn terms(page: &mut Page, has_requests: bool) {
+fn terms(page: &mut Page, run: &Run, has_requests: bool) {
     page.markup("<div class=\"terms\">");
-    // The first four are about requests.
-    for (term, meaning) in TERMS.into_iter().skip(if has_requests { 0 } else { 4 }) {
+    // The first four are about requests, the last about the emulator.
+    let all = TERMS.len() - usize::from(run.is_simulated());
+    for (term, meaning) in TERMS.into_iter().take(all).skip(if has_requests { 0 } else { 4 }) {
         page.markup(format_args!("<p><b>{term}.</b> {meaning}</p>"));
     }
     page.markup("</div>");

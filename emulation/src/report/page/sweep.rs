@@ -24,7 +24,7 @@ pub(in crate::report) fn of_sweep(
     let name = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let name = name.file_name().map_or_else(|| "runs".to_owned(), |name| name.to_string_lossy().into_owned());
     page.markup("<header>");
-    page.element("p", "kind", "Roost: runs of emulated networks, side by side");
+    page.element("p", "kind", &format!("Roost: runs of {} networks, side by side", how(points)));
     page.element("h1", "", &name);
     page.element("p", "lead", &lead(points, overview));
     verdict(&mut page, overview);
@@ -61,12 +61,23 @@ fn lead(points: &[Point], overview: &Overview<'_>) -> String {
     let seeds: BTreeSet<u64> = points.iter().map(|point| point.run.seed).collect();
     let ran: f64 = points.iter().map(|point| point.run.ran_s + point.run.drain_s).sum();
     format!(
-        "{} in {}, {} · {} of emulated time",
+        "{} in {}, {} · {} of {} time",
         counted(points.len() as u64, "run"),
         counted(overview.cells.len() as u64, "cell"),
         counted(seeds.len() as u64, "seed"),
-        seconds(ran)
+        seconds(ran),
+        how(points)
     )
+}
+
+/// The making of these networks: emulated, simulated, or both.
+fn how(points: &[Point]) -> &'static str {
+    let simulated = points.iter().filter(|point| point.run.is_simulated()).count();
+    match simulated {
+        0 => "emulated",
+        all if all == points.len() => "simulated",
+        _ => "emulated and simulated",
+    }
 }
 
 fn verdict(page: &mut Page, overview: &Overview<'_>) {
@@ -77,7 +88,9 @@ fn verdict(page: &mut Page, overview: &Overview<'_>) {
         let shown = reasons(&mut overview.cells.iter().flat_map(|cell| cell.points.iter().copied()));
         page.notice("bad", "These figures cannot be trusted.", "None of the runs is valid and whole:", &shown);
     } else if overview.left_out.is_empty() {
-        page.notice("", "The emulation kept up in all runs.", "", &[]);
+        let real = overview.cells.iter().flat_map(|cell| &cell.points).any(|point| !point.run.is_simulated());
+        let said = if real { "The emulation kept up in all runs." } else { "All runs were simulated, and are sound." };
+        page.notice("", said, "", &[]);
     } else {
         let out = reasons(&mut overview.left_out.iter().copied());
         let rest = format!(

@@ -178,9 +178,9 @@ fn hubs(page: &mut Page, results: &Results, metrics: &Metrics) {
             bytes(hub.received_bytes as f64),
             or_dash(mean, rate),
             or_dash(hub.cpu_share, percent),
-            seconds(hub.cpu_s),
+            or_dash(hub.cpu_s, seconds),
             or_dash(hub.waited_share, percent),
-            bytes(hub.memory_bytes as f64),
+            or_dash(hub.memory_bytes.map(|memory| memory as f64), bytes),
         ];
         rows.row("", &daemon_name(hub, results), cells.iter().map(String::as_str));
     }
@@ -204,7 +204,7 @@ fn nodes(page: &mut Page, results: &Results, metrics: &Metrics) {
             bytes(node.received_bytes as f64),
             or_dash(node.cpu_share, percent),
             or_dash(node.waited_share, percent),
-            bytes(node.memory_bytes as f64),
+            or_dash(node.memory_bytes.map(|memory| memory as f64), bytes),
         ];
         rows.row(if node.is_hub() { "hub" } else { "" }, &daemon_name(node, results), cells.iter().map(String::as_str));
     }

@@ -37,8 +37,8 @@ impl X {
 pub(in crate::report) struct Axes {
     /// What the axis is called.
     pub(in crate::report) x_title: String,
-    /// What comes after a value of it in a sentence.
-    pub(in crate::report) x_unit: String,
+    /// Text that follows a value of the axis in a sentence; it precedes the value where values are words.
+    x_unit: String,
     /// The varied setting along the axis; the number of nodes without one.
     along: Option<String>,
     /// The settings that tell lines apart, beside the architecture.
@@ -71,8 +71,8 @@ impl Axes {
         let along = if by_size { None } else { Some(settings.remove(0)) };
         let values: BTreeSet<&str> = points.iter().filter_map(|point| Some(setting(point, along.as_ref()?))).collect();
         let units: BTreeSet<&str> = values.iter().filter_map(|value| Some(number(value)?.1)).collect();
-        let unit = if units.len() == 1 { units.first().copied().unwrap_or_default() } else { "" };
         let words = values.iter().any(|value| number(value).is_none());
+        let unit = if units.len() == 1 && !words { units.first().copied().unwrap_or_default() } else { "" };
         let named = values.iter().enumerate().filter(|_| words).map(|(n, value)| ((*value).to_owned(), n as f64));
         Self {
             x_title: match &along {
@@ -91,6 +91,11 @@ impl Axes {
             along,
             apart: settings,
         }
+    }
+
+    /// A place in a sentence, after the name of what is seen there.
+    pub(super) fn at(&self, place: &str) -> String {
+        if self.names.is_empty() { format!(" at {place}{}", self.x_unit) } else { format!(",{} {place}", self.x_unit) }
     }
 
     /// The family of its topology, the line and the place of a run.
@@ -128,6 +133,40 @@ impl Axes {
     }
 }
 
+/// The setting that all faults of a plan are when runs differ in more of them than a value.
+const FAULTS: &str = "faults";
+
+/// Makes one setting of the faults of runs that differ in them, unless all have the same ones but for one value.
+pub(super) fn join_faults(points: &mut [Point]) {
+    let is_of_faults = |key: &str| key.strip_prefix(FAULTS).is_some_and(|rest| rest.starts_with('.'));
+    let keys: BTreeSet<&String> = points.iter().flat_map(|point| point.decided.keys()).collect();
+    let values = |key: &str| points.iter().map(|point| setting(point, key)).collect::<BTreeSet<_>>();
+    let differ: Vec<BTreeSet<&str>> =
+        keys.into_iter().filter(|key| is_of_faults(key)).map(|key| values(key)).filter(|all| all.len() > 1).collect();
+    if differ.is_empty() || matches!(differ.as_slice(), [one] if !one.contains(NOT_SET)) {
+        return;
+    }
+    for point in points {
+        let said = faults(&point.decided);
+        point.decided.retain(|key, _| !is_of_faults(key));
+        point.decided.insert(FAULTS.to_owned(), said);
+    }
+}
+
+/// The faults of a plan in words: `kill hub at 30s, start hub at 40s`.
+fn faults(decided: &BTreeMap<String, String>) -> String {
+    const VERBS: [&str; 8] = ["kill", "stop", "start", "freeze", "thaw", "down", "up", "change"];
+    let value = |fault: usize, key: &str| decided.get(&format!("{FAULTS}.{fault}.{key}"));
+    let said = |fault: usize| {
+        let verb = VERBS.iter().find_map(|verb| Some((verb, value(fault, verb)?)));
+        let (verb, object) = verb.map_or(("", ""), |(verb, object)| (verb, object.as_str()));
+        let at = value(fault, "at").map_or("", String::as_str);
+        format!("{verb} {object} at {at}")
+    };
+    let all: Vec<String> = (1..).take_while(|fault| value(*fault, "at").is_some()).map(said).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
 fn is_own(key: &str) -> bool {
     OWN.contains(&key) || key.starts_with("topology.")
 }
@@ -150,8 +189,11 @@ fn is_told(points: &[&Point], key: &str) -> bool {
     })
 }
 
-/// A setting for people: `topology.star.server_delay` is `server delay`.
+/// A setting for people: `topology.star.server_delay` is `server delay`, `faults.1.at` is `fault 1 at`.
 fn spoken(key: &str) -> String {
+    if let Some(fault) = key.strip_prefix("faults.") {
+        return format!("fault {}", fault.replace(['.', '_'], " "));
+    }
     let of_topology = key.strip_prefix("topology.").and_then(|rest| rest.split_once('.'));
     of_topology.map_or(key, |(_, last)| last).replace('_', " ")
 }
@@ -254,6 +296,26 @@ mod tests {
         let runs = [run("client-server", 10, &[("rate", "0")]), run("client-server", 10, &[])];
         let axes = axes(&runs);
         assert_eq!(runs.each_ref().map(|run| axes.place(run).2.name), ["0", "not set"]);
+        assert_eq!(axes.at("not set"), ", rate not set");
+    }
+
+    #[test]
+    fn faults_become_one_setting_in_words() {
+        let fault = [("faults.1.at", "30s"), ("faults.1.kill", "hub"), ("faults.1.hub", "true")];
+        let mut runs = [run("super-node", 10, &fault), run("super-node", 10, &[])];
+        join_faults(&mut runs);
+        let axes_of = axes(&runs);
+        assert_eq!((axes_of.x_title.as_str(), axes_of.at("none").as_str()), ("faults", ", faults none"));
+        assert_eq!(runs.each_ref().map(|run| axes_of.place(run).2.name), ["kill hub at 30s", "none"]);
+        assert_eq!(axes_of.place(&runs[0]).1, axes_of.place(&runs[1]).1, "one line");
+        // The same fault at another time is a number along the axis.
+        let mut runs = ["30s", "40s"].map(|at| run("super-node", 10, &[("faults.1.at", at), ("faults.1.kill", "hub")]));
+        join_faults(&mut runs);
+        let axes_of = axes(&runs);
+        assert_eq!(
+            (axes_of.x_title.as_str(), axes_of.at("30000").as_str()),
+            ("fault 1 at, ms", " at 30000 ms fault 1 at")
+        );
     }
 
     #[test]

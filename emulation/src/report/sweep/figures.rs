@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::{Cell, Overview, axes, union, with_half};
-use crate::report::figure::{self, Bar, Figure, Ink, Line};
+use crate::report::figure::{self, Along, Bar, Figure, Ink, Line};
 use crate::report::measure::{Kind, Measure};
 use crate::report::words::{capital, three};
 
@@ -45,7 +45,10 @@ impl Overview<'_> {
         let places = places(cells);
         let title = self.title(measure, &lines, &places);
         let sheet = if places.len() > 1 {
-            figure::lines(&lines, &places, &self.axes.x_title, |value| measure.show(value))
+            // An interval may reach beyond all of it; the axis does not.
+            let most = if measure.kind == Kind::Success { 1.0 } else { f64::INFINITY };
+            let along = Along { title: &self.axes.x_title, most };
+            figure::lines(&lines, &places, along, |value| measure.show(value))
         } else {
             figure::bars(&lines.iter().filter_map(|line| bar(measure, line)).collect::<Vec<_>>(), &[])
         };
@@ -60,7 +63,7 @@ impl Overview<'_> {
         let Some((last, place)) = places.last() else { return name };
         let at = |line: &Line| line.points.iter().find(|point| point.0.total_cmp(last).is_eq()).map(|point| point.1);
         let values: Vec<(&str, f64)> = lines.iter().filter_map(|line| Some((line.name.as_str(), at(line)?))).collect();
-        let place = if places.len() > 1 { format!(" at {place}{}", self.axes.x_unit) } else { String::new() };
+        let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
         match values.as_slice() {
             [] => name,
             [(_, value)] => format!("{name}{place}: {}", measure.show(*value)),

@@ -114,7 +114,10 @@ fn read_all(folder: &Path) -> Result<(Vec<Point>, Vec<String>), WriteError> {
     }
     match failure {
         Some(error) if points.is_empty() => Err(error.into()),
-        _ => Ok((points, remarks)),
+        _ => {
+            axes::join_faults(&mut points);
+            Ok((points, remarks))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod erum;
 mod reflection;
 mod wars;
 
-use super::claim::{At, Claim, Estimator};
+use super::claim::{At, Band, Better, Claim, Estimator, Says};
 use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
 
 /// The line of a study whose figures are all of one command.
@@ -81,17 +81,17 @@ struct Said {
     id: &'static str,
     figure: &'static str,
     sentence: &'static str,
-    seed: &'static str,
+    says: Says,
     ours: Estimator,
     unit: Unit,
-    size: (f64, f64),
-    direction: (f64, f64),
+    holds: Band,
+    better: Better,
     why: &'static str,
 }
 
 impl Said {
     fn claim(self) -> Claim {
-        let Self { id, figure, sentence, seed, ours, unit, size, direction, why } = self;
-        Claim { id: id.to_owned(), figure, sentence: sentence.to_owned(), seed, ours, unit, size, direction, why }
+        let Self { id, figure, sentence, says, ours, unit, holds, better, why } = self;
+        Claim { id: id.to_owned(), figure, sentence: sentence.to_owned(), says, ours, unit, holds, better, why }
     }
 }

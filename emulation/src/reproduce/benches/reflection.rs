@@ -1,7 +1,7 @@
 //! Beyond the papers: one copy for all who watch.
 
 use super::{Said, of, plot, point};
-use crate::reproduce::claim::{At, Estimator};
+use crate::reproduce::claim::{At, Band, Better, Estimator, Says};
 use crate::reproduce::study::{Paper, Scale, Study, Unit};
 
 /// Lines, cases of the command, and how many receive.
@@ -26,10 +26,10 @@ pub(super) fn study(scale: Scale) -> Study {
     // It takes some seconds for each receiver.
     let (most, cases) = if scale.is_quick { (4.0, &CASES[..2]) } else { (8.0, &CASES[..]) };
     let copies = |series| At::new(series, most, "copies");
-    let said = |id, sentence, ours, size| {
-        let (figure, seed, direction) = ("beyond", "not measured there", (0.0, f64::INFINITY));
+    let said = |id, sentence, aim, ours, most| {
+        let (figure, says, holds, better) = ("beyond", Says::Nothing(aim), Band::Below(most), Better::Less);
         let why = "Headers, seals, control and repairs take more than was reckoned with.";
-        Said { id, figure, sentence, seed, ours, unit: Unit::Times, size, direction, why }.claim()
+        Said { id, figure, sentence, says, ours, unit: Unit::Times, holds, better, why }.claim()
     };
     Study {
         title: "One copy for all who watch",
@@ -44,14 +44,16 @@ pub(super) fn study(scale: Scale) -> Study {
             said(
                 "beyond-reflection",
                 "All who watch one stream together cost its provider one copy, and a quarter for all else at most.",
+                "1.25 copies at most",
                 Estimator::Mean(copies(REFLECTED)),
-                (0.0, ONE_COPY),
+                ONE_COPY,
             ),
             said(
                 "beyond-reflection-saved",
                 "That is the share of one of them in what as many streams cost, and a quarter more at most.",
+                "1.25 copies of as many at most",
                 Estimator::Ratio(copies(REFLECTED), copies(OWN)),
-                (0.0, ONE_COPY / most),
+                ONE_COPY / most,
             ),
         ],
         ..of("beyond-reflection", Paper::Beyond, cases.iter().map(run).collect())

@@ -1,7 +1,7 @@
 //! Fig. 4 and 5: when the server's link is too slow, or too thin.
 
 use super::{CLIENT_SERVER, ONE, plan};
-use crate::reproduce::claim::{Claim, Estimator};
+use crate::reproduce::claim::{Band, Better, Claim, Estimator, Says};
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 /// The architectures that are compared, as plans and as figures call them.
@@ -39,12 +39,12 @@ pub(super) fn delay(scale: Scale) -> Study {
             sentence: "Peer to peer completes more services than client/server once the delay to the server exceeds \
                        approximately 200 ms."
                 .to_owned(),
-            seed: "about 200 ms",
+            says: Says::between("about 200 ms", 150.0, 250.0),
             ours: Estimator::Crossing { above: ONE, below: CLIENT_SERVER, measure: "completed", from_far: false },
             unit: Unit::Ms,
-            size: (150.0, 250.0),
-            direction: (0.0, 500.0),
-            why: "Peer to peer wins beyond a certain delay, and earlier: to find a service takes one trip over the \
+            holds: Band::Below(250.0),
+            better: Better::Less,
+            why: "Peer to peer is ahead beyond 200 ms, and long before: to find a service takes one trip over the \
                   super node here, without JXTA's discovery and pipes, so that the server has to be nearer to keep up.",
         }],
     }
@@ -82,11 +82,11 @@ pub(super) fn rate(scale: Scale) -> Study {
             sentence: "Peer to peer completes more services than client/server once the rate to the server drops \
                        below 50 Mbit/s."
                 .to_owned(),
-            seed: "about 50 Mbit/s",
+            says: Says::between("about 50 Mbit/s", 40.0, 60.0),
             ours: Estimator::Crossing { above: ONE, below: CLIENT_SERVER, measure: "completed", from_far: true },
             unit: Unit::MbitS,
-            size: (35.0, 65.0),
-            direction: (35.0, f64::INFINITY),
+            holds: Band::Above(30.0),
+            better: Better::More,
             why: "Below 50 Mbit/s peer to peer completes more, as there; above it does so too, because a request takes \
                   three legs of 100 ms peer to peer and four through the server. What the rate itself does begins only \
                   where the link cannot hold what ten nodes ask for, some Mbit/s.",

@@ -1,6 +1,7 @@
 //! Client/server with caching nodes, which the text describes and does not measure.
 
-use super::{CLIENT_SERVER, ONE, Ratio, from, plan};
+use super::{CLIENT_SERVER, ONE, Ratio, plan};
+use crate::reproduce::claim::{Band, Better, Says};
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 const CACHING: &str = "with 3 caches";
@@ -45,13 +46,13 @@ pub(super) fn study(scale: Scale) -> Study {
                 sentence: "Caching helps client/server while nodes do not move, and leaves it behind peer to peer: \
                            services of peer to peer over those of client/server with caches, at 92 nodes."
                     .to_owned(),
-                seed: "more, not measured there",
+                says: Says::Direction("caching leaves client/server behind, not measured there"),
                 measure: "completed",
                 of: ONE,
                 to: CACHING,
                 x: LARGEST,
-                size: from(1.0),
-                direction: from(0.95),
+                holds: Band::Above(1.0),
+                better: Better::More,
                 why: "",
             }
             .claim(),

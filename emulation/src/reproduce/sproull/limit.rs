@@ -1,7 +1,7 @@
 //! How near the first byte is to what distance lets it be.
 
-use super::{ONE, plan, to};
-use crate::reproduce::claim::{At, Claim, Estimator};
+use super::{ONE, plan};
+use crate::reproduce::claim::{At, Band, Better, Claim, Estimator, Says};
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 /// The networks and the nodes that they have.
@@ -34,11 +34,11 @@ pub(super) fn study(scale: Scale) -> Study {
             "Of warm requests that nothing is in the way of, 95 of 100 have the first byte of a track \
                            within 15 % of the least time that distance and rates leave: {name}."
         ),
-        seed: "1.15 ×",
+        says: Says::Nothing("1.15 × at most"),
         ours: Estimator::Mean(At::new(ONE, *x, "track.excess.p95")),
         unit: Unit::Times,
-        size: to(1.15),
-        direction: to(1.5),
+        holds: Band::Below(1.15),
+        better: Better::Less,
         why: "Some requests meet one another on the way.",
     };
     let plot = |title, measure| Plot { figure: "", title, measure, unit: Unit::Times, limit: None };

@@ -8,7 +8,7 @@ mod sensitivity;
 mod star;
 mod tree;
 
-use super::claim::{At, Claim, Estimator};
+use super::claim::{At, Band, Better, Claim, Estimator, Says};
 use super::study::{Scale, Study, Unit};
 
 /// What client/server is called in figures.
@@ -44,30 +44,20 @@ pub(super) struct Ratio<'a> {
     pub(super) id: &'a str,
     pub(super) figure: &'static str,
     pub(super) sentence: String,
-    pub(super) seed: &'static str,
+    pub(super) says: Says,
     pub(super) measure: &'a str,
     pub(super) of: &'a str,
     pub(super) to: &'a str,
     pub(super) x: f64,
-    pub(super) size: (f64, f64),
-    pub(super) direction: (f64, f64),
+    pub(super) holds: Band,
+    pub(super) better: Better,
     pub(super) why: &'static str,
 }
 
 impl Ratio<'_> {
     pub(super) fn claim(self) -> Claim {
-        let Self { id, figure, sentence, seed, measure, of, to, x, size, direction, why } = self;
+        let Self { id, figure, sentence, says, measure, of, to, x, holds, better, why } = self;
         let ours = Estimator::Ratio(At::new(of, x, measure), At::new(to, x, measure));
-        Claim { id: id.to_owned(), figure, sentence, seed, ours, unit: Unit::Times, size, direction, why }
+        Claim { id: id.to_owned(), figure, sentence, says, ours, unit: Unit::Times, holds, better, why }
     }
-}
-
-/// From this on.
-pub(super) const fn from(low: f64) -> (f64, f64) {
-    (low, f64::INFINITY)
-}
-
-/// Up to this.
-pub(super) const fn to(high: f64) -> (f64, f64) {
-    (0.0, high)
 }

@@ -1,7 +1,7 @@
 //! How much hangs on what the text does not say.
 
-use super::{CLIENT_SERVER, ONE, Ratio, from, plan};
-use crate::reproduce::claim::Claim;
+use super::{CLIENT_SERVER, ONE, Ratio, plan};
+use crate::reproduce::claim::{Band, Better, Claim, Says};
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 use crate::scenario::file;
 use crate::scenario::generate::{Tree, TreeShape};
@@ -22,9 +22,10 @@ fn plots() -> Vec<Plot> {
 
 /// A claim of the hierarchy's, at one value of what was inferred.
 fn claim(id: &str, (measure, of, to): (&str, &str, &str), x: f64, least: f64, sentence: &str) -> Claim {
-    let (figure, seed, size, direction) = ("inferred", "as with what was inferred", from(least), from(1.0));
-    let why = "What was inferred matters for the amount, not for the direction.";
-    Ratio { id, figure, sentence: sentence.to_owned(), seed, measure, of, to, x, size, direction, why }.claim()
+    let (figure, says) = ("inferred", Says::Nothing("at least 2 ×"));
+    let (holds, better) = (Band::Above(least), Better::More);
+    let why = "What was inferred matters for it.";
+    Ratio { id, figure, sentence: sentence.to_owned(), says, measure, of, to, x, holds, better, why }.claim()
 }
 
 /// How long streams are.

@@ -1,8 +1,8 @@
 //! Fig. 6 to 12: five architectures in stars.
 
 use super::overhead::overhead;
-use super::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
-use crate::reproduce::claim::{At, Claim, Estimator};
+use super::{CLIENT_SERVER, ONE, Ratio, plan};
+use crate::reproduce::claim::{At, Band, Better, Claim, Estimator, Says};
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 const MULTICAST: &str = "multicast";
@@ -16,8 +16,13 @@ const SIDES: [(&str, &str, &str); 5] = [
     ("2 super nodes", "super-node", "super_nodes = 2\n"),
     (BOTH, "super-node-multicast", "super_nodes = 1\n"),
 ];
+/// Around 30 % sooner.
+const SOONER: Says = Says::between("0.70 × (30 %)", 0.65, 0.75);
+const TIMES: Says = Says::between("2 to 3 ×", 2.0, 3.0);
+const SHORTER: &str =
+    "A warm request takes its three legs here and next to nothing else, where JXTA took time of its own.";
 const FIRST_CONTACTS: &str = "The first request between two nodes pays a handshake by which each proves who it is, which \
-                              the seed's nodes did not, and among fifty many are first; over associations that are up \
+                              the paper's nodes did not, and among fifty many are first; over associations that are up \
                               see the claim on nodes that know one another.";
 
 /// Fig. 6 to 12.
@@ -35,8 +40,8 @@ pub(super) fn study(scale: Scale) -> Study {
         inferred: vec![
             "Of 11, 26 and 51 hosts one is the server; where it is not used it is idle.",
             "Super nodes run on the hosts of the first nodes; nodes are spread evenly over two of them.",
-            "Traffic is read where the seed read it, at the switch's ports: a frame counts into one port and out of \
-             others. The seed's links went through machines that shaped them, whose ports the same switches had.",
+            "Traffic is read where the paper read it, at the switch's ports: a frame counts into one port and out of \
+             others. The paper's links went through machines that shaped them, whose ports the same switches had.",
             "Latencies are means over completed services.",
         ],
         axis: "hosts",
@@ -62,78 +67,78 @@ fn plots() -> Vec<Plot> {
 }
 
 fn services() -> Vec<Claim> {
-    let ratio = |id, figure, sentence: &str, seed, (measure, of, to), size, direction, why| {
+    let ratio = |id, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
         let sentence = sentence.to_owned();
-        Ratio { id, figure, sentence, seed, measure, of, to, x: LARGEST, size, direction, why }.claim()
+        Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
     };
     vec![
         ratio(
             "sproull-fig6",
             "Fig. 6",
             "At 51 hosts one super node completes more services than client/server.",
-            "more",
+            Says::Direction("more"),
             ("completed", ONE, CLIENT_SERVER),
-            from(1.0),
-            from(0.95),
+            (Band::Above(1.0), Better::More),
             "",
         ),
         ratio(
             "sproull-fig6-multicast",
             "Fig. 6",
             "Multicast alone declines with size: at 51 hosts it completes less than one super node.",
-            "less",
+            Says::Direction("less"),
             ("completed", MULTICAST, ONE),
-            to(0.98),
-            to(1.0),
+            (Band::Below(1.0), Better::More),
             "It does not decline: a query is one short packet here, of which a link of 100 Mbit/s holds thousands.",
         ),
         ratio(
             "sproull-fig7",
             "Fig. 7",
-            "Multicast makes the most traffic at 51 hosts, more than client/server.",
-            "several times the others'",
+            "Multicast makes the most traffic at 51 hosts: more than client/server.",
+            Says::Direction("the most"),
             ("traffic.ports", MULTICAST, CLIENT_SERVER),
-            from(2.0),
-            from(1.0),
+            (Band::Above(1.0), Better::Less),
             "Client/server makes the most, since all data goes by the server. A query by multicast is a short packet \
              here, and those of all nodes are few bytes beside the data.",
         ),
         ratio(
             "sproull-fig8-multicast",
             "Fig. 8",
-            "Multicast takes over 17 MB a service at 51 hosts, the others about 1 MB.",
-            "17 ×",
+            "Multicast takes over 17 MB a service at 51 hosts, where one super node takes about 1 MB: ten times as much \
+             and more.",
+            Says::between("over 17 ×", 17.0, 18.0),
             ("traffic.ports.each", MULTICAST, ONE),
-            (10.0, 25.0),
-            from(1.0),
-            "Multicast takes more for a service, but nowhere near as much: the seed's searches by JXTA went to every \
-             node and were answered and repeated by many, a query here is one packet and one node answers it.",
+            (Band::Above(10.0), Better::Less),
+            "Multicast costs next to nothing more than a super node here, and less than client/server: the paper's \
+             searches by JXTA went to every node and were answered and repeated by many, a query here is one packet and \
+             one node answers it.",
         ),
         Claim {
             id: "sproull-fig8".to_owned(),
             figure: "Fig. 8",
             sentence: "Client/server takes about 1 MB a service.".to_owned(),
-            seed: "about 1 MB",
+            says: Says::between("about 1 MB", 0.7e6, 1.3e6),
             ours: Estimator::Mean(At::new(CLIENT_SERVER, LARGEST, "traffic.ports.each")),
             unit: Unit::Bytes,
-            size: (0.7e6, 1.5e6),
-            direction: (0.3e6, 3e6),
+            holds: Band::Between(0.3e6, 3e6),
+            better: Better::Less,
             why: "The data alone accounts for what is seen here: 0.14 MB a service in this mix, in and out of the switch \
-                  twice. Each of the seed's links crossed a shaping machine on the same switch besides, which doubles it.",
+                  twice. Each of the paper's links crossed a shaping machine on the same switch besides, which doubles it.",
         },
     ]
 }
 
 fn latencies() -> Vec<Claim> {
-    let against = |id, figure, sentence: &str, seed, (measure, of, to), size, direction, why| {
+    let against = |id, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
         let sentence = sentence.to_owned();
-        Ratio { id, figure, sentence, seed, measure, of, to, x: LARGEST, size, direction, why }.claim()
+        Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
     };
     let stream = |id, figure, sentence: &str, measure| {
-        against(id, figure, sentence, "0.70 ×", (measure, ONE, CLIENT_SERVER), to(0.75), to(1.0), FIRST_CONTACTS)
+        let holds = (Band::Below(1.0), Better::Less);
+        against(id, figure, sentence, SOONER, (measure, ONE, CLIENT_SERVER), holds, SHORTER)
     };
     let object = |id, figure, sentence: &str, measure| {
-        against(id, figure, sentence, "2 to 3 ×", (measure, CLIENT_SERVER, ONE), from(2.0), from(1.0), FIRST_CONTACTS)
+        let holds = (Band::Above(1.0), Better::More);
+        against(id, figure, sentence, TIMES, (measure, CLIENT_SERVER, ONE), holds, FIRST_CONTACTS)
     };
     vec![
         stream("sproull-fig9", "Fig. 9", "Video begins around 30 % sooner than by client/server.", "video.mean"),
@@ -142,10 +147,9 @@ fn latencies() -> Vec<Claim> {
             "sproull-fig10-multicast",
             "Fig. 10",
             "Track by multicast begins later than by client/server.",
-            "later",
+            Says::Direction("later"),
             ("track.mean", MULTICAST, CLIENT_SERVER),
-            from(1.0),
-            from(1.0),
+            (Band::Above(1.0), Better::Less),
             "It begins sooner: searching costs one packet here, so that nothing is in the way of answers.",
         ),
         object("sproull-fig11", "Fig. 11", "Images take client/server around 2 to 3 times as long.", "image.mean"),
@@ -158,26 +162,26 @@ fn warm() -> Vec<Claim> {
     let claim = |service: &str, figure, is_stream| {
         let (of, other) = (At::new(CLIENT_SERVER, LARGEST, &format!("{service}.mean")), format!("{service}.warm.mean"));
         let warm = At::new(ONE, LARGEST, &other);
-        let (ours, seed, size, direction, sentence) = match is_stream {
-            true => (Estimator::Ratio(warm, of), "0.70 ×", to(0.75), to(1.0), "begins around 30 % sooner"),
-            false => (
-                Estimator::Ratio(of, warm),
-                "2 to 3 ×",
-                from(2.0),
-                from(1.0),
-                "takes client/server 2 to 3 times as long",
-            ),
+        let (ours, says, holds, better, sentence) = match is_stream {
+            true => {
+                let (ours, holds) = (Estimator::Ratio(warm, of), Band::Below(1.0));
+                (ours, SOONER, holds, Better::Less, "begins around 30 % sooner")
+            }
+            false => {
+                let (ours, holds) = (Estimator::Ratio(of, warm), Band::Above(1.0));
+                (ours, TIMES, holds, Better::More, "takes client/server 2 to 3 times as long")
+            }
         };
         Claim {
             id: format!("sproull-{}-warm", figure_id(figure)),
             figure,
             sentence: format!("The same of nodes that know one another: {service} {sentence}."),
-            seed,
+            says,
             ours,
             unit: Unit::Times,
-            size,
-            direction,
-            why: "",
+            holds,
+            better,
+            why: SHORTER,
         }
     };
     vec![

@@ -193,7 +193,8 @@ impl<'a> Crowd<'a> {
             self.asked.insert(ticket, self.world.now);
             let machine = self.world.machine_of(Part::Node(asker));
             let area = Area::At(self.cells[target]);
-            self.world.command(machine, Command::Lookup { ticket, service: Service::Track, area, count: 1 });
+            self.world
+                .command(machine, Command::Lookup { ticket, service: Service::Track, area, count: 1, names: None });
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);

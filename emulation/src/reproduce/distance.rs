@@ -1,0 +1,125 @@
+//! From a radio link to several satellites in a row: how far apart hosts may be.
+
+use super::claim::{At, Band, Better, Claim, Estimator, Says};
+use super::sproull::{CLIENT_SERVER, ONE, plan};
+use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+
+/// One way from host to host, milliseconds.
+const DELAYS: [u32; 10] = [50, 100, 200, 400, 600, 800, 1_200, 2_000, 3_500, 5_000];
+const QUICK: [u32; 5] = [50, 400, 800, 2_000, 5_000];
+/// With the real daemons, whose runs take as long as they say.
+const EMULATED: [u32; 4] = [200, 800, 2_000, 5_000];
+const QUICK_EMULATED: [u32; 1] = [2_000];
+/// The architectures as plans call them, and their lines, in virtual and in real time.
+const SIDES: [(&str, &str, &str); 2] =
+    [("client-server", CLIENT_SERVER, "client/server, emulated"), ("super-node", ONE, "1 super node, emulated")];
+type Side = (&'static str, &'static str, &'static str);
+/// The farthest, and the farthest that a quick run emulates.
+const FARTHEST: f64 = 5_000.0;
+const FAR: f64 = 2_000.0;
+/// So far away a request of several round trips takes more than the usual 30 s.
+const PATIENT: &str = "timeout = \"3m\"\ndrain = \"4m\"\n";
+
+/// The study.
+pub(super) fn study(scale: Scale) -> Study {
+    let text = |delay: u32, architecture: &str, duration: &str, more: &str| {
+        let leg = format!("{}us", delay * 500);
+        let network = format!("{{ star = {{ nodes = 7, delay = \"{leg}\", server_delay = \"{leg}\" }} }}");
+        plan("beyond-distance", &network, architecture, duration, &format!("{PATIENT}{more}"))
+    };
+    let simulated = |delay: u32, (architecture, series, _): Side| {
+        Point::virtual_run(series, f64::from(delay), text(delay, architecture, scale.duration(), ""), scale)
+            .on_logarithmic_axis()
+    };
+    let emulated = |delay: u32, (architecture, _, series): Side| {
+        let plan = text(delay, architecture, if scale.is_quick { "1m" } else { "4m" }, "linktest = false\n");
+        // Distance, not chance, is in question, and it takes minutes: once.
+        Point {
+            make: Make::Emulated { plan },
+            seeds: 1,
+            ..Point::virtual_run(series, f64::from(delay), String::new(), scale)
+        }
+        .on_logarithmic_axis()
+    };
+    let all = |delays: Vec<u32>, point: &dyn Fn(u32, Side) -> Point| {
+        delays.iter().flat_map(|delay| SIDES.map(|side| point(*delay, side))).collect::<Vec<Point>>()
+    };
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
+    Study {
+        id: "beyond-distance",
+        paper: Paper::Beyond,
+        title: "From 50 ms to 5 s one way",
+        about: "A star of six nodes and the server, from each host of which it is as far to any other: from 50 ms one way, \
+                a continent, over 600 ms, two hops by geostationary satellites, to 5 s, which deep queues before them \
+                make. What a node asks for comes through the server, or is found at a super node beside the first. \
+                In virtual time, and over fewer distances with the real daemons.",
+        inferred: vec![
+            "Requests may take three minutes, since one over TCP takes several round trips, of 10 s each at the farthest.",
+            "A run whose nodes cannot attach within two minutes completes nothing, and counts as such.",
+            "Emulated runs last four minutes and are made once each.",
+        ],
+        axis: "one way from host to host, ms",
+        has_kinds: false,
+        points: [
+            all(scale.places(&DELAYS, &QUICK), &simulated),
+            all(scale.places(&EMULATED, &QUICK_EMULATED), &emulated),
+        ]
+        .concat(),
+        plots: vec![
+            plot("Part of requests completed", "success", Unit::Part),
+            plot("Part of streams completed: track", "track.success", Unit::Part),
+            plot("Part of objects completed: sensor", "sensor.success", Unit::Part),
+            plot("Services completed", "completed", Unit::Count),
+            plot("Track: to the first byte", "track.mean", Unit::Ms),
+            plot("Sensor: to the last byte", "sensor.mean", Unit::Ms),
+        ],
+        claims: claims(),
+    }
+}
+
+fn claims() -> Vec<Claim> {
+    let claim = |id: &str, sentence: &str, aim, ours, (unit, holds)| {
+        let (id, sentence, says) = (format!("beyond-distance-{id}"), sentence.to_owned(), Says::Nothing(aim));
+        let why = "What gives up does so after a time that does not follow the path.";
+        Claim { id, figure: "beyond", sentence, says, ours, unit, holds, better: Better::Neither, why }
+    };
+    let success = |series: &str, x| Estimator::Mean(At::new(series, x, "success"));
+    let of = |measure: &str, [one, other]: [&str; 2], x| {
+        Estimator::Ratio(At::new(one, x, measure), At::new(other, x, measure))
+    };
+    let [(_, server, server_emulated), (.., peers_emulated)] = SIDES;
+    let (nearly_all, alike) = ((Unit::Part, Band::Above(0.99)), (Unit::Times, Band::Between(0.9, 1.1)));
+    vec![
+        claim(
+            "server",
+            "With 5 s one way client/server completes 99 of 100 requests.",
+            "99 %",
+            success(CLIENT_SERVER, FARTHEST),
+            nearly_all,
+        ),
+        claim("peers", "And so does peer to peer.", "99 %", success(ONE, FARTHEST), nearly_all),
+        claim(
+            "ahead",
+            "With 5 s one way peer to peer completes more services than client/server.",
+            "more",
+            of("completed", [ONE, CLIENT_SERVER], FARTHEST),
+            (Unit::Times, Band::Above(1.0)),
+        ),
+        claim(
+            "emulated-server",
+            "With 2 s one way the real daemons complete 99 of 100 requests, too: client/server.",
+            "99 %",
+            success(server_emulated, FAR),
+            nearly_all,
+        ),
+        claim("emulated-peers", "And peer to peer.", "99 %", success(peers_emulated, FAR), nearly_all),
+        // Through the server nobody meets for the first time, so that runs of another length have the same median.
+        claim(
+            "emulated-track",
+            "There a track through the server begins after as long as in virtual time: the median.",
+            "1 ×, within 10 %",
+            of("track.p50", [server_emulated, server], FAR),
+            alike,
+        ),
+    ]
+}

@@ -1,0 +1,252 @@
+//! Verdicts on claims, one by one and counted.
+
+use serde::Serialize;
+
+use super::study::Unit;
+
+/// The source of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A paper prints a figure.
+    Figure,
+    /// A paper says it, without a figure.
+    Direction,
+    /// No paper says it: an aim of our own.
+    Ours,
+}
+
+/// The verdict on a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The paper's figure lies in the measured interval, or the interval in the paper's range.
+    Equal,
+    /// The statement holds; of a figure, by another amount.
+    Holds,
+    /// It does not hold.
+    DoesNotHold,
+    /// Runs do not tell: there is none, or they differ too much.
+    Open,
+}
+
+/// The other amount by which a figure's statement holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// Better than the paper's.
+    Better,
+    /// Worse.
+    Worse,
+    /// Another, neither better nor worse.
+    Other,
+    /// Perhaps the paper's: the value is, and its interval is wider.
+    Unsure,
+}
+
+/// A claim, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judgement {
+    /// The claim's name.
+    pub id: String,
+    /// The place in the paper.
+    pub figure: &'static str,
+    /// The statement.
+    pub claim: String,
+    /// The source of it.
+    pub kind: Kind,
+    /// The paper's figure or direction, or our aim.
+    pub paper: &'static str,
+    /// Ours, if there is any.
+    pub ours: Option<f64>,
+    /// The unit of it.
+    pub unit: &'static str,
+    /// Its 95 % confidence interval; none of a single run.
+    pub interval: Option<(f64, f64)>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// By which amount, where a figure's statement holds and is not equal.
+    pub amount: Option<Amount>,
+    /// Ours beside the paper's, and the reason of another amount.
+    pub why: String,
+    /// Number of seeds that it rests on.
+    pub seeds: usize,
+    #[serde(skip)]
+    pub(super) show: Unit,
+}
+
+impl Judgement {
+    /// The verdict in words.
+    pub const fn words(&self) -> &'static str {
+        match (self.verdict, self.kind, self.amount) {
+            (Verdict::Equal, ..) => "equal",
+            (Verdict::Holds, Kind::Ours, _) => "met",
+            (Verdict::DoesNotHold, Kind::Ours, _) => "not met",
+            (Verdict::Holds, _, None) => "holds",
+            (Verdict::Holds, _, Some(Amount::Better)) => "holds, better",
+            (Verdict::Holds, _, Some(Amount::Worse)) => "holds, worse",
+            (Verdict::Holds, _, Some(Amount::Other)) => "holds, another amount",
+            (Verdict::Holds, _, Some(Amount::Unsure)) => "holds, perhaps equal",
+            (Verdict::DoesNotHold, ..) => "does not hold",
+            (Verdict::Open, ..) => "open",
+        }
+    }
+
+    /// Ours as people read it.
+    pub fn ours_said(&self) -> String {
+        self.ours.map_or_else(|| "–".to_owned(), |value| self.show.show(value))
+    }
+
+    /// Both as people read them.
+    pub(super) fn ours_and_interval(&self) -> String {
+        match self.interval {
+            Some((low, high)) => format!("{} ({})", self.ours_said(), self.show.range(low, high)),
+            None => self.ours_said(),
+        }
+    }
+
+    /// Its interval as people read it.
+    pub fn interval_said(&self) -> String {
+        self.interval.map_or_else(|| "–".to_owned(), |(low, high)| self.show.range(low, high))
+    }
+}
+
+/// Claims counted, each kind apart: an aim of our own is no finding of a paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Figures that papers print, and of them those that are equal.
+    pub figures: usize,
+    /// Of the figures.
+    pub equal: usize,
+    /// Those whose statement holds by a better amount.
+    pub better: usize,
+    /// By a worse one.
+    pub worse: usize,
+    /// By one that is neither, or perhaps the same.
+    pub other: usize,
+    /// Those whose statement does not hold.
+    pub figures_not: usize,
+    /// Statements without a figure.
+    pub directions: usize,
+    /// Of the statements, those that hold.
+    pub hold: usize,
+    /// Those that do not.
+    pub directions_not: usize,
+    /// Aims of our own.
+    pub ours: usize,
+    /// Of the aims, those that are met.
+    pub met: usize,
+    /// Those that are not.
+    pub ours_not: usize,
+}
+
+impl Tally {
+    /// Of these.
+    pub fn of<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Self {
+        let mut tally = Self::default();
+        for one in judgements {
+            tally.take(one);
+        }
+        tally
+    }
+
+    fn take(&mut self, one: &Judgement) {
+        let nothing = &mut 0;
+        let (all, of) = match (one.kind, one.verdict) {
+            (Kind::Figure, Verdict::Equal) => (&mut self.figures, &mut self.equal),
+            (Kind::Figure, Verdict::Holds) => match one.amount {
+                Some(Amount::Better) => (&mut self.figures, &mut self.better),
+                Some(Amount::Worse) => (&mut self.figures, &mut self.worse),
+                Some(Amount::Other | Amount::Unsure) | None => (&mut self.figures, &mut self.other),
+            },
+            (Kind::Figure, Verdict::DoesNotHold) => (&mut self.figures, &mut self.figures_not),
+            (Kind::Figure, Verdict::Open) => (&mut self.figures, nothing),
+            (Kind::Direction, Verdict::DoesNotHold) => (&mut self.directions, &mut self.directions_not),
+            (Kind::Direction, Verdict::Open) => (&mut self.directions, nothing),
+            (Kind::Direction, Verdict::Equal | Verdict::Holds) => (&mut self.directions, &mut self.hold),
+            (Kind::Ours, Verdict::DoesNotHold) => (&mut self.ours, &mut self.ours_not),
+            (Kind::Ours, Verdict::Open) => (&mut self.ours, nothing),
+            (Kind::Ours, Verdict::Equal | Verdict::Holds) => (&mut self.ours, &mut self.met),
+        };
+        *all += 1;
+        *of += 1;
+    }
+
+    /// One sentence for each kind that there is.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if self.figures > 0 {
+            let open = self.figures - self.equal - self.better - self.worse - self.other - self.figures_not;
+            let parts = [
+                (self.equal, "equal"),
+                (self.better, "hold by a better amount"),
+                (self.worse, "by a worse one"),
+                (self.other, "by another one"),
+                (self.figures_not, "do not hold"),
+                (open, "open"),
+            ];
+            said.push(format!("Figures of the papers, {}: {}.", self.figures, joined(&parts)));
+        }
+        if self.directions > 0 {
+            let open = self.directions - self.hold - self.directions_not;
+            let parts = [(self.hold, "hold"), (self.directions_not, "do not hold"), (open, "open")];
+            said.push(format!("Statements of the papers without a figure, {}: {}.", self.directions, joined(&parts)));
+        }
+        if self.ours > 0 {
+            let open = self.ours - self.met - self.ours_not;
+            let parts = [(self.met, "met"), (self.ours_not, "not met"), (open, "open")];
+            said.push(format!("Aims of our own, which no paper has, {}: {}.", self.ours, joined(&parts)));
+        }
+        said
+    }
+}
+
+/// The parts that are not empty; the first even if it is.
+fn joined(parts: &[(usize, &str)]) -> String {
+    let told = parts.iter().enumerate().filter(|(place, (count, _))| *place == 0 || *count > 0);
+    told.map(|(_, (count, what))| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(kind: Kind, verdict: Verdict, amount: Option<Amount>) -> Judgement {
+        Judgement {
+            id: "x".to_owned(),
+            figure: "Fig. 1",
+            claim: "It is so.".to_owned(),
+            kind,
+            paper: "2 ×",
+            ours: Some(2.0),
+            unit: "ratio",
+            interval: None,
+            verdict,
+            amount,
+            why: String::new(),
+            seeds: 1,
+            show: Unit::Times,
+        }
+    }
+
+    #[test]
+    fn headline_counts_each_kind_apart() {
+        let all = [
+            judged(Kind::Figure, Verdict::Equal, None),
+            judged(Kind::Figure, Verdict::Holds, Some(Amount::Better)),
+            judged(Kind::Figure, Verdict::Holds, Some(Amount::Unsure)),
+            judged(Kind::Figure, Verdict::DoesNotHold, None),
+            judged(Kind::Figure, Verdict::Open, None),
+            judged(Kind::Direction, Verdict::Holds, None),
+            judged(Kind::Ours, Verdict::Holds, None),
+            judged(Kind::Ours, Verdict::DoesNotHold, None),
+        ];
+        let said = Tally::of(&all).sentences();
+        let figures = "Figures of the papers, 5: 1 equal, 1 hold by a better amount, 1 by another one, 1 do not hold, \
+                       1 open.";
+        assert_eq!(said[0], figures);
+        assert_eq!(said[1], "Statements of the papers without a figure, 1: 1 hold.");
+        assert_eq!(said[2], "Aims of our own, which no paper has, 2: 1 met, 1 not met.");
+        assert_eq!(all.each_ref().map(Judgement::words)[5..], ["holds", "met", "not met"]);
+    }
+}
