@@ -1,6 +1,7 @@
 //! Hosts of network namespaces, joined by the kernel's own links: for what the
 //! lab's carrier does not carry, as IPv6, more addresses of a host, or translators.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -11,13 +12,67 @@ use crate::process::{Process, binary, wait_until};
 /// How long the system may take to make a namespace.
 const MADE: Duration = Duration::from_secs(10);
 
+/// Has a host pass on what is for others.
+const ROUTES: &str = "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1";
+
+/// Prefixes of the addresses on a link.
+struct Net {
+    v4: String,
+    v6: String,
+}
+
+impl Net {
+    fn add(&self, host: u8, dev: &str) -> String {
+        let Self { v4, v6 } = self;
+        format!("ip addr add {v4}.{host}/24 dev {dev}; ip addr add {v6}::{host}/64 dev {dev} nodad")
+    }
+}
+
+/// The firewall or translator between a host and all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Nothing: everybody reaches it.
+    Open,
+    /// A firewall of its own that lets in only answers.
+    Firewall,
+    /// A translator of addresses that gives a port of the host the same one towards everybody,
+    /// and lets in only answers.
+    Translator,
+    /// A translator that gives it another one towards each.
+    Symmetric,
+}
+
+impl Gate {
+    /// True if it is a translator, which takes a host of its own.
+    fn translates(self) -> bool {
+        matches!(self, Self::Translator | Self::Symmetric)
+    }
+
+    /// The rules on the host that it is, whose way out is the interface `sn`.
+    fn rules(self) -> Option<String> {
+        const CLOSED: &str = "chain i { type filter hook input priority 0; iifname sn ct state new drop; }; \
+            chain f { type filter hook forward priority 0; iifname sn ct state new drop; };";
+        let translation = match self {
+            Self::Open => return None,
+            Self::Firewall => String::new(),
+            Self::Translator | Self::Symmetric => {
+                let ports = if self == Self::Symmetric { " fully-random" } else { "" };
+                format!("chain o {{ type nat hook postrouting priority 100; oifname sn masquerade{ports}; }};")
+            }
+        };
+        Some(format!("table inet gate {{ {CLOSED} {translation} }}"))
+    }
+}
+
 /// A hub's host `sn`, and others, each on a link of its own to that. The n-th has 10.N.0.2 and fd00:N::2,
-/// `sn` has .1 and ::1 there, and in addition .9 and ::9.
+/// `sn` has .1 and ::1 there, and in addition .9 and ::9. What is behind a translator has 192.168.N.2 and
+/// fd01:N::2 instead.
 pub struct Star<'a> {
     network: &'a Network,
+    /// In order of their numbers, `sn` first.
     names: Vec<&'static str>,
-    /// Who holds the namespaces: that of `sn`, then the others.
-    holders: Vec<Process>,
+    /// The process that keeps each host's namespace alive.
+    holders: BTreeMap<String, Process>,
     daemons: Vec<Process>,
 }
 
@@ -27,39 +82,68 @@ impl<'a> Star<'a> {
     /// # Panics
     /// When this machine cannot make namespaces.
     pub fn new(network: &'a Network, others: &[&'static str]) -> Self {
+        Self::behind(network, &others.iter().map(|name| (*name, Gate::Open)).collect::<Vec<_>>())
+    }
+
+    /// The same with what each of them is behind.
+    ///
+    /// # Panics
+    /// Panics if this machine cannot make namespaces.
+    pub fn behind(network: &'a Network, others: &[(&'static str, Gate)]) -> Self {
         let mut hub = Command::new("unshare");
         hub.args(["--user", "--map-root-user", "--net", "sleep", "infinity"]);
         let hub = Process::start(hub, network.path("sn.holder")).expect("unshare starts");
-        let names = std::iter::once("sn").chain(others.iter().copied()).collect();
-        let mut star = Self { network, names, holders: vec![hub], daemons: Vec::new() };
+        let names = std::iter::once("sn").chain(others.iter().map(|(name, _)| *name)).collect();
+        let holders = BTreeMap::from([("sn".to_owned(), hub)]);
+        let mut star = Self { network, names, holders, daemons: Vec::new() };
         star.wait_namespace("sn");
-        star.run("sn", "ip link set lo up; sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-        others.iter().enumerate().for_each(|(index, name)| star.join(name, index + 1));
+        star.run("sn", &format!("ip link set lo up; {ROUTES}"));
+        others.iter().enumerate().for_each(|(index, (name, gate))| star.join(name, *gate, index + 1));
         star
     }
 
-    fn join(&mut self, name: &'static str, number: usize) {
-        let hub = self.holders[0].id().to_string();
+    fn join(&mut self, name: &'static str, gate: Gate, number: usize) {
+        let outer = if gate.translates() { format!("{name}-gate") } else { name.to_owned() };
+        self.hold(&outer);
+        let outside = Net { v4: format!("10.{number}.0"), v6: format!("fd00:{number}") };
+        self.link("sn", name, &outer, &outside);
+        self.run(
+            "sn",
+            &format!(
+                "{}; ip -6 route replace fd00:{number}::/64 dev {name} src fd00:{number}::1",
+                outside.add(9, name)
+            ),
+        );
+        if let Some(rules) = gate.rules() {
+            self.run(&outer, &format!("nft '{rules}'"));
+        }
+        if gate.translates() {
+            self.hold(name);
+            self.run(&outer, ROUTES);
+            let inside = Net { v4: format!("192.168.{number}"), v6: format!("fd01:{number}") };
+            self.link(&outer, "in", name, &inside);
+        }
+    }
+
+    /// Makes a host.
+    fn hold(&mut self, name: &str) {
+        let hub = self.holder("sn");
         let mut holder = Command::new("nsenter");
         holder.args(["--target", &hub, "--user", "--preserve-credentials", "--net", "unshare", "--net"]);
         holder.args(["sleep", "infinity"]);
         let holder = Process::start(holder, self.network.path(&format!("{name}.holder"))).expect("nsenter starts");
-        self.holders.push(holder);
+        self.holders.insert(name.to_owned(), holder);
         self.wait_namespace(name);
-        let pid = self.holders[number].id();
-        let addresses = |host: u8, dev: &str| {
-            format!(
-                "ip addr add 10.{number}.0.{host}/24 dev {dev}; ip addr add fd00:{number}::{host}/64 dev {dev} nodad"
-            )
-        };
-        let (first, second) = (addresses(1, name), addresses(9, name));
-        self.run(
-            "sn",
-            &format!("ip link add {name} type veth peer name sn netns {pid}; ip link set {name} up; {first}; {second}"),
-        );
-        self.run("sn", &format!("ip -6 route replace fd00:{number}::/64 dev {name} src fd00:{number}::1"));
-        let own = addresses(2, "sn");
-        self.run(name, &format!("ip link set lo up; ip link set sn up; {own}; ip route add default via 10.{number}.0.1; ip -6 route add default via fd00:{number}::1"));
+    }
+
+    /// Joins two hosts by a link, on which the first one is the second one's way to all others.
+    fn link(&self, one: &str, dev: &str, other: &str, net: &Net) {
+        let pid = self.holder(other);
+        let up = format!("ip link add {dev} type veth peer name sn netns {pid}; ip link set {dev} up");
+        self.run(one, &format!("{up}; {}", net.add(1, dev)));
+        let Net { v4, v6 } = net;
+        let routes = format!("ip route add default via {v4}.1; ip -6 route add default via {v6}::1");
+        self.run(other, &format!("ip link set lo up; ip link set sn up; {}; {routes}", net.add(2, "sn")));
     }
 
     /// Waits until a holder is what it is to be, after all that makes its namespaces.
@@ -70,11 +154,14 @@ impl<'a> Star<'a> {
     }
 
     fn holder(&self, name: &str) -> String {
-        let at = self.names.iter().position(|known| *known == name).expect("a host of this name");
-        self.holders[at].id().to_string()
+        self.holders.get(name).expect("a host of this name").id().to_string()
     }
 
-    fn inside(&self, host: &str) -> Command {
+    /// A command on a host, to which its program and arguments are to be added.
+    ///
+    /// # Panics
+    /// Panics if there is no host of this name.
+    pub fn inside(&self, host: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.holder(host), "--user", "--preserve-credentials", "--net", "--"]);
         command
@@ -102,9 +189,14 @@ impl<'a> Star<'a> {
     /// # Panics
     /// When it does not start.
     pub fn roost(&self, host: &str, client: &Client, arguments: &[&str]) -> Output {
+        self.command(host, client, arguments).output().expect("nsenter starts")
+    }
+
+    /// `roost` on a daemon's host, not yet started.
+    pub fn command(&self, host: &str, client: &Client, arguments: &[&str]) -> Command {
         let mut command = self.inside(host);
         command.arg(binary("roost")).arg("--socket").arg(&client.socket).args(arguments);
-        command.output().expect("nsenter starts")
+        command
     }
 
     /// Starts a daemon on a host and waits until it serves.

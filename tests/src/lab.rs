@@ -72,19 +72,34 @@ impl<'a> Lab<'a> {
         self.start("supernode", host, name, "supernode", arguments)
     }
 
+    /// Starts the baseline's server on the host of its name and waits until it listens.
+    pub fn server(&mut self, name: &str, arguments: &[&str]) -> Client {
+        self.start("cs-server", name, name, "server", arguments)
+    }
+
     /// Starts a node on the host of its name and waits until it is attached.
     pub fn node(&mut self, name: &str, at: &str, arguments: &[&str]) -> Client {
         self.start("overlay-node", name, name, "node", &[&["--at", at], arguments].concat())
     }
 
+    /// The same without waiting.
+    pub fn begin_node(&mut self, name: &str, at: &str, arguments: &[&str]) -> Client {
+        self.begin("overlay-node", name, name, "node", &[&["--at", at], arguments].concat())
+    }
+
     fn start(&mut self, program: &str, host: &str, name: &str, role: &str, arguments: &[&str]) -> Client {
+        let client = self.begin(program, host, name, role, arguments);
+        client.wait_ready();
+        client
+    }
+
+    fn begin(&mut self, program: &str, host: &str, name: &str, role: &str, arguments: &[&str]) -> Client {
         let identity = text(&self.network.identity(name, role));
         let client = self.network.client(name);
         let (socket, log) = (text(&client.socket), text(&self.network.path(&format!("{name}.log"))));
         let program = text(&binary(program));
         let arguments = arguments.join(" ");
         self.run(&format!("{host} {program} --identity {identity} --socket {socket} {arguments} > {log} 2>&1 &"));
-        client.wait_ready();
         client
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use roost_identity::{Identity, Policy};
 use roost_proto::record::{Capacity, Record, Version};
 use roost_proto::wire::Message;
-use roost_proto::{Address, Cell, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, ServiceSet};
-use roost_transport::{Config, Event, Limits, Transport};
+use roost_proto::{Address, Cell, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme, ServiceSet};
+use roost_transport::{Config, Event, Events, Limits, Transport};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::network::PATIENCE;
@@ -33,11 +33,8 @@ impl Liar {
     /// When the hub does not let it in within [`PATIENCE`].
     pub fn at(identity: &Path, hub: SocketAddr) -> Self {
         let identity = Arc::new(Identity::load(identity).expect("an identity"));
-        let policy = Policy::new(&identity).expect("its group's policy");
-        let (node, listen, limits) = (identity.node(), Vec::new(), Limits::default());
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits };
-        let (transport, mut events) = runtime.block_on(roost_transport::bind(config)).expect("a transport");
+        let node = identity.node();
+        let (runtime, transport, mut events) = bind(identity, Vec::new());
         let (tell, heard) = channel();
         runtime.spawn(async move {
             let mut some = Vec::new();
@@ -114,4 +111,48 @@ impl Liar {
             }
         }
     }
+}
+
+/// A member that lets everybody in, and ends each association with the words that it was given.
+pub struct Doorkeeper {
+    /// Endpoints on which it listens, one for each transport.
+    pub endpoints: Vec<String>,
+    /// Carries what comes and goes meanwhile.
+    _runtime: Runtime,
+}
+
+impl Doorkeeper {
+    /// Listens on all transports, as the member with this identity.
+    ///
+    /// # Panics
+    /// Panics if it cannot listen.
+    pub fn start(identity: &Path, words: &str) -> Self {
+        let identity = Arc::new(Identity::load(identity).expect("an identity"));
+        let listen =
+            ["udp", "tcp", "quic"].map(|scheme| format!("{scheme}://127.0.0.1:0").parse().expect("an endpoint"));
+        let (runtime, transport, mut events) = bind(identity, listen.to_vec());
+        let endpoints = transport.local_addresses().iter().map(ToString::to_string).collect();
+        let words = words.to_owned();
+        runtime.spawn(async move {
+            let mut some = Vec::new();
+            while events.recv_many(&mut some, 64).await > 0 {
+                for event in some.drain(..) {
+                    if let Event::Up { link, .. } = event {
+                        transport.close(link, words.clone());
+                    }
+                }
+                transport.flush();
+            }
+        });
+        Self { endpoints, _runtime: runtime }
+    }
+}
+
+/// Transports of a member, and what runs them.
+fn bind(identity: Arc<Identity>, listen: Vec<Endpoint>) -> (Runtime, Transport, Events) {
+    let policy = Policy::new(&identity).expect("its group's policy");
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits: Limits::default() };
+    let (transport, events) = runtime.block_on(roost_transport::bind(config)).expect("a transport");
+    (runtime, transport, events)
 }

@@ -9,5 +9,6 @@ pub mod hosts;
 pub mod lab;
 pub mod liar;
 pub mod network;
+pub mod pairwise;
 pub mod process;
 pub mod streams;

@@ -12,8 +12,8 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("roost-reflector", &["roost-proto"]),
     ("roost-control", &["roost-proto"]),
     ("roost-services", &["roost-proto"]),
-    // How commands speak; what they say is theirs.
-    ("roost-terminal", &[]),
+    // Prints for all commands; `roost-proto` has the escaping of text from others.
+    ("roost-terminal", &["roost-proto"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
     ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control", "roost-reflector"]),
     // The load generator of `roost bench` speaks the overlay's protocol itself,

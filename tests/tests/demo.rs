@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use roost_tests::ffmpeg::{ffmpeg, listed};
 use roost_tests::network::{Network, PATIENCE};
 use roost_tests::process::{Process, binary, run, wait_until};
 use serde_json::Value;
@@ -38,6 +39,18 @@ fn the_demo_serves_everything_over_everything_both_ways() {
         let second_copy = row["overhead_bytes"].as_u64() > row["payload_bytes"].as_u64();
         assert!(!relayed || second_copy, "a relayed payload crosses two legs: {row}");
     }
+    let picture = std::path::PathBuf::from(report["picture"].as_str().unwrap());
+    let decoded = ffmpeg(&["-i", &picture.display().to_string(), "-f", "framemd5", "-"]);
+    assert_eq!(listed(&String::from_utf8_lossy(&decoded.stdout)).len(), 1, "a picture to look at");
+    std::fs::remove_file(picture).unwrap();
+    let failover = &report["failover"];
+    assert_ne!(failover["killed"], failover["next"], "{failover}");
+    assert!(failover["answered_ms"].as_f64().unwrap() > 0.0, "{failover}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    for part in ["Getting a picture", "Killing the super node", "p2p: video over udp came", "cs: sensor over quic came"]
+    {
+        assert!(said.contains(part), "{part}:\n{said}");
+    }
     let mut rest = text.split_once("\"rows\":[{").unwrap().1;
     for field in FIELDS {
         rest = rest.split_once(&format!("\"{field}\":")).unwrap_or_else(|| panic!("{field} is out of order")).1;
@@ -56,13 +69,15 @@ fn an_interrupted_demo_leaves_nothing_behind() {
     assert!(kept.is_some(), "{}", demo.log());
     demo.signal("INT");
     assert_eq!(demo.wait(PATIENCE), Some(0), "{}", demo.log());
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the folder of sockets and identities is gone");
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let is_picture = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "jpg");
+    assert!(left.len() == 1 && left.iter().all(is_picture), "of sockets and identities nothing is left: {left:?}");
 }
 
 #[test]
 fn the_bench_measures_a_running_hub() {
     let network = Network::new();
-    let hub = network.supernode("sn1", &[]);
+    let hub = network.supernode("sn1", &["--lookups-per-second", "10000000"]);
     let (group, process) = (network.group(), hub.process.id().to_string());
     for scheme in ["udp", "tcp", "quic"] {
         let endpoint = hub.endpoint(scheme);

@@ -157,6 +157,7 @@ fn wants_copy(number: u32, to: SocketAddr, provider: Option<NodeId>) -> Message 
         count: 0,
         params: Some(Params { reflect: Some(reflect), ..Params::default() }),
         scope: None,
+        names: None,
     })
 }
 

@@ -114,7 +114,7 @@ fn a_stream_survives_the_silence_of_either_link() {
     let usual = pair.watch("15s", &[]);
     let mut request = pair.watch("15s", &["--profile", "surveillance"]);
     // A path of which nothing is known yet is given longer before it counts as silent.
-    pair.wait_for("traffic on both", |paths| paths.iter().all(|path| path["sent_bytes"].as_u64() > Some(30_000)));
+    pair.wait_for("traffic on both", |paths| paths.iter().all(|path| path["sent_bytes"].as_u64() > Some(10_000)));
     for index in [1, 0] {
         let is_on = |path: &Value| path["local"] == UAV[index];
         pair.lab.run(&format!("link {} down", LINKS[index]));

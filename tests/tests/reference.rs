@@ -54,7 +54,8 @@ fn every_metric_is_documented_and_there_are_no_others() {
     client.json(&["request", "sensor", "--at", "1,1"]);
 
     let daemons = [&hub, &server, &node, &asker, &provider, &client];
-    let is_metric = |word: &&str| word.starts_with("roost_") && !word.contains(['{', '(', ' ']);
+    let is_metric =
+        |word: &&str| (word.starts_with("roost_") || word.starts_with("process_")) && !word.contains(['{', '(', ' ']);
     let table = page.split("## What to watch").next().unwrap();
     let documented: BTreeSet<String> = table.split('`').filter(is_metric).map(str::to_owned).collect();
     // What a session has given is counted when it ends, a moment after the requester has it.

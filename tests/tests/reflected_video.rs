@@ -76,6 +76,9 @@ fn frames_come_through_two_super_nodes_as_they_were_sent() {
     assert!(frame_hashes(&files[0]) == sent, "other frames have come");
     // Who comes later has all from a key frame on.
     summary(late);
+    let decoded = ffmpeg(&["-i", &text(&files[1]), "-map", "0:v", "-f", "null", "-"]);
+    let said = String::from_utf8_lossy(&decoded.stderr);
+    assert!(said.is_empty(), "it does not begin with its key frame: {said}");
     let got = frame_hashes(&files[1]);
     assert!(got.len() >= 10 && got.len() < FRAMES && got.len().is_multiple_of(10), "{} frames", got.len());
     assert!(sent.ends_with(&got), "other frames have come");

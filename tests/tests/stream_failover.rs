@@ -15,6 +15,16 @@ fn kills() -> usize {
     std::env::var("TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1)
 }
 
+/// Over which transport nodes and super nodes speak, by `TEST_TRANSPORT`.
+fn transport() -> String {
+    std::env::var("TEST_TRANSPORT").unwrap_or_else(|_| "udp".to_owned())
+}
+
+/// The command that asks for the stream, from `TEST_COMMAND`: `subscribe`, or `request` for one of its own.
+fn command() -> String {
+    std::env::var("TEST_COMMAND").unwrap_or_else(|_| "subscribe".to_owned())
+}
+
 /// The longest that the picture may stand still, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
 
@@ -31,7 +41,7 @@ struct Seen {
 /// Three super nodes that know one another.
 fn hubs(network: &Network) -> Vec<Daemon> {
     let first = network.supernode("sn1", &[]);
-    let peer = first.endpoint("udp");
+    let peer = first.endpoint(&transport());
     let mut all = vec![first];
     all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--peer", &peer])));
     for hub in &all {
@@ -42,7 +52,7 @@ fn hubs(network: &Network) -> Vec<Daemon> {
 
 /// A node that knows two super nodes, and which of all is its home.
 fn node(network: &Network, hubs: &[Daemon], name: &str, at: &str, knows: [usize; 2], more: &[&str]) -> (Daemon, usize) {
-    let [one, two] = knows.map(|place| hubs[place].endpoint("udp"));
+    let [one, two] = knows.map(|place| hubs[place].endpoint(&transport()));
     let node = network.node(name, at, &[&["--super", &one, "--super", &two], more].concat());
     node.wait_for("it has no standby", |status| status["standby"]["name"].as_str().map(|_| ()));
     let home = node.status().unwrap()["hub"]["name"].as_str().unwrap().to_owned();
@@ -63,7 +73,7 @@ enum Home {
 fn one_home(network: &Network) -> (Vec<Daemon>, Daemon, Daemon) {
     let first = network.supernode("sn1", &[]);
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (home, later) = (first.endpoint("udp"), format!("udp://127.0.0.1:{port}"));
+    let (home, later) = (first.endpoint(&transport()), format!("{}://127.0.0.1:{port}", transport()));
     let homes = ["--super", &home, "--super", &later];
     let provider = network.node("p", "5,5", &[&homes[..], &["--services", "video"]].concat());
     let requester = network.node("s", "5,6", &homes);
@@ -95,7 +105,7 @@ fn kill(home: Home) -> Option<Seen> {
     let player = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = format!("udp://{}", player.local_addr().unwrap());
     player.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut watch = requester.command(&["subscribe", "video", "--at", "5,5", "--for", "14s", "--json", "-o", &to]);
+    let mut watch = requester.command(&[&command(), "video", "--at", "5,5", "--for", "14s", "--json", "-o", &to]);
     let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (tell, hear) = channel();
     std::thread::spawn(move || {
@@ -131,9 +141,12 @@ fn kill(home: Home) -> Option<Seen> {
 }
 
 fn judge(home: Home) {
-    for _ in 0..kills() {
-        let seen = (0..20).find_map(|_| kill(home)).expect("homes as wanted, some time");
-        eprintln!("{home:?}: {seen:?}");
+    let kill = || (0..20).find_map(|_| kill(home)).expect("homes as wanted, some time");
+    let mut all: Vec<Seen> = (0..kills()).map(|_| kill()).collect();
+    all.sort_unstable_by_key(|seen| seen.gap);
+    let (middle, worst) = (&all[all.len() / 2], &all[all.len() - 1]);
+    eprintln!("{home:?}, {} over {}: p50 {:?}, worst {:?} of {all:?}", command(), transport(), middle.gap, worst.gap);
+    for seen in &all {
         assert!(seen.gap <= LONGEST, "{seen:?}");
         // The rate is an estimate. What a provider cannot send while it has no super node is not
         // always counted.

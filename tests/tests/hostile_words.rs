@@ -1,0 +1,42 @@
+//! The words of a malicious hub reach people as plain text, which commands no terminal.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use roost_tests::liar::Doorkeeper;
+use roost_tests::network::{Client, Network};
+
+/// Clears a screen, renames a window, turns text around, and begins a line of the log.
+const WORDS: &str = "\u{1b}[2J\u{1b}]0;OWNED\u{7}\u{9b}31m\u{202e}\r\n2026-01-01T00:00:00Z  INFO forged line";
+
+fn assert_plain(what: &str, said: &[u8]) {
+    let said = String::from_utf8(said.to_vec()).unwrap();
+    let odd = |letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}');
+    assert!(!said.contains(odd), "{what}: {said:?}");
+    assert!(!said.lines().any(|line| line.starts_with("2026-01-01")), "{what}: {said:?}");
+}
+
+fn judge(client: &Client, scheme: &str) {
+    client.wait_for(scheme, |status| status["last_error"].as_str()?.contains("OWNED").then_some(()));
+    for command in [&["status"][..], &["doctor"], &["peers"], &["lookup", "video", "--any", "--timeout", "100ms"]] {
+        let output = client.roost(command);
+        assert_plain(command[0], &output.stdout);
+        assert_plain(command[0], &output.stderr);
+    }
+    let shown = client.roost(&["doctor"]);
+    assert!(
+        String::from_utf8_lossy(&shown.stdout).contains("forged line"),
+        "{scheme}: it is told in a form that is plain"
+    );
+    assert_plain("the log", client.log().as_bytes());
+}
+
+#[test]
+fn words_of_a_hub_command_nothing() {
+    let network = Network::new();
+    let hub = Doorkeeper::start(&network.identity("sn1", "supernode"), WORDS);
+    for endpoint in &hub.endpoints {
+        let scheme = endpoint.split_once(':').unwrap().0;
+        let identity = network.identity(scheme, "node");
+        let node = network.start("overlay-node", scheme, &identity, &["--at", "1,1", "--super", endpoint]);
+        judge(&node, scheme);
+    }
+}

@@ -1,0 +1,105 @@
+//! An inbox beside members who offer what they do not send.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use roost_proto::RequestId;
+use roost_proto::wire::{Message, Push};
+use roost_tests::liar::Liar;
+use roost_tests::network::{Daemon, Network, PATIENCE, text};
+use roost_tests::process::wait_until;
+
+/// Honest sends, one after the other.
+const SENDS: usize = 40;
+
+/// A hub, a sender and a receiver with an inbox of this limit.
+struct Scene {
+    network: Network,
+    _hub: Daemon,
+    sender: Daemon,
+    receiver: Daemon,
+    inbox: PathBuf,
+}
+
+impl Scene {
+    fn new(limit: &str) -> Self {
+        let network = Network::new();
+        let hub = network.supernode("sn1", &[]);
+        let (endpoint, inbox) = (hub.endpoint("udp"), network.path("inbox"));
+        let folder = text(&inbox);
+        let more = ["--super", &endpoint, "--services", "sensor", "--inbox", &folder, "--inbox-limit", limit];
+        let receiver = network.node("r", "5,5", &more);
+        let sender = network.node("s", "1,1", &["--super", &endpoint]);
+        Self { network, _hub: hub, sender, receiver, inbox }
+    }
+
+    fn liar(&self, name: &str) -> Liar {
+        let at: SocketAddr = self.receiver.endpoint("udp").strip_prefix("udp://").unwrap().parse().unwrap();
+        Liar::at(&self.network.identity(name, "node"), at)
+    }
+
+    /// Sends a file of so many bytes; whether that was taken.
+    fn send(&self, name: &str, bytes: usize) -> Result<(), String> {
+        let file = self.network.path(name);
+        fs::write(&file, vec![b'x'; bytes]).unwrap();
+        let node = self.receiver.status().unwrap()["node"].as_str().unwrap().to_owned();
+        let output = self.sender.roost(&["send", &text(&file), &node, "--address", &self.receiver.endpoint("udp")]);
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.inbox).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+fn offer(liar: &Liar, number: u32, bytes: u64) {
+    let digest = std::array::from_fn(|at| number.to_le_bytes()[at % 4]);
+    let (id, name) = (RequestId(number), format!("never-{number}"));
+    liar.say(&Message::Push(Push { id, name, bytes, digest, addresses: Vec::new() }));
+}
+
+#[test]
+fn offers_that_nobody_sends_refuse_no_honest_one() {
+    let scene = Scene::new("1GB");
+    let liars = ["m1", "m2", "m3", "m4"].map(|name| scene.liar(name));
+    let done = AtomicBool::new(false);
+    let failed = thread::scope(|scope| {
+        for liar in liars {
+            let done = &done;
+            scope.spawn(move || {
+                for number in 0.. {
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    (0..16).for_each(|more| offer(&liar, number * 16 + more, 1_000_000_000));
+                    thread::sleep(Duration::from_millis(250));
+                }
+            });
+        }
+        let sends = (0..SENDS).map(|number| scene.send(&format!("honest-{number}"), 2000));
+        let failed: Vec<String> = sends.filter_map(Result::err).collect();
+        done.store(true, Ordering::Relaxed);
+        failed
+    });
+    assert!(failed.is_empty(), "{} of {SENDS}: {}", failed.len(), failed[0]);
+    let hidden = || scene.names().iter().filter(|name| name.starts_with('.')).count();
+    assert!(wait_until(PATIENCE, || (hidden() == 0).then_some(())).is_some(), "{:?}", scene.names());
+    assert_eq!(scene.names().len(), SENDS);
+}
+
+#[test]
+fn small_files_fill_an_inbox_by_blocks() {
+    let scene = Scene::new("40KiB");
+    let sent: Vec<Result<(), String>> = (0..12).map(|number| scene.send(&format!("small-{number}"), 1)).collect();
+    assert!(sent[..10].iter().all(Result::is_ok), "{sent:?}");
+    assert!(sent[10..].iter().all(|sent| sent.as_ref().is_err_and(|said| said.contains("no room"))), "{sent:?}");
+    fs::remove_file(scene.inbox.join("small-0")).unwrap();
+    let room = || scene.send("small-12", 1).ok();
+    assert!(wait_until(PATIENCE, room).is_some(), "whoever takes files out makes room");
+}

@@ -1,0 +1,147 @@
+//! Nodes are called by their names, with the real daemons.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs;
+use std::process::Output;
+
+use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
+use roost_tests::process::wait_until;
+use serde_json::Value;
+
+/// Two homes: `uav7`, `ground` at the one, `uav8` and another `uav7` at the other.
+struct Scene {
+    network: Network,
+    hubs: [Daemon; 2],
+    ground: Daemon,
+    uav7: Daemon,
+    uav8: Daemon,
+}
+
+fn scene() -> Scene {
+    let network = Network::new();
+    let hubs = network.pair();
+    let at = |index: usize| hubs[index].endpoint("udp");
+    let inbox = text(&network.path("inbox"));
+    let ground = network.node("ground", "3,4", &["--super", &at(0)]);
+    let offers = ["--services", "video,image,sensor", "--inbox", &inbox];
+    let uav7 = network.node("uav7", "27,92", &[&["--super", &at(0)], &offers[..]].concat());
+    let uav8 = network.node("uav8", "28,92", &["--super", &at(1), "--services", "image"]);
+    let scene = Scene { network, hubs, ground, uav7, uav8 };
+    let all = |found: &Value| found["candidates"].as_array().is_some_and(|all| all.len() == 2);
+    lookup(&scene.ground, all);
+    scene
+}
+
+/// Everybody who offers images, once the answer is as wanted.
+fn lookup(node: &Client, wanted: impl Fn(&Value) -> bool) -> Value {
+    let look = || {
+        let output = node.roost(&["lookup", "image", "--near", "0,0", "--json"]);
+        let found: Value = serde_json::from_slice(&output.stdout).ok()?;
+        wanted(&found).then_some(found)
+    };
+    wait_until(PATIENCE, look).unwrap_or_else(|| panic!("{}", node.log()))
+}
+
+fn id(daemon: &Daemon) -> String {
+    daemon.status().unwrap()["node"].as_str().unwrap().to_owned()
+}
+
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A row for people: the name and the short id beside each other.
+fn shows(printed: &str, name: &str, daemon: &Daemon) {
+    let short = &id(daemon)[..8];
+    let shown = printed.lines().any(|line| line.contains(name) && line.contains(short));
+    assert!(shown, "no {name} ({short}) in\n{printed}");
+    assert!(!printed.contains(&id(daemon)), "the whole id in\n{printed}");
+}
+
+#[test]
+fn nodes_are_shown_by_name() {
+    let scene = scene();
+    let Scene { ground, uav7, uav8, .. } = &scene;
+    let listed = printed(&ground.roost(&["lookup", "image", "--near", "27,92"]));
+    shows(&listed, "uav7", uav7);
+    shows(&listed, "uav8", uav8);
+    let names: Vec<Value> = lookup(ground, |_| true)["candidates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|candidate| candidate["name"].clone())
+        .collect();
+    assert_eq!(names, ["uav7", "uav8"]);
+    let got = printed(&ground.roost(&["request", "image", "--at", "28,92"]));
+    shows(&got, "uav8", uav8);
+    shows(&printed(&scene.hubs[1].roost(&["lookup", "image", "--any"])), "uav8", uav8);
+    shows(&printed(&ground.roost(&["peers"])), "uav8", uav8);
+    let request = ground.json(&["request", "sensor", "--any"]);
+    assert_eq!(request["summary"]["provider_name"], "uav7");
+}
+
+#[test]
+fn nodes_are_meant_by_name() {
+    let scene = scene();
+    let Scene { network, ground, uav7, uav8, .. } = &scene;
+    let provider = |arguments: &[&str]| ground.json(arguments)["summary"]["provider"].as_str().unwrap().to_owned();
+    // Nothing connects ground and uav8 but the hubs.
+    assert_eq!(provider(&["request", "image", "--from", "uav8"]), id(uav8));
+    assert_eq!(provider(&["request", "image", "--from", &id(uav7)[..8]]), id(uav7));
+    assert_eq!(provider(&["request", "image", "--from", &id(uav7)]), id(uav7));
+    assert_eq!(provider(&["trace", "image", "--from", "uav8"]), id(uav8));
+    assert_eq!(provider(&["subscribe", "video", "--from", "uav7", "--for", "1s"]), id(uav7));
+    shows(&printed(&ground.roost(&["ping", "uav8", "-c", "1"])), "uav8", uav8);
+    let file = network.path("survey.tif");
+    fs::write(&file, "north is up").unwrap();
+    printed(&uav8.roost(&["send", &text(&file), "uav7"]));
+    assert_eq!(fs::read_to_string(network.path("inbox").join("survey.tif")).unwrap(), "north is up");
+}
+
+#[test]
+fn unclear_names_are_errors_that_help() {
+    let scene = scene();
+    let Scene { network, hubs, ground, uav7, .. } = &scene;
+    let said = ground.fails(4, &["request", "image", "--from", "uav9"]);
+    assert!(said.contains("uav9"), "{said}");
+    let said = ground.fails(4, &["ping", "uav9"]);
+    assert!(said.contains("uav9"), "{said}");
+    // Another one of the same name, with a key of its own.
+    let identity = network.path("id-other");
+    network.roost_ok(&["group", "issue", &network.group(), "uav7", "--role", "node", "-o", &text(&identity)]);
+    let endpoint = hubs[1].endpoint("udp");
+    let arguments = ["--super", &endpoint, "--at", "40,40", "--services", "image"];
+    let other = network.start("overlay-node", "other", &identity, &arguments).ready();
+    lookup(ground, |found| found["candidates"].as_array().is_some_and(|all| all.len() == 3));
+    let said = ground.fails(2, &["request", "image", "--from", "uav7"]);
+    assert!(said.contains(&id(uav7)) && said.contains(&id(&other)), "{said}");
+    let short = id(&other)[..8].to_owned();
+    assert_eq!(ground.json(&["request", "image", "--from", &short])["summary"]["provider"], id(&other));
+}
+
+#[test]
+fn watches_and_rooms_tell_names() {
+    let scene = scene();
+    let Scene { network, ground, uav7, uav8, .. } = &scene;
+    let lines = |name: &str| fs::read_to_string(network.path(name)).unwrap_or_default();
+    let watch =
+        roost_tests::process::Process::start(ground.command(&["watch", "--near", "0,0"]), network.path("watch"));
+    let _watch = watch.unwrap();
+    let named = |name: &str, daemon: &Daemon| format!("{name} ({})", &id(daemon)[..8]);
+    let seen = |file: &str, text: &str| {
+        let there = wait_until(PATIENCE, || lines(file).contains(text).then_some(()));
+        assert!(there.is_some(), "no {text} in\n{}", lines(file));
+    };
+    seen("watch", &format!("+ {}", named("uav8", uav8)));
+    printed(&uav8.roost(&["move", "--at", "29,92"]));
+    seen("watch", &format!("~ {}", named("uav8", uav8)));
+    let enter = |node: &Daemon, file: &str| {
+        let command = node.command(&["join-room", "ops"]);
+        roost_tests::process::Process::start(command, network.path(file)).unwrap()
+    };
+    let _uav8 = enter(uav8, "room8");
+    let _uav7 = enter(uav7, "room7");
+    seen("room8", &format!("+ {}", named("uav7", uav7)));
+    seen("room7", &format!("+ {}", named("uav8", uav8)));
+}

@@ -1,0 +1,162 @@
+//! Members that take all that a provider has, and a provider that gives next to nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use roost_proto::wire::{Accept, Chunk, Forward, Message, Mode, Offer, Params, Report, Request};
+use roost_proto::{Address, Area, Cell, LinkId, Nonce, RequestId, Scheme, Service, ServiceSet};
+use roost_tests::liar::Liar;
+use roost_tests::network::{Daemon, Network, PATIENCE, text};
+use roost_tests::process::{binary, wait_until};
+
+/// Requests of each hostile member: more than there are places.
+const WANTED: u32 = 64;
+/// Bytes of the image: more than a provider sends ahead of reports.
+const IMAGE: usize = 600_000;
+
+/// A super node, a provider and a requester.
+fn scene(network: &Network) -> [Daemon; 3] {
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    std::fs::write(network.path("image"), vec![7; IMAGE]).unwrap();
+    let source = format!("file:{}", text(&network.path("image")));
+    let with = ["--super", &endpoint, "--services", "video", "--sources-image", &source];
+    let provider = network.node("p", "5,5", &with);
+    let requester = network.node("r", "1,1", &["--super", &endpoint]);
+    [hub, provider, requester]
+}
+
+fn at(daemon: &Daemon) -> std::net::SocketAddr {
+    daemon.endpoint("udp").strip_prefix("udp://").and_then(|at| at.parse().ok()).unwrap()
+}
+
+/// A member that asks a provider itself, and reads nothing.
+struct Hoarder {
+    liar: Liar,
+    provider: LinkId,
+    service: Service,
+    asked: u32,
+}
+
+impl Hoarder {
+    fn new(network: &Network, [hub, provider]: [&Daemon; 2], name: &str, service: Service) -> Self {
+        let liar = Liar::at(&network.identity(name, "node"), at(hub));
+        let provider = liar.reach(vec![Address::single(Scheme::Udp, at(provider))]);
+        Self { liar, provider, service, asked: 0 }
+    }
+
+    /// Asks for as many places as there are, again and again.
+    fn ask(&mut self) {
+        for _ in 0..WANTED {
+            self.asked += 1;
+            let params = Params { duration_ms: Some(3_600_000), ..Params::default() };
+            let request = Request {
+                id: RequestId(self.asked),
+                nonce: Nonce::from_u64(self.asked.into()),
+                service: self.service,
+                area: Area::Anywhere,
+                mode: Mode::Forward,
+                deadline_ms: 10_000,
+                count: 0,
+                params: Some(params),
+                scope: None,
+                names: None,
+            };
+            self.liar.say_to(self.provider, &Message::Request(request));
+        }
+    }
+
+    /// Claims to be there and to have taken nothing.
+    fn report(&self) {
+        for id in 1..=self.asked {
+            self.liar.say_to(self.provider, &Message::Report(Report { id: RequestId(id), ..Report::default() }));
+        }
+    }
+}
+
+/// Counts the requests of ten that are served while hostile members ask.
+fn served(requester: &Daemon, hoarders: &mut [Hoarder], what: &[&str]) -> usize {
+    let mut served = 0;
+    for _ in 0..10 {
+        hoarders.iter_mut().for_each(Hoarder::ask);
+        let output = requester.roost(&[&["request"], what, &["--at", "5,5", "--json"]].concat());
+        served += usize::from(output.status.success());
+        hoarders.iter().for_each(Hoarder::report);
+    }
+    served
+}
+
+#[test]
+fn unread_objects_leave_places_to_others() {
+    let network = Network::new();
+    let [hub, provider, requester] = scene(&network);
+    let members = ["m1", "m2", "m3", "m4", "m5"];
+    let mut hoarders: Vec<Hoarder> =
+        members.iter().map(|name| Hoarder::new(&network, [&hub, &provider], name, Service::Image)).collect();
+    hoarders.iter_mut().for_each(Hoarder::ask);
+    provider.wait_for("all places are taken", |status| (status["providing"].as_array()?.len() >= 64).then_some(()));
+    let got = text(&network.path("got"));
+    assert_eq!(served(&requester, &mut hoarders, &["image", "-o", &got]), 10, "{}", requester.log());
+    assert_eq!(std::fs::read(&got).unwrap(), vec![7; IMAGE]);
+    assert!(provider.metric("roost_node_displaced_total", "") >= 10.0);
+}
+
+#[test]
+fn endless_streams_leave_places_to_others() {
+    let network = Network::new();
+    let [hub, provider, requester] = scene(&network);
+    let mut hoarders = [Hoarder::new(&network, [&hub, &provider], "m1", Service::Video)];
+    hoarders[0].ask();
+    provider.wait_for("all places are taken", |status| (status["providing"].as_array()?.len() >= 8).then_some(()));
+    assert_eq!(served(&requester, &mut hoarders, &["video", "--for", "300ms"]), 10, "{}", provider.log());
+    // The member keeps what others leave.
+    hoarders[0].ask();
+    provider.wait_for("its share", |status| (status["providing"].as_array()?.len() >= 7).then_some(()));
+}
+
+/// The request that the hub hands to a provider.
+fn forwarded(liar: &Liar) -> Forward {
+    let forward = wait_until(PATIENCE, || {
+        let heard = liar.hear(Duration::from_millis(50));
+        heard.into_iter().find_map(|message| match message {
+            Message::Forward(forward) => Some(forward),
+            _ => None,
+        })
+    });
+    forward.expect("the hub hands it on")
+}
+
+#[test]
+fn trickling_object_ends_within_patience() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
+    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let cell = Cell { x: 5, y: 5 };
+    let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
+    let mut command = Command::new(binary("roost"));
+    command.arg("--socket").arg(&requester.socket);
+    command.args(["request", "image", "--at", "5,5", "--patience", "4s", "-o", &text(&network.path("image"))]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+    let link = liar.reach(reply_to);
+    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
+    liar.say_to(link, &Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None }));
+    let (began, mut offset) = (Instant::now(), 0);
+    // A byte five times a second, whoever asks again.
+    while child.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it waits still, for {offset} bytes");
+        liar.say_to(link, &Message::Chunk(Chunk { id, offset, payload: Bytes::from_static(b"x") }));
+        offset += 1;
+        liar.hear(Duration::from_millis(200));
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("next to nothing"), "{said}");
+    assert!(!network.path("image").exists());
+}
