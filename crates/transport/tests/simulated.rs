@@ -21,19 +21,32 @@ const ACK_BYTES: u64 = 14 + TCP_BYTES;
 /// Signatures and serial numbers differ by some bytes.
 const TOLERANCE: u64 = 16;
 
+/// Handshakes of each transport. A machine that stands still makes an end repeat or acknowledge a
+/// flight, which only adds to what it sends, so the least of several is the handshake itself.
+const HANDSHAKES: usize = 8;
+
 #[tokio::test]
 async fn a_handshake_is_as_large_as_a_real_one() {
     for scheme in Scheme::ALL {
-        let world = World::new();
-        let (hub, _, node, _) = world.pair(scheme).await;
-        let ends = [&node, &hub].map(|end| end.transport.counters().of(scheme).clone());
-        let real = [0, 1].map(|end| on_the_wire(scheme, end, &ends[end]));
+        let mut real = [u64::MAX; 2];
+        for _ in 0..HANDSHAKES {
+            let seen = real_handshake(scheme).await;
+            real = [0, 1].map(|end| real[end].min(seen[end]));
+        }
         // Over QUIC acknowledgements are in more packets or fewer.
         let tolerance = if scheme == Scheme::Quic { 200 } else { TOLERANCE };
         for (real, simulated) in real.into_iter().zip(simulated(scheme)) {
             assert!(real.abs_diff(simulated) <= tolerance, "{scheme}: {real} {simulated}");
         }
     }
+}
+
+/// Bytes that the dialler and the listener have sent, with all headers.
+async fn real_handshake(scheme: Scheme) -> [u64; 2] {
+    let world = World::new();
+    let (hub, _, node, _) = world.pair(scheme).await;
+    let ends = [&node, &hub].map(|end| end.transport.counters().of(scheme).clone());
+    [0, 1].map(|end| on_the_wire(scheme, end, &ends[end]))
 }
 
 /// What an end has sent in its handshake, with the headers of IP and above. The dialler acknowledges
