@@ -106,7 +106,7 @@ linktest = false
 mix = { video = 15, track = 25, image = 30, sensor = 25, idle = 5 }
 ";
 /// How often emulation may try: a machine that does something else is late.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 /// Of how many requests for a service a median says something.
 const ENOUGH: usize = 4;
 

@@ -98,7 +98,7 @@ fn requests_outlive_a_killed_quic_hub() {
 #[test]
 #[ignore = "measures: a hundred kills of each"]
 fn time_until_a_killed_hub_answers() {
-    let kills = std::env::var("KILLS").map_or(100, |kills| kills.parse().unwrap());
+    let kills = std::env::var("TEST_KILLS").map_or(100, |kills| kills.parse().unwrap());
     for program in ["supernode", "cs-server"] {
         for transport in ["udp", "tcp", "quic"] {
             let took = answered(program, transport, kills);
