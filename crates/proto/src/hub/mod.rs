@@ -26,7 +26,7 @@
 //! | `aside` | reaching stand-bys that are no neighbours otherwise |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `storm` | who waits when many come at once |
-//! | `toll` | how much each neighbour may ask |
+//! | `toll`, `debts` | how much each neighbour may ask, also if it comes anew |
 //! | `reflect` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
 //! | `rooms` | who is in which room |
 //! | `leave` | the way out |
@@ -38,6 +38,7 @@ mod cache;
 mod claims;
 mod config;
 mod counters;
+mod debts;
 mod dialable;
 mod disclose;
 mod hear;
@@ -308,7 +309,7 @@ impl Hub {
             }
             return;
         }
-        let Some(neighbour) = self.neighbours.forget(node) else { return };
+        let Some(neighbour) = self.neighbours.forget(now, node) else { return };
         for key in neighbour.requests {
             self.drop_request_of(node, key);
         }

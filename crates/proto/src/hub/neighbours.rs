@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::debts::{Debt, Debts};
 use super::requests::Key;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
 use crate::called::Called;
-use crate::foreign::Allowance;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::Peer;
 use crate::rtt::Rtt;
@@ -46,6 +46,7 @@ pub(super) struct Neighbours {
     pub(super) links: BTreeMap<LinkId, Link>,
     nodes: BTreeMap<NodeId, Neighbour>,
     hubs: BTreeSet<NodeId>,
+    debts: Debts,
 }
 
 /// One association.
@@ -83,12 +84,8 @@ pub(super) struct Neighbour {
     pub(super) searches: usize,
     /// When it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
-    /// Limits the dials of others to hosts that it names and at which it is not seen.
-    pub(super) allowance: Allowance,
-    /// Up to when its allowance of [`BURST`] is used up.
-    charged: Time,
-    /// Up to when what it may ask is used up.
-    pub(super) tolled: Time,
+    /// Up to when its allowance of [`BURST`] is used up, and the like.
+    pub(super) debt: Debt,
     /// How it stands to this hub, if it is one itself.
     relation: Relation,
     /// Whether it has left a question unanswered and was not heard since.
@@ -135,9 +132,7 @@ impl Neighbours {
             watches: 0,
             searches: 0,
             turn: None,
-            allowance: Allowance::default(),
-            charged: now,
-            tolled: now,
+            debt: self.debts.take(now, node),
             // Servers have caches below them and nobody beside them.
             relation: if role == Role::Server { Relation::Child(0) } else { Relation::Peer },
             doubtful: false,
@@ -173,9 +168,11 @@ impl Neighbours {
     }
 
     /// Removes a neighbour without links.
-    pub(super) fn forget(&mut self, node: NodeId) -> Option<Neighbour> {
+    pub(super) fn forget(&mut self, now: Time, node: NodeId) -> Option<Neighbour> {
         self.hubs.remove(&node);
-        self.nodes.remove(&node)
+        let neighbour = self.nodes.remove(&node)?;
+        self.debts.keep(now, node, neighbour.debt);
+        Some(neighbour)
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<&Neighbour> {
@@ -233,7 +230,7 @@ impl Neighbours {
     pub(super) fn heard(&mut self, node: NodeId, bytes: usize) {
         if let Some(neighbour) = self.nodes.get_mut(&node) {
             neighbour.doubtful = false;
-            neighbour.allowance.hear(bytes);
+            neighbour.debt.allowance.hear(bytes);
         }
     }
 
@@ -303,10 +300,10 @@ impl Neighbour {
     /// if not enough is left: what it said is dropped, as if lost, and an
     /// honest node says it again.
     pub(super) fn may_trouble(&mut self, now: Time, cost: u32) -> bool {
-        let charged = self.charged.max(now) + PAUSE * cost;
+        let charged = self.debt.charged.max(now) + PAUSE * cost;
         let allowed = self.role != Role::Node || charged.since(now) <= PAUSE * BURST;
         if allowed {
-            self.charged = charged;
+            self.debt.charged = charged;
         }
         allowed
     }

@@ -196,6 +196,7 @@ impl Peer {
             Some(Purpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
             Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
             Some(Purpose::Node(way)) => {
+                self.core.dial_ended(way, true);
                 self.core.mind_idleness(link);
                 self.provide.on_requester_reached(&mut self.core, way, link);
                 self.requests.on_provider_reached(&mut self.core, way, link);
@@ -229,6 +230,7 @@ impl Peer {
             Some(Purpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
             Some(Purpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
             Some(Purpose::Node(way)) => {
+                self.core.dial_ended(way, false);
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
                 self.requests.on_provider_unreachable(&mut self.core, way, loss);
                 self.pushes.on_unreachable(&mut self.core, way, loss);
