@@ -178,6 +178,8 @@ mod tests {
     fn publish(bench: &mut Bench, link: LinkId, versions: std::ops::Range<u32>) {
         for number in versions {
             bench.say(link, &Message::Publish(Record { version: version(number), ..record(1) }));
+            // Not faster than it may.
+            bench.wait(Duration::from_millis(50));
         }
     }
 
