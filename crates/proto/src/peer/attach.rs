@@ -360,6 +360,7 @@ impl Attach {
         }
         let pause = self.hubs.failed(core.now, &mut core.random);
         let pause = if core.under_way > 0 { pause.min(PAUSE_IN_NEED) } else { pause };
+        let pause = pause.max(self.again.rest(core.now));
         if pause.is_zero() { self.dial(core) } else { core.set(Timer::Attach, pause) }
     }
 
