@@ -48,7 +48,7 @@ const MAX_HOSTS_REMEMBERED: usize = 1_024;
 
 /// True if anything may be sent to a host that a remote names: it is one host, and not the sender's
 /// own machine, unless the remote is seen `here`, on that machine.
-pub(crate) fn is_destination(host: IpAddr, here: bool) -> bool {
+pub fn is_destination(host: IpAddr, here: bool) -> bool {
     let host = host.to_canonical();
     let is_one = match host {
         // 0.0.0.0/8 is nobody, and 240.0.0.0/4 reserved but for the broadcast at its end.

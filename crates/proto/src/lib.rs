@@ -48,6 +48,7 @@ pub use address::{Address, Endpoint, Scheme, SchemeSet};
 pub use called::{Called, who};
 pub use congestion::Congestion;
 pub use delivery::{Class, Classes, Delivery, Profile, Terms};
+pub use foreign::is_destination;
 pub use grid::{Area, Cell};
 pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};
 pub use machine::{Channel, Deadline, Input, Machine, Traffic, Transmit};
