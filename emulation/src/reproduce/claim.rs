@@ -201,25 +201,32 @@ struct Estimate {
     remark: Option<String>,
     /// True if runs show that there is no such value.
     is_refuted: bool,
+    /// True if the value is where runs end, so that it may be anything beyond.
+    is_bound: bool,
 }
 
 /// The remark on a claim whose interval reaches to both sides.
 const OPEN: &str = "Runs of other seeds differ so much that they do not tell.";
 /// And of a figure that would be equal but for its interval.
-const UNSURE: &str = "Ours lies where the paper's figure does, but runs of other seeds differ by more.";
+const UNSURE: &str = "The paper's figure may be ours, but runs of other seeds differ by more than the claim.";
+/// The widest interval that makes a figure equal, in parts of the figure: a quarter to each side.
+const WIDEST: f64 = 0.5;
 /// And of another amount without a reason.
 const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
     /// Holds the claim against what runs have left.
     pub fn judge(&self, values: &impl Values) -> Judgement {
-        let Estimate { value, interval, seeds, remark, is_refuted } = self.ours.estimate(values, self.unit);
+        let Estimate { value, interval, seeds, remark, is_refuted, is_bound } = self.ours.estimate(values, self.unit);
         let value = value.map(six_digits);
         // Nothing that is measured is less than nothing: only the interval of a few values may reach there.
         let interval = interval.map(|(low, high)| (six_digits(low.max(0.0)), six_digits(high)));
         let (verdict, amount) = match is_refuted {
             true => (Verdict::DoesNotHold, None),
-            false => self.verdict(value, interval),
+            false => match self.verdict(value, interval) {
+                (Verdict::Holds, Some(_)) if is_bound => (Verdict::Holds, Some(Amount::Other)),
+                judged => judged,
+            },
         };
         let mut why = vec![match value {
             Some(value) => format!("Ours: {}; {}.", self.told(value, interval), self.beside()),
@@ -249,21 +256,36 @@ impl Claim {
         let Some(value) = value else { return (Verdict::Open, None) };
         let span = interval.unwrap_or((value, value));
         match () {
+            // The paper's own figure may be the end of the band.
+            () if self.is_equal(span) => return (Verdict::Equal, None),
             () if self.holds.has_none(span) => return (Verdict::DoesNotHold, None),
             () if !self.holds.has_all(span) => return (Verdict::Open, None),
             () => {}
         }
         let Says::Figure { from, to, .. } = self.says else { return (Verdict::Holds, None) };
-        let is_equal = if from < to { from <= span.0 && span.1 <= to } else { span.0 <= from && from <= span.1 };
         let amount = match self.better {
-            _ if is_equal => return (Verdict::Equal, None),
-            _ if (from..=to).contains(&value) => Amount::Unsure,
+            _ if (from..=to).contains(&value) || (from == to && span.0 <= from && to <= span.1) => Amount::Unsure,
             Better::Neither => Amount::Other,
             Better::More if value > to => Amount::Better,
             Better::Less if value < from => Amount::Better,
             Better::More | Better::Less => Amount::Worse,
         };
         (Verdict::Holds, Some(amount))
+    }
+
+    /// True if the interval lies in the paper's range, or has its exact figure and is narrow enough to tell it.
+    fn is_equal(&self, (low, high): (f64, f64)) -> bool {
+        match self.says {
+            Says::Figure { from, to, .. } if from < to => from <= low && high <= to,
+            Says::Figure { from, .. } => low <= from && from <= high && high - low <= self.widest(from),
+            Says::Direction(_) | Says::Nothing(_) => false,
+        }
+    }
+
+    /// The widest interval that makes an exact figure equal: half of the figure, but not less than what it is printed to.
+    fn widest(&self, figure: f64) -> f64 {
+        let amount = if self.unit == Unit::Change { figure - 1.0 } else { figure };
+        (amount.abs() * WIDEST).max(self.unit.step())
     }
 
     /// The paper's words, or the aim, beside ours.
@@ -363,7 +385,7 @@ fn crossing(values: &impl Values, lines: [&str; 2], measure: &str, from_far: boo
         let edge = places.first().map_or_else(String::new, |edge| unit.show(*edge));
         format!("With {at_the_edge} of {} seeds it is ahead at {edge} already, where the sweep begins.", found.len())
     });
-    Estimate { remark, ..estimate }
+    Estimate { remark, is_bound: at_the_edge > 0 && at_the_edge == found.len(), ..estimate }
 }
 
 /// The first place at which the difference is not below zero any more and stays
@@ -433,6 +455,44 @@ mod tests {
     }
 
     #[test]
+    fn wide_interval_is_not_equal() {
+        let seen = |unit, says, holds, values: &[f64]| {
+            let values = ByHand(vec![("p2p", 92.0, values.to_vec())]);
+            let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
+            let judged = Claim { unit, better: Better::Less, ..claim(mean, says, holds) }.judge(&values);
+            (judged.verdict, judged.amount)
+        };
+        let perhaps = (Verdict::Holds, Some(Amount::Unsure));
+        // A change by 1 % in −4 to +6 %, and in +0.8 to +1.2 %.
+        let change = |values: &[f64]| seen(Unit::Change, Says::exactly("+1 %", 1.01), Band::Below(1.08), values);
+        assert_eq!(change(&[0.99, 1.01, 1.03]), perhaps);
+        assert_eq!(change(&[1.009, 1.01, 1.011]), (Verdict::Equal, None));
+        // 6 % in 1 to 11 %; none in 0 to 1.2 %, and in 0 to 0.13 %.
+        let percent =
+            |figure, values: &[f64]| seen(Unit::Percent, Says::exactly("x", figure), Band::Between(-1.0, 30.0), values);
+        assert_eq!(percent(6.0, &[4.0, 6.0, 8.0]), perhaps);
+        assert_eq!(percent(0.0, &[0.0, 0.4, 0.7]), perhaps);
+        assert_eq!(percent(0.0, &[0.0, 0.03, 0.06]), (Verdict::Equal, None));
+        // 10.1 ms at most, of which 0 to 12 ms tell nothing, and 9.9 to 10.3 ms everything.
+        let most = |values: &[f64]| seen(Unit::Ms, Says::exactly("10.1 ms", 10.1), Band::Below(10.1), values);
+        assert_eq!(most(&[3.0, 5.0, 8.0]), (Verdict::Open, None));
+        assert_eq!(most(&[10.0, 10.1, 10.2]), (Verdict::Equal, None));
+    }
+
+    #[test]
+    fn crossing_at_the_edge_is_no_amount() {
+        let cross = Estimator::Crossing { above: "p2p", below: "cs", measure: "m", from_far: true };
+        let values = ByHand(vec![
+            ("cs", 1.0, vec![5.0, 5.0]),
+            ("cs", 100.0, vec![9.0, 9.0]),
+            ("p2p", 1.0, vec![10.0, 10.0]),
+            ("p2p", 100.0, vec![10.0, 10.0]),
+        ]);
+        let judged = claim(cross, Says::between("about 50", 40.0, 60.0), Band::Above(30.0)).judge(&values);
+        assert_eq!((judged.verdict, judged.amount), (Verdict::Holds, Some(Amount::Other)));
+    }
+
+    #[test]
     fn better_depends_on_the_direction() {
         let values = ByHand(vec![("p2p", 92.0, vec![880.0, 881.0, 882.0])]);
         let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
@@ -472,7 +532,8 @@ mod tests {
         let values = ByHand(vec![("p2p", 92.0, vec![10.0, 20.0, 40.0])]);
         let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
         let judged = claim(mean, Says::exactly("0", 0.0), Band::Below(85.0)).judge(&values);
-        assert_eq!((judged.interval.map(|(low, _)| low), judged.verdict), (Some(0.0), Verdict::Equal));
+        let amount = (judged.interval.map(|(low, _)| low), judged.amount);
+        assert_eq!(amount, (Some(0.0), Some(Amount::Unsure)));
     }
 
     #[test]

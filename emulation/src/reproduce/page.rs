@@ -106,15 +106,18 @@ fn studies(count: usize) -> String {
 
 fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[Made]) {
     let tally = Tally::of(judged.iter().flatten());
-    let all =
-        format!("of {}: the paper's lies in the interval that is measured", counted(tally.figures as u64, "figure"));
-    let others = format!("by another amount: {} better, {} worse, {} neither", tally.better, tally.worse, tally.other);
+    let all = format!(
+        "of {}: the paper's lies in the interval that is measured, and that is no wider than half of it",
+        counted(tally.figures as u64, "figure")
+    );
+    let Tally { better, worse, other, unsure, .. } = tally;
+    let others = format!("by another amount: {better} better, {worse} worse, {other} neither, {unsure} perhaps equal");
     let said = format!("of {} without a figure, which hold", counted(tally.directions as u64, "statement"));
     let aims = format!("of {} that no paper has, which are met", counted(tally.ours as u64, "aim"));
     page.markup("<dl class=\"numbers\">");
     if tally.figures > 0 {
         page.number("equal", &tally.equal.to_string(), &all);
-        page.number("hold", &(tally.better + tally.worse + tally.other).to_string(), &others);
+        page.number("hold", &(better + worse + other + unsure).to_string(), &others);
         page.number("do not hold", &tally.figures_not.to_string(), "of the figures; what is left is open");
     }
     if tally.directions > 0 {
@@ -181,7 +184,7 @@ fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
         for one in of {
             let mark = match (one.verdict, one.amount) {
                 (Verdict::Equal, _) => "+",
-                (Verdict::Holds, Some(Amount::Worse)) => "<",
+                (Verdict::Holds, Some(Amount::Worse | Amount::Unsure)) => "<",
                 (Verdict::Holds, _) => "+",
                 (Verdict::Open, _) => "<",
                 (Verdict::DoesNotHold, _) => "!",
@@ -254,7 +257,12 @@ fn verdicts(page: &mut Page, judged: &[Judgement]) {
         (is(|one| one.amount == Some(Amount::Worse)), "doubt", "Holds, by a worse amount"),
         (is(|one| one.verdict == Verdict::Open), "doubt", "Open"),
         (is(|one| one.amount == Some(Amount::Better)), "", "Holds, by a better amount"),
-        (is(|one| matches!(one.amount, Some(Amount::Other | Amount::Unsure))), "", "Holds, by another amount"),
+        (
+            is(|one| one.amount == Some(Amount::Unsure)),
+            "doubt",
+            "Holds, perhaps equal: runs differ by more than the claim",
+        ),
+        (is(|one| one.amount == Some(Amount::Other)), "", "Holds, by another amount"),
         (is(|one| one.verdict == Verdict::Equal), "", "Equal"),
         (is(|one| one.kind == Kind::Direction && one.verdict == Verdict::Holds), "", "Holds; the paper has no figure"),
         (is(|one| one.kind == Kind::Ours && one.verdict == Verdict::Holds), "", "Our own aims, met"),

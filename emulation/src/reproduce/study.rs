@@ -317,6 +317,15 @@ impl Unit {
         }
     }
 
+    /// The step in which papers print it, as far as a figure of nothing needs one: a hundredth.
+    pub(super) const fn step(self) -> f64 {
+        match self {
+            Self::Percent => 1.0,
+            Self::Part | Self::Change => 0.01,
+            Self::Count | Self::Bytes | Self::Ms | Self::MbitS | Self::Times => 0.0,
+        }
+    }
+
     /// Its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {

@@ -20,7 +20,8 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The paper's figure lies in the measured interval, or the interval in the paper's range.
+    /// The paper's figure lies in the measured interval, which is narrow enough to tell it, or the interval in the
+    /// paper's range.
     Equal,
     /// The statement holds; of a figure, by another amount.
     Holds,
@@ -40,7 +41,7 @@ pub enum Amount {
     Worse,
     /// Another, neither better nor worse.
     Other,
-    /// Perhaps the paper's: the value is, and its interval is wider.
+    /// Perhaps the paper's: the interval has it and more than would be equal.
     Unsure,
 }
 
@@ -122,8 +123,10 @@ pub struct Tally {
     pub better: usize,
     /// By a worse one.
     pub worse: usize,
-    /// By one that is neither, or perhaps the same.
+    /// By one that is neither.
     pub other: usize,
+    /// By one that is perhaps the same: runs differ by more than the claim.
+    pub unsure: usize,
     /// Those whose statement does not hold.
     pub figures_not: usize,
     /// Statements without a figure.
@@ -157,7 +160,8 @@ impl Tally {
             (Kind::Figure, Verdict::Holds) => match one.amount {
                 Some(Amount::Better) => (&mut self.figures, &mut self.better),
                 Some(Amount::Worse) => (&mut self.figures, &mut self.worse),
-                Some(Amount::Other | Amount::Unsure) | None => (&mut self.figures, &mut self.other),
+                Some(Amount::Unsure) => (&mut self.figures, &mut self.unsure),
+                Some(Amount::Other) | None => (&mut self.figures, &mut self.other),
             },
             (Kind::Figure, Verdict::DoesNotHold) => (&mut self.figures, &mut self.figures_not),
             (Kind::Figure, Verdict::Open) => (&mut self.figures, nothing),
@@ -176,14 +180,15 @@ impl Tally {
     pub fn sentences(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.figures > 0 {
-            let open = self.figures - self.equal - self.better - self.worse - self.other - self.figures_not;
+            let told = self.equal + self.better + self.worse + self.other + self.unsure + self.figures_not;
             let parts = [
                 (self.equal, "equal"),
                 (self.better, "hold by a better amount"),
                 (self.worse, "by a worse one"),
                 (self.other, "by another one"),
+                (self.unsure, "perhaps by the same"),
                 (self.figures_not, "do not hold"),
-                (open, "open"),
+                (self.figures - told, "open"),
             ];
             said.push(format!("Figures of the papers, {}: {}.", self.figures, joined(&parts)));
         }
@@ -234,6 +239,7 @@ mod tests {
         let all = [
             judged(Kind::Figure, Verdict::Equal, None),
             judged(Kind::Figure, Verdict::Holds, Some(Amount::Better)),
+            judged(Kind::Figure, Verdict::Holds, Some(Amount::Other)),
             judged(Kind::Figure, Verdict::Holds, Some(Amount::Unsure)),
             judged(Kind::Figure, Verdict::DoesNotHold, None),
             judged(Kind::Figure, Verdict::Open, None),
@@ -242,11 +248,11 @@ mod tests {
             judged(Kind::Ours, Verdict::DoesNotHold, None),
         ];
         let said = Tally::of(&all).sentences();
-        let figures = "Figures of the papers, 5: 1 equal, 1 hold by a better amount, 1 by another one, 1 do not hold, \
-                       1 open.";
+        let figures = "Figures of the papers, 6: 1 equal, 1 hold by a better amount, 1 by another one, 1 perhaps by \
+                       the same, 1 do not hold, 1 open.";
         assert_eq!(said[0], figures);
         assert_eq!(said[1], "Statements of the papers without a figure, 1: 1 hold.");
         assert_eq!(said[2], "Aims of our own, which no paper has, 2: 1 met, 1 not met.");
-        assert_eq!(all.each_ref().map(Judgement::words)[5..], ["holds", "met", "not met"]);
+        assert_eq!(all.each_ref().map(Judgement::words)[6..], ["holds", "met", "not met"]);
     }
 }
