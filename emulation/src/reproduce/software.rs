@@ -285,6 +285,8 @@ impl Fit {
     pub fn sentences(&self) -> Vec<String> {
         let Self { software: Software { peers_s, server_s }, waits_s, distance_waits_s, rms, .. } = self;
         let said = |(server, peers): &(f64, f64)| format!("{} s and {} s", three(*server), three(*peers));
+        let outside: Vec<&str> =
+            self.points.iter().filter(|point| point.residual != 0.0).map(|point| point.figure).collect();
         vec![
             format!(
                 "Distance alone has a request at 92 nodes wait {} by client/server and peer to peer; with software it \
@@ -302,6 +304,13 @@ impl Fit {
                 "It misses the paper's points by {} % in the mean square, distance alone by {} %.",
                 three(rms.0 * 100.0),
                 three(rms.1 * 100.0)
+            ),
+            format!(
+                "It does not fit all: {} of {} points lie outside what the paper prints ({}). The super node is no queue \
+                 in it, a first contact takes no longer than any other, and objects take the server no longer than streams.",
+                outside.len(),
+                self.points.len(),
+                outside.join(", ")
             ),
         ]
     }
@@ -368,6 +377,15 @@ mod tests {
         assert!(peers_s > least.0 && peers_s < most.0 && server_s > least.1 && server_s < most.1, "{fit:?}");
         assert!(fit.rms.0 < 0.2 && fit.rms.1 > 2.0 * fit.rms.0, "{fit:?}");
         assert!(fit.points.iter().all(|point| point.residual.abs() < 0.35), "{fit:?}");
+    }
+
+    #[test]
+    fn fit_tells_what_it_does_not_fit() {
+        let fit = fit().unwrap();
+        let is_outside = |point: &&Point| !(point.paper.0..=point.paper.1).contains(&point.software);
+        let outside = fit.points.iter().filter(is_outside).count();
+        let said = fit.sentences().pop().unwrap();
+        assert!(outside > 0 && said.contains(&format!("{outside} of 12 points")) && said.contains("Fig. 12"), "{said}");
     }
 
     #[test]
