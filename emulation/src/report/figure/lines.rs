@@ -143,3 +143,28 @@ fn name_places(lines: &[Line], frame: &Frame) -> Vec<f64> {
     }
     places
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// The highest of the values that the axis names.
+    fn highest_tick(most: f64) -> f64 {
+        let line = Line::new("all", vec![(1.0, 0.9, Some(0.7)), (2.0, 1.0, Some(0.05))]);
+        let (places, shown) = ([(1.0, "1".to_owned()), (2.0, "2".to_owned())], RefCell::new(0.0_f64));
+        let sheet = lines(&[line], &places, Along { title: "nodes", most }, |value| {
+            shown.replace_with(|highest| highest.max(value));
+            value.to_string()
+        });
+        assert!(sheet.standing("parts").contains("<svg"));
+        shown.into_inner()
+    }
+
+    #[test]
+    fn axis_ends_at_the_most_that_can_be() {
+        assert!(highest_tick(f64::INFINITY) > 1.0);
+        assert!((highest_tick(1.0) - 1.0).abs() < 1e-9);
+    }
+}

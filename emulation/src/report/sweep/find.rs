@@ -16,7 +16,8 @@ const MAX_RUNS: usize = 10_000;
 ///
 /// A sweep puts its runs side by side: when there is no such folder, its name
 /// is taken for a pattern, in which `*` stands for anything, or for what names
-/// begin with. `out/client-server` is then all of `out/client-server_*`.
+/// begin with. `out/client-server` is then all of `out/client-server_*`, `out/client-server-1`
+/// and so on, but not `out/client-servers`.
 ///
 /// # Errors
 /// When there is none, or a folder cannot be read.
@@ -66,13 +67,17 @@ fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
 /// The folders beside `path`, which is not there, whose names it is a pattern for.
 fn matching(path: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let pattern = if name.contains('*') { name.into_owned() } else { format!("{name}_*") };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !parent.is_dir() {
         return Err(WriteError::NoRun { folder: path.to_owned() });
     }
     let mut folders = folders_in(parent)?;
-    folders.retain(|folder| folder.file_name().is_some_and(|name| matches(&name.to_string_lossy(), &pattern)));
+    let is_meant = |found: &str| match name.contains('*') {
+        true => matches(found, &name),
+        // The name goes on with a word of its own: `cs` is not the beginning of `csx`.
+        false => found.strip_prefix(&*name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric())),
+    };
+    folders.retain(|folder| folder.file_name().is_some_and(|name| is_meant(&name.to_string_lossy())));
     Ok(folders)
 }
 
@@ -116,6 +121,16 @@ mod tests {
         for nothing in ["none", "cs_*_moon", "no/where"] {
             assert!(matches!(runs(&at(nothing)), Err(WriteError::NoRun { .. })), "{nothing}");
         }
+    }
+
+    #[test]
+    fn beginnings_end_where_a_word_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["cs80-1", "cs80-2", "cs80.b", "cs801", "p2p80-1"] {
+            small().write(&at(name));
+        }
+        assert_eq!(names(&at("cs80")), ["cs80-1", "cs80-2", "cs80.b"]);
     }
 
     #[test]
