@@ -93,6 +93,44 @@ fn seeds_leave_folders_and_one_page() {
     assert!(compared.status.success() && !said.contains("respects") && !said.contains("same ground"), "{said}");
 }
 
+#[test]
+fn sweep_over_a_link_is_made_in_virtual_time() {
+    let plan = format!("{PLAN}[sweep]\nlinks.net.delay = ['10ms', '200ms']\nseed = [1, 2]\n");
+    let folder =
+        folder_with(&plan.replace("{ star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }", "'net.toml'"));
+    let network = emulate(folder.path(), &["topo", "star", "--nodes", "5"]);
+    fs::write(folder.path().join("net.toml"), &network.stdout).unwrap();
+    let sweep = ["sweep", "trial.toml", "--simulate", "-o", "out", "--json"];
+    let output = emulate(folder.path(), &sweep);
+    assert!(output.status.success(), "{}", said(&output));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs: Vec<&str> = seen["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
+    assert_eq!(runs, ["10ms_seed-1", "10ms_seed-2", "200ms_seed-1", "200ms_seed-2"]);
+    // The delay is an axis, and a side of a comparison, and tracks come later by what it adds.
+    let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
+    assert!(page.contains("links.net.delay") && page.contains("All runs were simulated"), "{page}");
+    let compared = emulate(folder.path(), &["compare", "out/10ms", "out/200ms"]);
+    let told = said(&compared);
+    assert!(compared.status.success() && told.contains("links.net.delay: 10ms → 200ms"), "{told}");
+    // It goes on where it was.
+    fs::remove_dir_all(folder.path().join("out/200ms_seed-2")).unwrap();
+    let again = emulate(folder.path(), &sweep);
+    assert!(again.status.success() && said(&again).contains("1 of 1: 200ms_seed-2"), "{}", said(&again));
+}
+
+#[test]
+fn quantiles_of_few_requests_stand_in_brackets() {
+    let folder = folder_with(PLAN);
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "--for", "5s"]);
+    let told = said(&output);
+    let track = told.lines().find(|line| line.starts_with("track")).unwrap();
+    let cells: Vec<&str> = track.split_whitespace().collect();
+    // Of fewer than 20 a median is a guess, and of fewer than 1000 a 99th percentile.
+    let completed: u64 = cells[2].parse().unwrap();
+    assert!((1..20).contains(&completed) && cells.len() == 8, "{told}");
+    assert!(cells[5..].iter().all(|cell| cell.starts_with('(') && cell.ends_with(')')), "{told}");
+}
+
 /// A plan of which a short run says enough: every service many times.
 const BUSY: &str = "
 topology = { star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }

@@ -8,7 +8,9 @@ use clap::Args;
 use roost_emulation::experiment::{self, Cell, Interrupt, Plan, Prepared, RunError};
 use roost_emulation::lab::sandbox;
 use roost_emulation::report::metrics::Metrics;
+use roost_emulation::report::record::SIMULATION;
 use roost_emulation::report::{self, PLAN_FILE, Results, TOPOLOGY_FILE};
+use roost_emulation::sim::{self, Detail};
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
@@ -31,9 +33,27 @@ pub(crate) struct SweepArgs {
     /// Do not repeat runs that are complete but not valid
     #[arg(long)]
     keep_invalid: bool,
+    /// Make the runs in virtual time, as `emulate simulate` does, instead of with the real daemons
+    #[arg(long)]
+    simulate: bool,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
+}
+
+/// How runs are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// With the real daemons.
+    Emulated,
+    /// In virtual time.
+    Simulated,
+}
+
+impl SweepArgs {
+    const fn how(&self) -> How {
+        if self.simulate { How::Simulated } else { How::Emulated }
+    }
 }
 
 /// A run of the sweep.
@@ -84,10 +104,12 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
     let open: Vec<&Task> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
     let mut failures = Vec::new();
     if !open.is_empty() {
-        if let sandbox::Entry::Done(code) = sandbox::enter()? {
+        if args.how() == How::Emulated
+            && let sandbox::Entry::Done(code) = sandbox::enter()?
+        {
             return Err(Failure::Passed(code));
         }
-        failures = run_all(&open, output, &Interrupt::listen()?)?;
+        failures = run_all(&open, args.how(), output, &Interrupt::listen()?)?;
     }
     let failed = failures.first().map(|first| {
         let (count, all) = (failures.len(), tasks.len());
@@ -115,7 +137,7 @@ fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
         let prepared = Prepared::from_text(&cell.text, &args.plan)
             .map_err(|error| Failure::bad_input(format!("the run {}: {error}", cell.name)))?;
         let folder = all.join(&cell.name);
-        let state = state(&folder, &prepared, &mut programs)?;
+        let state = state(&folder, &prepared, args.how(), &mut programs)?;
         tasks.push(Task { cell, prepared, folder, state });
     }
     Ok((all, tasks))
@@ -125,7 +147,7 @@ fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
 type Hashes = BTreeMap<&'static str, BTreeMap<String, String>>;
 
 /// What the folder holds of this run. Another run there is nobody's to remove.
-fn state(folder: &Path, prepared: &Prepared, programs: &mut Hashes) -> Outcome<State> {
+fn state(folder: &Path, prepared: &Prepared, how: How, programs: &mut Hashes) -> Outcome<State> {
     let other = |what: &str| {
         let way_out = "choose another folder with -o, or remove it";
         Err(Failure::bad_input(format!("{} holds {what}: {way_out}", folder.display())))
@@ -145,6 +167,14 @@ fn state(folder: &Path, prepared: &Prepared, programs: &mut Hashes) -> Outcome<S
     if run.interrupted {
         return Ok(State::Open);
     }
+    if how == How::Simulated {
+        // It had no programs but this one.
+        let is_simulated = run.binaries.is_empty() && run.lab.get("backend").is_some_and(|how| how == SIMULATION);
+        return match is_simulated {
+            false => other("a run with the real daemons"),
+            true => Ok(if run.verdict.valid { State::Complete } else { State::NotValid }),
+        };
+    }
     let architecture = prepared.plan.architecture;
     let present = match programs.entry(architecture.name()) {
         Entry::Vacant(place) => place.insert(experiment::hashes(architecture)?),
@@ -157,7 +187,7 @@ fn state(folder: &Path, prepared: &Prepared, programs: &mut Hashes) -> Outcome<S
 }
 
 /// Runs what is open; gives what went wrong with runs that did not come about.
-fn run_all(open: &[&Task], output: Output, interrupt: &Interrupt) -> Outcome<Vec<String>> {
+fn run_all(open: &[&Task], how: How, output: Output, interrupt: &Interrupt) -> Outcome<Vec<String>> {
     let mut failures = Vec::new();
     for (index, task) in open.iter().enumerate() {
         if interrupt.is_set() {
@@ -167,6 +197,10 @@ fn run_all(open: &[&Task], output: Output, interrupt: &Interrupt) -> Outcome<Vec
         if task.folder.exists() {
             // It broke off, or is not valid: what it holds is of no use.
             std::fs::remove_dir_all(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
+        }
+        if how == How::Simulated {
+            simulated(task, output)?;
+            continue;
         }
         match experiment::run(&task.prepared, &task.folder, &task.cell.varied, output, interrupt) {
             Ok(finished) => {
@@ -181,6 +215,13 @@ fn run_all(open: &[&Task], output: Output, interrupt: &Interrupt) -> Outcome<Vec
         }
     }
     Ok(failures)
+}
+
+/// Makes a run in virtual time, and its page.
+fn simulated(task: &Task, output: Output) -> Outcome {
+    let seen = sim::simulate_into(&task.prepared, Detail::default(), &task.folder)?;
+    seen.violations.iter().for_each(|violation| output.say(violation.sentence()));
+    report::write(&task.folder).map_err(failure).map(drop)
 }
 
 fn interrupted() -> Failure {

@@ -11,7 +11,7 @@ use super::script::{Act, Item, Script};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
 use crate::scenario::near::did_you_mean;
-use crate::scenario::topology::{Action, Change, Event, HostIndex, Topology};
+use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, Topology};
 
 /// How long it takes until nodes ask, roughly: the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
@@ -51,7 +51,8 @@ impl Prepared {
     /// As [`Self::load`].
     pub fn from_text(text: &str, file: &Path) -> Result<Self, RunError> {
         let plan = Plan::parse(text, file)?;
-        let network = network(&plan.topology, file)?;
+        let mut network = network(&plan.topology, file)?;
+        set_links(&plan, &mut network, file)?;
         Self::of(plan, network, file)
     }
 
@@ -180,6 +181,26 @@ fn network(source: &Source, file: &Path) -> Result<Topology, RunError> {
     }
 }
 
+/// Makes links and LANs what the plan says of them.
+fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), PlanError> {
+    let mut wrong = Mistakes::default();
+    for (named, changes) in &plan.links {
+        match net(network, named, file) {
+            Ok(index) => changes.iter().for_each(|change| scenario::amend(network, index, None, *change)),
+            Err(error) => wrong.note(Err(error)),
+        }
+    }
+    wrong.into_result()
+}
+
+/// The link or LAN of this name.
+fn net(topology: &Topology, named: &Named, file: &Path) -> Result<NetIndex, PlanError> {
+    topology.net_index(&named.name).ok_or_else(|| {
+        let near = did_you_mean(&named.name, topology.nets.iter().map(|net| net.name.as_str()));
+        PlanError::new(file, named.line, format!("the topology has no link or LAN `{}`{near}", named.name))
+    })
+}
+
 fn in_plan(file: &Path, error: &GenerateError) -> String {
     format!("{}: topology: {error}", file.display())
 }
@@ -220,11 +241,7 @@ impl Faults<'_> {
         changes: &[Change],
         topology: &mut Topology,
     ) -> Result<(), PlanError> {
-        let unknown = || {
-            let near = did_you_mean(&net.name, topology.nets.iter().map(|net| net.name.as_str()));
-            PlanError::new(self.file, net.line, format!("the topology has no link or LAN `{}`{near}", net.name))
-        };
-        let index = topology.net_index(&net.name).ok_or_else(unknown)?;
+        let index = self::net(topology, net, self.file)?;
         let host = |named: &Named| placement::host(topology, named, self.file);
         let side = from.map(host).transpose()?;
         if let Some((side, named)) = side.zip(from)
@@ -317,7 +334,7 @@ mod tests {
                     name = '-x'\nsuper_nodes = 0\n[[faults]]\nat = '70s'\nkill = 'node1'\n\
                     [[faults]]\nat = '100%'\nkill = 'node1'\n";
         let all = |plan: &str| Prepared::from_text(plan, Path::new("p.toml")).unwrap_err().to_string();
-        // A text that is no value of its kind ends reading.
+        // What a fault needs ends reading where it is no value of its kind.
         assert!(all(plan).starts_with("p.toml:11: `100%` is no part of the duration"), "{}", all(plan));
         let plan = plan.replace("100%", "5s");
         let lines: Vec<String> = all(&plan).lines().map(str::to_owned).collect();
@@ -326,6 +343,41 @@ mod tests {
         assert!(lines.len() == 4 && lines.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{lines:?}");
         let faults = "[[faults]]\nat = '9s'\nkill = 'x'\n[[faults]]\nat = '9s'\ndown = 'y'\n";
         assert_eq!(prepared(faults).unwrap_err().lines().count(), 2);
+    }
+
+    #[test]
+    fn values_of_a_wrong_type_are_told_with_the_rest() {
+        let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\nseed = 'x'\n\
+                    timeout = '0s'\nstream = 5\nsuper_nodes = 0\nwindow = [1,\n2]\n[lab]\ntcp = 3\n";
+        let told = |plan: &str| {
+            let all = Prepared::from_text(plan, Path::new("p.toml")).unwrap_err().to_string();
+            let line = |told: &str| told.strip_prefix("p.toml:")?.split(": ").next()?.parse().ok();
+            all.lines().filter_map(line).collect::<Vec<u32>>()
+        };
+        // A value of several lines that nobody knows cannot be left out, so that times and counts are not looked at.
+        assert_eq!(told(plan), [4, 6, 8, 11]);
+        assert_eq!(told(&plan.replace("window = [1,\n2]\n", "")), [4, 5, 6, 7, 9]);
+    }
+
+    #[test]
+    fn links_are_what_the_plan_says() {
+        let links = "[links.net]\ndelay = '30ms'\nloss = 0.1\n";
+        let first = prepared(links).unwrap();
+        let pipe = |prepared: &Prepared| {
+            let members = &prepared.network.nets[0].members;
+            members[0].to_net.joined(&members[1].from_net)
+        };
+        let leg = pipe(&first);
+        assert!(leg.delay == Duration::from_millis(30) && (leg.loss - 0.1).abs() < 1e-9, "{leg:?}");
+        // Who runs the plan that is left, on the network that is left, runs the same.
+        let again = Prepared::from_text(&first.effective(), Path::new("q.toml")).unwrap();
+        assert_eq!((again.network_file(), again.effective()), (first.network_file(), first.effective()));
+        let wrong = |more: &str| prepared(more).unwrap_err();
+        assert_eq!(
+            wrong("[links.nat]\ndelay = '1s'\n"),
+            "p.toml:4: the topology has no link or LAN `nat`; did you mean `net`?"
+        );
+        assert_eq!(wrong("[links.net]\nloss = 2.0\n"), "p.toml:5: a loss is a probability from 0 to 1");
     }
 
     #[test]

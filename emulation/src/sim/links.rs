@@ -71,6 +71,8 @@ type SocketAddrV4 = (Ipv4Addr, u16);
 pub(super) struct Links {
     wire: Wire<Packet>,
     detail: Detail,
+    /// After how long a handshake is given up, if that does not follow the path.
+    handshake: Option<Duration>,
     sites: Vec<Site>,
     listeners: BTreeMap<SocketAddrV4, MachineId>,
     /// Machines that run: packets for others are lost.
@@ -108,6 +110,7 @@ struct End {
     to: Vec<SocketAddrV4>,
     far: MachineId,
     state: LinkEnd,
+    begun: Time,
     /// The dial that it is an attempt of, until it is up.
     dial: Option<DialId>,
     /// Since when it is up.
@@ -139,7 +142,7 @@ enum Timer {
 }
 
 impl Links {
-    pub(super) fn new(wire: Wire<Packet>, sites: Vec<Site>, detail: Detail) -> Self {
+    pub(super) fn new(wire: Wire<Packet>, sites: Vec<Site>, detail: Detail, handshake: Option<Duration>) -> Self {
         let mut listeners = BTreeMap::new();
         for (machine, site) in sites.iter().enumerate() {
             for (scheme, address) in
@@ -152,6 +155,7 @@ impl Links {
         Self {
             wire,
             detail,
+            handshake,
             sites,
             listeners,
             running: vec![false; count],
@@ -283,8 +287,17 @@ impl Links {
         let ways = self.ways(machine, far, address.scheme, to.0);
         let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
         let state = LinkEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
-        let end =
-            End { machine, scheme: address.scheme, to, far, state, dial: Some(dial), up_since: None, armed: None };
+        let end = End {
+            machine,
+            scheme: address.scheme,
+            to,
+            far,
+            state,
+            begun: now,
+            dial: Some(dial),
+            up_since: None,
+            armed: None,
+        };
         let link = LinkId(self.ends.len() as u64);
         self.ends.extend([Some(Box::new(end)), None]);
         self.of_machine[machine].insert(link);
@@ -439,7 +452,17 @@ impl Links {
             let ways = self.ways(from, machine, scheme, to.0);
             let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
             let state = LinkEnd::accept_over(back.len() as u8, scheme, self.detail, now);
-            let end = End { machine, scheme, to: back, far: from, state, dial: None, up_since: None, armed: None };
+            let end = End {
+                machine,
+                scheme,
+                to: back,
+                far: from,
+                state,
+                begun: now,
+                dial: None,
+                up_since: None,
+                armed: None,
+            };
             *self.slot(link) = Some(Box::new(end));
             self.of_machine[machine].insert(link);
         }
@@ -459,7 +482,11 @@ impl Links {
         if end.state.is_over() {
             return self.remove(now, link, &end);
         }
-        if let Some(at) = end.state.deadline().map(|at| at.max(now))
+        let given_up = self.handshake.filter(|_| end.up_since.is_none()).map(|limit| end.begun + limit);
+        if given_up.is_some_and(|at| at <= now) {
+            return self.remove(now, link, &end);
+        }
+        if let Some(at) = end.state.deadline().into_iter().chain(given_up).min().map(|at| at.max(now))
             && end.armed.is_none_or(|armed| at < armed)
         {
             end.armed = Some(at);

@@ -50,6 +50,21 @@ fn a_quiet_network_completes_every_request() {
 }
 
 #[test]
+fn handshakes_of_a_fixed_length_end_where_the_path_is_longer() {
+    // 800 ms and 1 s one way: the three round trips of an object's handshake take 4.8 and 6 s.
+    let completed = |delay: &str, more: &str| {
+        let star = format!("{{ star = {{ nodes = 5, delay = '{delay}', server_delay = '{delay}' }} }}");
+        let plan = format!(
+            "topology = {star}\narchitecture = 'super-node'\nduration = '3m'\nstream = '2s'\ntimeout = '1m'\n{more}"
+        );
+        let outcome = simulated(&plan);
+        outcome.completed as f64 / outcome.requested as f64
+    };
+    assert_eq!([completed("500ms", ""), completed("400ms", "handshake = '5s'\n")], [1.0, 1.0]);
+    assert!(completed("500ms", "handshake = '5s'\n") < 0.8);
+}
+
+#[test]
 fn nodes_that_move_are_found_where_they_are() {
     for architecture in ["super-node", "client-server", "client-server-caching", "super-node-multicast"] {
         let text = STAR.replace("super-node", architecture).replace("20s", "2m") + "[movement]\nspeed = 6.0\n";

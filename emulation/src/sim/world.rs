@@ -131,7 +131,7 @@ impl<'a> World<'a> {
                 name: cast.name.clone(),
             },
         });
-        let links = Links::new(wire, sites.collect(), detail);
+        let links = Links::new(wire, sites.collect(), detail, prepared.plan.handshake);
         let hub = hub::Config::new(NodeId::from_bytes([0; 16]), Kind::SuperNode, 0);
         let count = casts.len();
         let mut world = Self {

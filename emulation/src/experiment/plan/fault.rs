@@ -115,6 +115,39 @@ pub(super) struct FaultFile {
     loss: Option<Spanned<f64>>,
 }
 
+/// `[links.NAME]` as it stands in the file: what a link or LAN of the topology is instead.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkFile {
+    rate: Option<RateText>,
+    delay: Option<Span>,
+    jitter: Option<Span>,
+    loss: Option<Spanned<f64>>,
+}
+
+impl LinkFile {
+    pub(super) fn changes(&self, lines: &Lines<'_>) -> Result<Vec<Change>, PlanError> {
+        changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
+    }
+}
+
+type Values<'a> = (Option<&'a RateText>, Option<&'a Span>, Option<&'a Span>, Option<&'a Spanned<f64>>);
+
+/// What rate, delay, jitter and loss make of a link.
+fn changes((rate, delay, jitter, loss): Values<'_>, lines: &Lines<'_>) -> Result<Vec<Change>, PlanError> {
+    let mut changes = Vec::new();
+    changes.extend(rate.map(|rate| Change::Rate(rate.0)));
+    changes.extend(delay.map(|delay| Change::Delay(delay.0)));
+    changes.extend(jitter.map(|jitter| Change::Jitter(jitter.0)));
+    if let Some(loss) = loss {
+        if !(0.0..=1.0).contains(loss.get_ref()) {
+            return Err(lines.error(lines.of(loss.span()), "a loss is a probability from 0 to 1"));
+        }
+        changes.push(Change::Loss(*loss.get_ref()));
+    }
+    Ok(changes)
+}
+
 const VERBS: &str = "say one of kill, stop, start, freeze, thaw (a host), down, up or change (a link or LAN)";
 
 impl FaultFile {
@@ -194,16 +227,6 @@ impl FaultFile {
     }
 
     fn changes(&self, lines: &Lines<'_>) -> Result<Vec<Change>, PlanError> {
-        let mut changes = Vec::new();
-        changes.extend(self.rate.as_ref().map(|rate| Change::Rate(rate.0)));
-        changes.extend(self.delay.as_ref().map(|delay| Change::Delay(delay.0)));
-        changes.extend(self.jitter.as_ref().map(|jitter| Change::Jitter(jitter.0)));
-        if let Some(loss) = &self.loss {
-            if !(0.0..=1.0).contains(loss.get_ref()) {
-                return Err(lines.error(lines.of(loss.span()), "a loss is a probability from 0 to 1"));
-            }
-            changes.push(Change::Loss(*loss.get_ref()));
-        }
-        Ok(changes)
+        changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
     }
 }

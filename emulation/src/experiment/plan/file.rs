@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
 
-use super::fault::FaultFile;
+use super::fault::{FaultFile, LinkFile};
 use super::{
     Architecture, Backend, Class, Daemon, Deed, Fault, FaultKind, LabSettings, Locality, MAX_SPEED, MAX_TIERS,
     MIN_SPEED, Mistakes, Movement, Named, Part, Places, Plan, PlanError, Source, SuperNodes, Transport,
@@ -83,6 +83,7 @@ struct File {
     duration: Spanned<Span>,
     drain: Option<Spanned<Span>>,
     timeout: Option<Spanned<Span>>,
+    handshake: Option<Spanned<Span>>,
     stream: Option<Spanned<Span>>,
     idle: Option<Spanned<Span>>,
     #[serde(default = "first_seed")]
@@ -91,6 +92,8 @@ struct File {
     linktest: bool,
     #[serde(default)]
     classes: BTreeMap<Spanned<String>, ClassFile>,
+    #[serde(default)]
+    links: BTreeMap<Spanned<String>, LinkFile>,
     #[serde(default)]
     faults: Vec<FaultFile>,
     movement: Option<MovementFile>,
@@ -253,12 +256,49 @@ fn with_hint(message: &str) -> String {
     }
 }
 
+/// The most values of a wrong type that are told at once.
+const MAX_WRONG: usize = 50;
+
+/// The file, and what values of a wrong type it has: a line that has one is left out, and the rest is read again. None
+/// if it cannot be read without them.
+fn typed(text: &str, lines: &Lines<'_>, wrong: &mut Mistakes) -> Option<File> {
+    let mut rest = text.to_owned();
+    for told in 0..MAX_WRONG {
+        let error = match toml::from_str(&rest) {
+            Ok(file) => return Some(file),
+            Err(error) => error,
+        };
+        // A key whose line was left out is missing then, which is no mistake of its own.
+        let is_missing = error.message().starts_with("missing field");
+        if told == 0 || !is_missing {
+            wrong.note(Err(lines.of_toml(&error)));
+        }
+        rest = (!is_missing).then_some(error.span()).flatten().and_then(|place| without(&rest, place))?;
+    }
+    None
+}
+
+/// The text with spaces for the lines of a place; none where something else would come apart.
+fn without(text: &str, place: Range<usize>) -> Option<String> {
+    text.parse::<toml::Table>().ok()?;
+    let from = text.get(..place.start)?.rfind('\n').map_or(0, |before| before + 1);
+    let to = text.get(place.end..)?.find('\n').map_or(text.len(), |after| place.end + after);
+    let lines = text.get(from..to)?;
+    // Of the same length, so that places stay where they are.
+    let spaces: String = lines.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    let left = format!("{}{spaces}{}", &text[..from], &text[to..]);
+    let is_of_values = !lines.trim_start().starts_with('[') && left.parse::<toml::Table>().is_ok();
+    is_of_values.then_some(left)
+}
+
 /// Reads a plan.
 pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     let lines = Lines { text, file: path };
-    let file: File = toml::from_str(text).map_err(|error| lines.of_toml(&error))?;
-    let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let mut wrong = Mistakes::default();
+    let Some(file) = typed(text, &lines, &mut wrong) else {
+        return Err(wrong.joined().unwrap_or_else(|| lines.error(0, "cannot be read")));
+    };
+    let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     if let Some(name) = file.name.as_ref().filter(|name| !is_name(name.get_ref())) {
         let message = "a name is 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter or digit";
         wrong.note(Err(lines.error(lines.of(name.span()), message)));
@@ -266,6 +306,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     // Without a duration no fault is too late.
     let duration = wrong.or(lines.length(Some(file.duration), Duration::ZERO), MAX_LENGTH);
     let faults = faults_of(file.faults, &lines, duration, &mut wrong);
+    let links = file.links.iter().map(|(name, link)| (lines.named(name), wrong.or(link.changes(&lines), Vec::new())));
+    let links = links.collect();
     let movement = file.movement.map(|movement| movement_of(&movement, &faults, &lines)).transpose();
     let super_nodes = match file.tiers {
         Some(tiers) => tiers_of(tiers, file.super_nodes.is_some(), &lines),
@@ -282,6 +324,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         duration,
         drain: length(file.drain, Duration::from_secs(60)),
         timeout: length(file.timeout, Duration::from_secs(30)),
+        handshake: file.handshake.map(|span| length(Some(span), Duration::ZERO)),
         stream: length(file.stream, Duration::from_secs(10)),
         idle: length(file.idle, Duration::from_secs(1)),
         super_nodes: wrong.or(super_nodes, SuperNodes::Flat(Places::Count(1))),
@@ -292,6 +335,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         seed: file.seed,
         linktest: file.linktest,
         classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
+        links,
         faults,
         movement: wrong.or(movement, None),
         lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },

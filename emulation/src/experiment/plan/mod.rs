@@ -36,6 +36,7 @@ use roost_proto::{Role, Scheme};
 
 use crate::lab::Tcp;
 use crate::scenario::near;
+use crate::scenario::topology::Change;
 
 pub use fault::{Daemon, Deed, Fault, FaultKind};
 pub use mix::{Draw, Mix, Part};
@@ -70,6 +71,8 @@ pub struct Plan {
     pub drain: Duration,
     /// How long a request may take, beyond the length of a stream.
     pub timeout: Duration,
+    /// After how long a handshake is given up, whatever the path; in virtual time only.
+    pub handshake: Option<Duration>,
     /// How long a stream lasts.
     pub stream: Duration,
     /// How long a pause is.
@@ -80,6 +83,8 @@ pub struct Plan {
     pub linktest: bool,
     /// What the plan says about classes of hosts, by name.
     pub classes: BTreeMap<String, Class>,
+    /// Links and LANs of the topology that are otherwise here: rates, delays, jitters and losses.
+    pub links: Vec<(Named, Vec<Change>)>,
     /// What is to break, by time.
     pub faults: Vec<Fault>,
     /// How nodes move, if they do.
@@ -362,11 +367,16 @@ impl Mistakes {
     }
 
     /// All of them as one, if there is any.
-    pub(super) fn into_result(mut self) -> Result<(), PlanError> {
+    pub(super) fn into_result(self) -> Result<(), PlanError> {
+        self.joined().map_or(Ok(()), Err)
+    }
+
+    /// All of them as one.
+    pub(super) fn joined(mut self) -> Option<PlanError> {
         self.0.sort_by_key(|mistake| mistake.line);
         self.0.dedup();
         let mut all = self.0.into_iter();
-        all.next().map_or(Ok(()), |first| Err(PlanError { others: all.collect(), ..first }))
+        all.next().map(|first| PlanError { others: all.collect(), ..first })
     }
 }
 

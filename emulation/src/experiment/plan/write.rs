@@ -43,12 +43,14 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         ("idle", plan.idle),
     ];
     lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
+    lines.extend(plan.handshake.map(|length| format!("handshake = {}", span(length))));
     lines.push(format!("seed = {}", plan.seed));
     lines.push(format!("linktest = {}", plan.linktest));
     for (name, (part, locality)) in &placement.classes {
         lines.push(format!("\n[classes.{}]", quoted(name)));
         lines.extend(class(*part, *locality));
     }
+    lines.extend(plan.links.iter().flat_map(link));
     lines.extend(plan.faults.iter().flat_map(fault));
     lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
     let backend = match plan.lab.backend {
@@ -137,13 +139,22 @@ fn net_fault(net: &Named, from: Option<&Named>, changes: &[Change]) -> Vec<Strin
     };
     let mut lines = vec![format!("{verb} = {}", quoted(&net.name))];
     lines.extend(from.map(|host| format!("from = {}", quoted(&host.name))));
-    lines.extend(changes.iter().filter_map(|change| match change {
+    lines.extend(values(changes));
+    lines
+}
+
+fn link((net, changes): &(Named, Vec<Change>)) -> Vec<String> {
+    [vec![format!("\n[links.{}]", quoted(&net.name))], values(changes)].concat()
+}
+
+fn values(changes: &[Change]) -> Vec<String> {
+    let values = changes.iter().filter_map(|change| match change {
         Change::Rate(rate) => Some(format!("rate = {}", quoted(&rate.to_string()))),
         Change::Delay(delay) => Some(format!("delay = {}", span(*delay))),
         Change::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
         Change::Loss(loss) => Some(format!("loss = {}", float(*loss))),
         // A plan does not change the others.
         Change::Up | Change::Down | Change::Burst(_) | Change::Queue(_) => None,
-    }));
-    lines
+    });
+    values.collect()
 }
