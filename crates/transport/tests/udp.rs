@@ -421,6 +421,55 @@ async fn who_has_no_key_can_neither_end_a_link_nor_repeat_its_messages() {
     meddling.abort();
 }
 
+/// Carries datagrams between a node and a hub whose greeting is late, until the node has greeted once
+/// more; then that greeting and a large message come to the hub as one datagram.
+async fn join(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket) {
+    const RECORD: u8 = 0x2f;
+    let (mut there, mut here) = ([0; 2000], [0; 2000]);
+    let (mut node, mut late, mut joined) = (None, Some(Vec::new()), Vec::new());
+    loop {
+        tokio::select! {
+            Ok((len, from)) = front.recv_from(&mut there) => {
+                node = Some(from);
+                if there[0] != RECORD {
+                    back.send(&there[..len]).await.expect("room");
+                    continue;
+                }
+                joined.extend_from_slice(&there[..len]);
+                for datagram in late.take().into_iter().flatten() {
+                    front.send_to(&datagram, from).await.expect("room");
+                }
+                if len > 900 {
+                    back.send(&joined).await.expect("room");
+                    joined.clear();
+                }
+            }
+            Ok(len) = back.recv(&mut here) => match &mut late {
+                Some(late) if here[0] == RECORD => late.push(here[..len].to_vec()),
+                _ => drop(front.send_to(&here[..len], node.expect("it spoke first")).await.expect("room")),
+            },
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_beside_a_late_greeting_arrives() {
+    let world = World::new();
+    let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
+    let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    back.connect(hub.address().primary().expect("a host")).await.expect("a route");
+    let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
+    let joining = tokio::spawn(join(front, back));
+    node.dial(vec![at], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { link: there, .. } = hub.next().await else { panic!("no link came up") };
+    // Nothing repeats a datagram.
+    node.send(link, Channel::Datagram, vec![7; 1000]);
+    assert_eq!(hub.message().await, (there, vec![7; 1000].into()));
+    joining.abort();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_greeting_gets_no_more_than_a_cookie() {
     let world = World::new();
