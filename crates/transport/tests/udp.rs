@@ -426,7 +426,7 @@ async fn who_has_no_key_can_neither_end_a_link_nor_repeat_its_messages() {
 async fn join(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket) {
     const RECORD: u8 = 0x2f;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
-    let (mut node, mut late, mut joined) = (None, Some(Vec::new()), Vec::new());
+    let (mut node, mut late, mut joined) = (None, Some(Vec::<Vec<u8>>::new()), Vec::new());
     loop {
         tokio::select! {
             Ok((len, from)) = front.recv_from(&mut there) => {

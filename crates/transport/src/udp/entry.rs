@@ -220,7 +220,15 @@ impl Entry {
             }
         };
         *desk.sealed = sealed;
+        self.come_back(desk.now);
         turn
+    }
+
+    /// Has what came late worked off soon.
+    fn come_back(&mut self, now: Instant) {
+        if !self.late.is_empty() {
+            self.dtls_deadline = Some(now);
+        }
     }
 
     fn judge(&mut self, der: &[u8], desk: &mut Desk<'_>) {
@@ -266,9 +274,7 @@ impl Entry {
             }
         }
         *desk.sealed = sealed;
-        if !self.late.is_empty() {
-            self.dtls_deadline = Some(desk.now);
-        }
+        self.come_back(desk.now);
     }
 
     /// The same, with something in front of it that everybody may read.
