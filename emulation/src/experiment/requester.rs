@@ -369,7 +369,6 @@ mod tests {
             retransmissions: 0,
             since_s,
             paths: Vec::new(),
-            clock_ahead_s: None,
         }
     }
 

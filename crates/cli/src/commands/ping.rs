@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use roost_proto::who;
 use serde_json::json;
 
-use super::connect;
+use super::{connect, who};
 use roost_terminal::{Output, SCHEMA};
 
 use crate::args::PingArgs;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use roost_control::{Candidate, WatchEvent, WatchQuery};
-use roost_proto::{Cell, NodeId, Service, ServiceSet, who};
+use roost_proto::{Cell, NodeId, Service, ServiceSet};
 
-use super::{area, connect, names};
+use super::{area, connect, names, who};
 use roost_terminal::Output;
 
 use crate::args::WatchArgs;

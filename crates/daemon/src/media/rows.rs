@@ -48,8 +48,6 @@ fn stream(status: &StreamStatus) -> StreamRow {
 fn upstream(leg: &LegStatus) -> UpstreamRow {
     UpstreamRow {
         address: leg.address.to_string(),
-        node: None,
-        name: None,
         packets: leg.reported.received,
         lost: leg.reported.lost,
         nacks: leg.nacks,
@@ -66,8 +64,6 @@ fn downstream(member: &MemberStatus) -> DownstreamRow {
     };
     DownstreamRow {
         address: member.address.to_string(),
-        node: None,
-        name: None,
         kind: kind.to_owned(),
         answered: member.has_answered,
         bits_per_second: member.statistics.bits_per_second,

@@ -55,24 +55,8 @@ pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
     config
 }
 
-/// How a dial begins.
-#[derive(Clone, Copy)]
-pub(super) struct Flight {
-    /// There are several paths, or will be.
-    pub(super) has_several: bool,
-    /// The round trip to assume: the first packet is repeated after three of them.
-    pub(super) rtt: Duration,
-}
-
-impl Flight {
-    pub(super) const fn usual(has_several: bool) -> Self {
-        Self { has_several, rtt: INITIAL_RTT }
-    }
-}
-
 /// How a connection behaves whose packets are so large.
-pub(super) fn transport(packet_bytes: usize, probing: &Probing, flight: Flight) -> Arc<TransportConfig> {
-    let Flight { has_several, rtt } = flight;
+pub(super) fn transport(packet_bytes: usize, probing: &Probing, has_several: bool) -> Arc<TransportConfig> {
     let mut ack = AckFrequencyConfig::default();
     ack.max_ack_delay(Some(if has_several { PROMPT_ACK_DELAY } else { ACK_DELAY }));
     let mut config = TransportConfig::default();
@@ -86,7 +70,7 @@ pub(super) fn transport(packet_bytes: usize, probing: &Probing, flight: Flight) 
         .max_idle_timeout(IdleTimeout::try_from(IDLE).ok())
         .keep_alive_interval(None)
         .ack_frequency_config(Some(ack))
-        .initial_rtt(rtt)
+        .initial_rtt(INITIAL_RTT)
         .congestion_controller_factory(Arc::new(probing.clone()))
         // A packet of at most 8000 bytes fits.
         .initial_mtu(packet_bytes as u16)
@@ -114,7 +98,7 @@ pub(super) fn accepting(
     has_several: bool,
 ) -> Arc<ServerConfig> {
     let mut config = server.clone();
-    config.transport_config(transport(context.limits.packet(), probing, Flight::usual(has_several)));
+    config.transport_config(transport(context.limits.packet(), probing, has_several));
     Arc::new(config)
 }
 
@@ -123,11 +107,11 @@ pub(super) fn client(
     context: &Context,
     expect: RoleSet,
     probing: &Probing,
-    flight: Flight,
+    has_several: bool,
 ) -> Result<ClientConfig, String> {
     let tls = tls::client_config(&context.identity, &context.policy, expect).map_err(|error| error.to_string())?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(context.limits.packet(), probing, flight));
+    config.transport_config(transport(context.limits.packet(), probing, has_several));
     Ok(config)
 }

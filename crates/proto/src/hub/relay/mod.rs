@@ -5,7 +5,6 @@
 //! rewritten, the rest passes as it is.
 
 mod credit;
-mod exchange;
 mod header;
 mod table;
 #[cfg(test)]
@@ -16,7 +15,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::credit::Credit;
-use self::exchange::Exchange;
 use self::header::{Header, is_whole, kind, with_id};
 pub(super) use self::table::Relays;
 use self::table::{Passage, Relay, Side};
@@ -60,7 +58,7 @@ impl Hub {
         }
         let id = self.relays.next_id(self.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
-        let (heard, credit, exchange) = (now, Credit::default(), Exchange::default());
+        let (heard, credit) = (now, Credit::default());
         let trip = |link| self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.pto());
         let linger = LINGER.max(trip(asker_link) + trip(provider_link));
         let relay = Relay {
@@ -76,7 +74,6 @@ impl Hub {
             linger,
             listed,
             credit,
-            exchange,
         };
         self.relays.insert(id, relay);
         self.counters.relays += 1;
@@ -105,7 +102,7 @@ impl Hub {
             Passage::Open(link, channel, delivery, other) => (link, channel, delivery, other),
             Passage::Closed => return true,
             Passage::Overrun => {
-                self.overrun(id, side);
+                self.overrun(id);
                 return true;
             }
         };
@@ -128,22 +125,15 @@ impl Hub {
         true
     }
 
-    /// One side has sent beyond all credit: the flow ends. If it was the provider, others are asked before
-    /// it. It has filled the link of the other side, which is not to blame.
-    fn overrun(&mut self, id: RequestId, side: Side) {
+    /// A provider has sent beyond all credit: its flow ends, and others are asked before it. What it
+    /// fills is the requester's link, which is not to blame.
+    fn overrun(&mut self, id: RequestId) {
         let Some(relay) = self.relays.table.get(&id) else { return };
-        let (asker, provider) = (relay.key.asker, relay.provider);
+        let provider = relay.provider;
         self.counters.overruns += 1;
-        let node = match side {
-            Side::Asker => asker,
-            Side::Provider => provider,
-        };
-        self.events.push_back(Event::Refused { node, what: "it sends more than it may" });
-        if side == Side::Provider {
-            self.directory.failed(provider);
-            return self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
-        }
-        self.end_relay(id, Some(Reason::Protocol), Some(Reason::Unreachable));
+        self.directory.failed(provider);
+        self.events.push_back(Event::Refused { node: provider, what: "it sends more than it may" });
+        self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
     }
 
     /// A message of a flow was not taken, as the link has no room: the flow has a gap and ends, the link

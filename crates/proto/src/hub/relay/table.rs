@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::IDLE;
 use super::credit::Credit;
-use super::exchange::Exchange;
 use super::header::kind;
 use crate::delivery::{Delivery, Terms};
 use crate::hub::requests::Key;
@@ -44,7 +43,6 @@ pub(super) struct Relay {
     /// The time under which it stands in `timers`; no later than its end.
     pub(super) listed: Time,
     pub(super) credit: Credit,
-    pub(super) exchange: Exchange,
 }
 
 /// The fate of a message of a flow.
@@ -53,7 +51,7 @@ pub(super) enum Passage {
     Open(LinkId, Channel, Delivery, RequestId),
     /// It is dropped.
     Closed,
-    /// It is dropped, as who sends it heeds no credit.
+    /// It is dropped, as its provider heeds no credit.
     Overrun,
 }
 
@@ -225,12 +223,8 @@ impl Relays {
         let delivery = if kind == kind::THROUGH { Delivery::asked(Service::Image, relay.terms) } else { delivery };
         let datagram = (kind == kind::PACKET || kind == kind::REPORT) && !relay.must_be_whole();
         let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
-        let has_credit = match side {
-            _ if kind == kind::THROUGH => relay.exchange.says(now, side, message),
-            Side::Provider if !datagram => relay.credit.sends(relay.service, message.len()),
-            _ => true,
-        };
-        if !has_credit {
+        let counts = side == Side::Provider && !datagram;
+        if counts && !relay.credit.sends(relay.service, message.len()) {
             return Passage::Overrun;
         }
         if kind == kind::END {
