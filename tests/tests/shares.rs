@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::wire::{Accept, Chunk, Forward, Message, Mode, Offer, Params, Report, Request};
+use roost_proto::wire::{Accept, Chunk, Forward, Message, Mode, Offer, Packet, Params, Report, Request};
 use roost_proto::{Address, Area, Cell, LinkId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::liar::Liar;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
@@ -159,4 +159,76 @@ fn trickling_object_ends_within_patience() {
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("next to nothing"), "{said}");
     assert!(!network.path("image").exists());
+}
+
+/// Lengths and places near the end of all numbers: the requester ends with a reason, and lives.
+#[test]
+fn absurd_lengths_end_a_request_and_no_daemon() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
+    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let cell = Cell { x: 5, y: 5 };
+    let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
+    for (bytes, offset) in
+        [(u64::MAX, None), (u64::MAX, Some(u64::MAX - 1)), (u64::MAX - 1, Some(u64::MAX)), (1, Some(2))]
+    {
+        let mut command =
+            requester.command(&["request", "image", "--at", "5,5", "--patience", "2s", "--timeout", "5s"]);
+        let file = network.path("image");
+        let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+        let link = liar.reach(reply_to);
+        let offer = Offer::Object { bytes, digest: [0; 32], format: String::new(), inline: None, offset };
+        liar.say_to(link, &Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None }));
+        let began = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < PATIENCE, "it waits still, {bytes} {offset:?}: {}", requester.log());
+            for at in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
+                liar.say_to(link, &Message::Chunk(Chunk { id, offset: at, payload: Bytes::from_static(b"xy") }));
+            }
+            liar.hear(Duration::from_millis(100));
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(1..=7)) && said.contains("error:"), "{bytes} {offset:?}: {said}");
+        assert!(requester.process.is_running() && requester.status().is_some(), "{}", requester.log());
+        assert!(!requester.log().contains("panicked") && !file.exists(), "{}", requester.log());
+    }
+}
+
+/// A stream arrives whole, and none of its lines is what a track consists of.
+#[test]
+fn stream_of_which_nothing_is_usable_is_no_success() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
+    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let cell = Cell { x: 5, y: 5 };
+    let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
+    let (sent, file) = (network.path("sent"), network.path("track.jsonl"));
+    std::fs::write(&sent, "no record\n").unwrap();
+    let (bytes, digest) = roost_services::digest_of(&sent, |_| {}).unwrap();
+    let mut command = requester.command(&["request", "track", "--at", "5,5", "--for", "1s", "--patience", "5s"]);
+    let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+    let link = liar.reach(reply_to);
+    let offer = Offer::Stream { duration_ms: 1_000, bits_per_second: 1_000, format: "application/x-ndjson".to_owned() };
+    let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None });
+    let packet = Message::Packet(Packet { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"no record\n") });
+    // Datagrams may be lost, so each is said until it is over.
+    while child.try_wait().unwrap().is_none() {
+        for message in [&accept, &packet, &Message::End { id, packets: 1, bytes, digest }] {
+            liar.say_to(link, message);
+        }
+        liar.hear(Duration::from_millis(100));
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("nothing of what came could be used") && !file.exists(), "{said}");
 }

@@ -13,6 +13,7 @@ use crate::machine::Peer;
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::Hello;
 
 /// The most links that one neighbour may hold at the same time. The one that
@@ -62,6 +63,8 @@ pub(super) struct Link {
     pub(super) heard: Time,
     /// The version and capabilities of the remote.
     pub(super) hello: Hello,
+    /// The remote's wall clock, if it has told it.
+    pub(super) clock: Option<WallClock>,
     /// True once it has said something of a later version, which is reported only once.
     pub(super) said_later: bool,
 }
@@ -117,6 +120,7 @@ impl Neighbours {
             ping: None,
             heard: now,
             hello: Hello::UNSAID,
+            clock: None,
             said_later: false,
         };
         self.links.insert(link, entry);

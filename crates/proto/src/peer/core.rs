@@ -19,6 +19,7 @@ use crate::random::SplitMix64;
 use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
 use crate::service::{Form, Role, RoleSet, Service};
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::{MediaAddress, Message, Reason};
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
@@ -59,6 +60,8 @@ pub(super) struct Core {
     /// Whether answers of providers come late enough to wait for them longer,
     /// as the last request that was repeated has shown.
     pub(super) is_patient: bool,
+    /// The host's, if the driver has told it.
+    pub(super) wall_clock: Option<WallClock>,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     next_request: u32,
@@ -86,6 +89,7 @@ impl Core {
             unsettled_until: Time::ZERO,
             under_way: 0,
             is_patient: false,
+            wall_clock: None,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             next_request,
@@ -190,6 +194,11 @@ impl Core {
             }
             self.media_of_home = Some((link, media));
         }
+    }
+
+    /// The address from which the hub there sends reflected streams, if it is the one that told it last.
+    pub(super) fn media_of(&self, link: LinkId) -> Option<SocketAddr> {
+        self.media_of_home.filter(|(of, _)| *of == link).map(|(_, media)| media)
     }
 
     /// The address from which the home sends reflected streams, if it has told it.

@@ -275,6 +275,7 @@ fn a_provider_that_accepts_and_stops_for_ever_is_asked_ever_less_often() {
 fn a_node_that_dials_without_end_takes_no_place_from_others() {
     let config = Config {
         node: node_id(1),
+        name: "n1".to_owned(),
         epoch: 1,
         cell: Cell::new(0, 0),
         services: ServiceSet::ALL,
