@@ -41,7 +41,7 @@ pub(crate) struct SweepArgs {
     check: bool,
 }
 
-/// How runs are made.
+/// The runs are real or simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     /// With the real daemons.

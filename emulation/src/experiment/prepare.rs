@@ -334,7 +334,7 @@ mod tests {
                     name = '-x'\nsuper_nodes = 0\n[[faults]]\nat = '70s'\nkill = 'node1'\n\
                     [[faults]]\nat = '100%'\nkill = 'node1'\n";
         let all = |plan: &str| Prepared::from_text(plan, Path::new("p.toml")).unwrap_err().to_string();
-        // What a fault needs ends reading where it is no value of its kind.
+        // Reading ends at a fault whose values are of a wrong kind.
         assert!(all(plan).starts_with("p.toml:11: `100%` is no part of the duration"), "{}", all(plan));
         let plan = plan.replace("100%", "5s");
         let lines: Vec<String> = all(&plan).lines().map(str::to_owned).collect();
@@ -369,7 +369,7 @@ mod tests {
         };
         let leg = pipe(&first);
         assert!(leg.delay == Duration::from_millis(30) && (leg.loss - 0.1).abs() < 1e-9, "{leg:?}");
-        // Who runs the plan that is left, on the network that is left, runs the same.
+        // The plan and the network that are left make the same run.
         let again = Prepared::from_text(&first.effective(), Path::new("q.toml")).unwrap();
         assert_eq!((again.network_file(), again.effective()), (first.network_file(), first.effective()));
         let wrong = |more: &str| prepared(more).unwrap_err();

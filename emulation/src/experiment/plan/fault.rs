@@ -133,7 +133,7 @@ impl LinkFile {
 
 type Values<'a> = (Option<&'a RateText>, Option<&'a Span>, Option<&'a Span>, Option<&'a Spanned<f64>>);
 
-/// What rate, delay, jitter and loss make of a link.
+/// A link as its rate, delay, jitter and loss make it.
 fn changes((rate, delay, jitter, loss): Values<'_>, lines: &Lines<'_>) -> Result<Vec<Change>, PlanError> {
     let mut changes = Vec::new();
     changes.extend(rate.map(|rate| Change::Rate(rate.0)));
