@@ -16,11 +16,11 @@ use roost_daemon::naming::{connected, pick};
 use roost_daemon::shared::millis;
 use roost_proto::peer::{Command, Provider, Reflection, Ticket, Wanted};
 use roost_proto::room::Room;
-use roost_proto::wire::{Coverage, Found, MAX_CANDIDATES};
-use roost_proto::{Area, Called, Cell, NodeId, SchemeSet, Service};
+use roost_proto::wire::{Candidate, Coverage, Found, MAX_CANDIDATES};
+use roost_proto::{Area, Called, Cell, NodeId, SchemeSet, Service, who};
 use tokio::time::Instant;
 
-use crate::naming::{Guests, everybody};
+use crate::naming::{Guests, Meant, everybody};
 use crate::node::Node;
 use crate::tickets::{AskError, Purpose, Replies, Reply, ask};
 use crate::{deliver, rows, sending};
@@ -88,7 +88,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
     let began = Instant::now();
     let (provider, area) = match query.provider {
         Some(called) => {
-            let provider = node.meant(called, &[query.service], query.timeout).await?;
+            let provider = node.meant(called, Meant::Offers(query.service), query.timeout).await?;
             let (provider, cell) = known(&node, provider, &query).await?;
             // Hubs find a provider by its place.
             let known = cell.filter(|_| !matches!(query.area, Area::At(_)));
@@ -142,11 +142,13 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(P
     // Of everybody: anywhere would do with the first.
     let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
     let found = node.find(service, everywhere, (count, Some(provider.into())), query.timeout).await?;
-    match place() {
+    let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
+    match place().filter(|_| found.candidates.iter().any(offers)) {
         Some(place) => Ok(named(place)),
         None if has_link => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
         None => {
             let (code, why) = not_among(found.coverage, found.candidates.len());
+            let provider = who(provider, node.name(provider).as_deref());
             Err(Refusal::new(code, format!("node {provider} is not among those that offer {service}: {why}")))
         }
     }

@@ -8,9 +8,10 @@ use futures_util::future::join_all;
 use roost_control::server::Refusal;
 use roost_control::{self as control, Code, Roster, WatchEvent};
 use roost_daemon::naming::{certified, connected, pick};
+use roost_proto::called::is_name;
 use roost_proto::room::Member;
 use roost_proto::wire::{Candidate, Change, Coverage, MAX_CANDIDATES};
-use roost_proto::{Area, Called, NodeId, Service};
+use roost_proto::{Area, Called, NodeId, Service, ServiceSet};
 
 use crate::api::{leaving, not_among};
 use crate::node::Node;
@@ -30,11 +31,37 @@ pub(crate) fn everybody(names: bool) -> Option<Called> {
     names.then_some(Called::EVERYBODY)
 }
 
+/// Of which nodes one is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meant {
+    /// Those that offer this.
+    Offers(Service),
+    /// All, also those that offer nothing.
+    Whoever,
+}
+
+impl Meant {
+    /// What is looked up to find it.
+    fn services(&self) -> &[Service] {
+        match self {
+            Self::Offers(service) => std::slice::from_ref(service),
+            Self::Whoever => &Service::ALL,
+        }
+    }
+
+    fn admits(self, services: ServiceSet) -> bool {
+        match self {
+            Self::Offers(service) => services.contains(service),
+            Self::Whoever => true,
+        }
+    }
+}
+
 impl Node {
     /// Notes the names that hubs have told.
     pub(crate) fn note_names(&self, candidates: &[Candidate]) {
         for candidate in candidates {
-            if let Some(name) = &candidate.name {
+            if let Some(name) = candidate.name.as_ref().filter(|name| is_name(name)) {
                 self.names.note(candidate.node, name);
             }
         }
@@ -42,7 +69,8 @@ impl Node {
 
     /// Gives a candidate its name, if that is known: its certificate's before what a hub says.
     pub(crate) fn name_candidate(&self, candidate: &mut control::Candidate) {
-        candidate.name = self.name(candidate.node).or(candidate.name.take());
+        // No certificate has a name that commands a terminal, whatever a hub says.
+        candidate.name = self.name(candidate.node).or(candidate.name.take().filter(|name| is_name(name)));
     }
 
     /// A change with the names that it tells, and others that are known.
@@ -50,15 +78,17 @@ impl Node {
         self.note_names(&change.present);
         let mut event = rows::watch_event(change);
         event.present.iter_mut().for_each(|candidate| self.name_candidate(candidate));
+        let named = |node: &NodeId| Some((node.to_string(), self.name(*node)?));
+        event.gone_names = change.gone.iter().filter_map(named).collect();
         event
     }
 
-    /// The node that a person means, among those with which there is an association and those that
-    /// offer one of `services`.
+    /// The node that a person means, among those with which there is an association and those that hubs,
+    /// or the link, know.
     pub(crate) async fn meant(
         &self,
         called: Called,
-        services: &[Service],
+        among: Meant,
         timeout: Option<Duration>,
     ) -> Result<NodeId, Refusal> {
         if let Ok(node) = called.as_str().parse() {
@@ -67,7 +97,8 @@ impl Node {
         // Of everybody: anywhere would do with the first.
         let everywhere = Area::Near(self.machine_status().await.map_err(leaving)?.cell);
         let wanted = (MAX_CANDIDATES as u8, Some(called));
-        let answers = join_all(services.iter().map(|service| self.find(*service, everywhere, wanted, timeout))).await;
+        let answers =
+            join_all(among.services().iter().map(|service| self.find(*service, everywhere, wanted, timeout))).await;
         let (mut known, mut coverage, mut knows_names, mut failure) =
             (connected(&self.shared), Coverage::Whole, true, None);
         for answer in answers {
@@ -79,13 +110,16 @@ impl Node {
                 }
             };
             coverage = coverage.with(found.coverage);
-            for Candidate { node, name, .. } in found.candidates {
+            for Candidate { node, name, services, .. } in found.candidates {
                 // A hub of an older version names everybody, without names.
                 knows_names &= called.means(node, name.as_deref());
+                if !among.admits(services) {
+                    continue;
+                }
                 known.entry(node).or_insert(name);
             }
         }
-        pick(&called, &known, || failure.unwrap_or_else(|| nobody(called, services, knows_names.then_some(coverage))))
+        pick(&called, &known, || failure.unwrap_or_else(|| nobody(called, among, knows_names.then_some(coverage))))
     }
 
     /// Checks that a node that was meant by its name has that name in its certificate, since a hub may
@@ -102,17 +136,17 @@ impl Node {
 }
 
 /// Why nobody is meant; without a coverage, the hubs tell no names.
-fn nobody(called: Called, services: &[Service], coverage: Option<Coverage>) -> Refusal {
-    let offered = match services {
-        [service] => service.name(),
-        _ => "anything",
-    };
+fn nobody(called: Called, among: Meant, coverage: Option<Coverage>) -> Refusal {
     let Some(coverage) = coverage else {
         let message = format!("no hub says who is called {called}: give the node's id, or the beginning of it");
         return Refusal::new(Code::NotFound, message);
     };
     let (code, why) = not_among(coverage, 0);
-    Refusal::new(code, format!("no node {called} is among those that offer {offered}: {why}"))
+    let whom = match among {
+        Meant::Offers(service) => format!("no node {called} is among those that offer {service}"),
+        Meant::Whoever => format!("no node {called} is known"),
+    };
+    Refusal::new(code, format!("{whom}: {why}"))
 }
 
 /// The members of a room, and whose names were asked for.
@@ -159,7 +193,8 @@ impl Guests {
 
     /// Asks the hubs for a member's name, by what it offers where it is.
     async fn learn(&self, member: &Member) {
-        let Some(service) = member.services.iter().next() else { return };
+        // A node that is called is found by any service.
+        let service = member.services.iter().next().unwrap_or(Service::Video);
         let there = Area::Within { centre: member.cell, radius: 0 };
         // The lookup notes the names that it finds; one that fails has found nobody.
         let _ = self.node.find(service, there, (1, Some(member.node.into())), Some(NAMES_TIMEOUT)).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::types::record_text;
-use roost_control::{State, Status, Streams, Transfer};
+use roost_control::{Peers, State, Status, Streams, Transfer};
 use roost_daemon::Pace;
 use roost_daemon::api::Service as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};
@@ -97,12 +97,12 @@ impl Program for OverlayNode {
         let place = if config.hub_role == Role::SuperNode { config.media } else { Place::Off };
         let bound = place.bind(shared.transport.local_addresses())?;
         let media = bound.as_ref().map(Bound::address);
-        let machine = Peer::new(machine_config(&config, identity.node(), hubs, addresses, media)?);
+        let machine = Peer::new(machine_config(&config, &identity, hubs, addresses, media)?);
         let (tickets, shelf) = (Arc::<Tickets>::default(), Shelf::new(config.offer.sources));
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
-        let tallies = Tallies::default();
+        let (tallies, names) = (Tallies::default(), Arc::<Names>::default());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Peer>| {
             let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
@@ -111,11 +111,18 @@ impl Program for OverlayNode {
             let known = relay.as_ref().ok().cloned().flatten();
             let media = known.as_ref().map(|(_, media)| media.clone());
             NodeOwner {
-                desk: Desk { inbox, tickets, mailbox: mailbox.clone() },
+                desk: Desk {
+                    inbox,
+                    tickets,
+                    mailbox: mailbox.clone(),
+                    shared: Arc::clone(&shared),
+                    names: Arc::clone(&names),
+                },
                 offers: BTreeMap::new(),
                 sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
+                names: Arc::clone(&names),
                 watching: Watching::new(known, ending),
                 lock: identity.group_key().map(|key| (identity.node(), Lock::new(key.clone()))),
                 later: Pace::default(),
@@ -128,7 +135,6 @@ impl Program for OverlayNode {
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
         let providers = Arc::<Providers>::default();
-        let names = Arc::<Names>::default();
         let service =
             Node { shared, mailbox, tickets, providers, names, shelf, metrics, tallies, relay, media_metrics };
         Ok(Running { service, driver })
@@ -183,7 +189,7 @@ async fn check_sources(sources: &Sources, running: bool) -> Result<(), Failure> 
 
 fn machine_config(
     config: &Config,
-    node: NodeId,
+    identity: &Identity,
     hubs: Vec<Vec<Address>>,
     addresses: Vec<Address>,
     media: Option<SocketAddr>,
@@ -192,7 +198,8 @@ fn machine_config(
     // 1970 has failed the check of the certificate's dates already.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(peer::Config {
-        node,
+        node: identity.node(),
+        name: identity.name().to_owned(),
         epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
         cell: config.cell,
         services: config.offer.sources.services(),
@@ -235,6 +242,7 @@ impl Node {
         // A node that is about to end has nothing to say of them.
         if let Ok(machine) = self.machine_status().await {
             rows::name_streams(&mut streams.streams, &machine, &watched);
+            machine.home.iter().for_each(|home| rows::name_home(&mut streams.streams, home));
         }
         for row in &mut streams.streams {
             row.provider_name = row.provider.and_then(|node| self.name(node));
@@ -260,6 +268,10 @@ impl Endpoints for Node {
             receiving: machine.requests.iter().map(|request| self.with_name(rows::receiving(request))).collect(),
             ..self.shared.status()
         })
+    }
+
+    async fn peers(&self) -> Result<Peers, Gone> {
+        Ok(self.shared.peers(&self.mailbox.inspect(Peer::clocks).await?))
     }
 
     fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static {

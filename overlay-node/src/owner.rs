@@ -9,6 +9,7 @@ use roost_control::State;
 use roost_daemon::Pace;
 use roost_daemon::Shared;
 use roost_daemon::driver::{Next, Owner};
+use roost_daemon::naming::Names;
 use roost_daemon::repeats::Repeats;
 use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
 use roost_proto::wire::Reason;
@@ -29,6 +30,7 @@ pub(crate) struct NodeOwner {
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) names: Arc<Names>,
     pub(crate) watching: Watching,
     /// With what the group's nodes share, if this one has it: and who it is.
     pub(crate) lock: Option<(NodeId, Lock)>,
@@ -42,7 +44,7 @@ impl Owner<Peer> for NodeOwner {
     fn take(&mut self, event: Event) -> Next {
         match event {
             Event::Attached { hub, address } => {
-                tracing::info!(hub = hub.name, role = %hub.role, "attached");
+                tracing::info!(hub = hub.name, node = ?hub.node, role = %hub.role, "attached");
                 tracing::debug!(%address, "the hub's address");
                 self.repeats.clear();
                 self.shared.set_state(State::Attached);
@@ -58,6 +60,7 @@ impl Owner<Peer> for NodeOwner {
             Event::Later { node, protocol, message } => {
                 if let Some(suppressed) = self.later.admit() {
                     tracing::warn!(
+                        name = self.names.get(&self.shared, node),
                         ?node,
                         %protocol,
                         message,
@@ -67,7 +70,8 @@ impl Owner<Peer> for NodeOwner {
                 }
             }
             Event::Open { session, service, duration, requester, reflected } => {
-                tracing::debug!(session = session.0, %service, ?requester, "serving");
+                let name = || self.names.get(&self.shared, requester);
+                tracing::debug!(session = session.0, %service, name = name(), ?requester, "serving");
                 self.sessions.open(session, service, duration, reflected);
             }
             Event::Read { session, pushed: None, offset, length } => self.sessions.read(session, offset, length),

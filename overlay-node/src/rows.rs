@@ -1,5 +1,6 @@
 //! The machine's words in the words of the local API.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_control::types::HubRow;
@@ -23,6 +24,8 @@ pub(crate) fn hub(home: &Home) -> HubRow {
         rtt_ms: Some(millis(home.rtt)),
         since_s: home.attached.as_secs_f64(),
         protocol: Some(home.protocol.to_string()),
+        clock_ahead_s: home.clock_ahead_s,
+        media: home.media,
     }
 }
 
@@ -63,6 +66,20 @@ pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &peer::Status, watch
     }
 }
 
+/// Says which of the others is the node's home.
+pub(crate) fn name_home(rows: &mut [StreamRow], home: &Home) {
+    let Some(media) = home.media.map(|media| media.to_string()) else { return };
+    let (node, name) = (Some(home.hub.node), Some(home.hub.name.clone()));
+    for row in rows {
+        for from in row.upstreams.iter_mut().filter(|from| from.address == media) {
+            (from.node, from.name) = (node, name.clone());
+        }
+        for to in row.downstreams.iter_mut().filter(|to| to.address == media) {
+            (to.node, to.name) = (node, name.clone());
+        }
+    }
+}
+
 pub(crate) fn lookup(found: &Found, elapsed: Duration) -> control::Lookup {
     control::Lookup {
         schema: SCHEMA,
@@ -88,6 +105,7 @@ pub(crate) fn watch_event(change: &Change) -> WatchEvent {
         number: change.number,
         present: change.present.iter().map(Into::into).collect(),
         gone: change.gone.clone(),
+        gone_names: BTreeMap::new(),
     }
 }
 

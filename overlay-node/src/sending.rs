@@ -13,9 +13,10 @@ use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
 use roost_proto::peer::{Command, Provider, SessionId};
 use roost_proto::wire::{Candidate, MAX_CANDIDATES, Reception};
-use roost_proto::{Area, Cell, NodeId, Service};
+use roost_proto::{Area, Cell, NodeId, Service, who};
 
 use crate::api::leaving;
+use crate::naming::Meant;
 use crate::node::Node;
 use crate::rows;
 use crate::tickets::{Purpose, Reply};
@@ -40,9 +41,10 @@ pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Resul
                         let failed = SendEvent::Failed { error };
                         return Some((Ok(json_line(&failed)), (replies, node)));
                     }
-                    SendEvent::Read { session: session.0, offset, bytes: length }
+                    let node_name = node.name(receiver);
+                    SendEvent::Read { session: session.0, offset, bytes: length, node: Some(receiver), node_name }
                 }
-                Reply::Pushed(reception) => ending(reception),
+                Reply::Pushed(reception) => ending(reception, (receiver, node.name(receiver))),
                 Reply::Failed { reason, detail, retry_after } => {
                     SendEvent::Failed { error: rows::failure(reason, detail, retry_after) }
                 }
@@ -66,7 +68,10 @@ pub(crate) async fn piece(State(node): State<Node>, Pairs(pairs): Pairs, bytes: 
 async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refusal> {
     let to = meant(node, query).await?;
     if to == node.shared.node() {
-        return Err(Refusal::new(Code::Refused, format!("{to} is this node itself: a file goes to another one")));
+        return Err(Refusal::new(
+            Code::Refused,
+            format!("{} is this node itself: a file goes to another one", who(to, node.name(to).as_deref())),
+        ));
     }
     if !query.addresses.is_empty() {
         let resolved = resolve_all(&query.addresses).await;
@@ -83,8 +88,9 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
         return Ok((Provider { node: to, addresses: Vec::new() }, None));
     }
     let unknown = format!(
-        "node {to} is not known: there is no association with it, and a node that offers nothing is in no \
-         directory; say where it listens with --address"
+        "node {} is not known: there is no association with it, and neither its home nor a hub that was asked has \
+         it; say where it listens with --address",
+        who(to, node.name(to).as_deref())
     );
     Err(Refusal::new(Code::NotFound, unknown))
 }
@@ -94,10 +100,10 @@ async fn meant(node: &Node, query: &SendQuery) -> Result<NodeId, Refusal> {
     if query.node.as_str() == node.shared.name() {
         return Ok(node.shared.node());
     }
-    node.meant(query.node, &Service::ALL, Some(query.timeout)).await
+    node.meant(query.node, Meant::Whoever, Some(query.timeout)).await
 }
 
-/// Looks for a node among those that offer anything.
+/// Looks for a node, whatever it offers.
 async fn look_up(node: &Node, to: NodeId, timeout: Option<Duration>) -> Result<Option<(Provider, Place)>, Refusal> {
     let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
     let lookups =
@@ -112,18 +118,21 @@ async fn look_up(node: &Node, to: NodeId, timeout: Option<Duration>) -> Result<O
 }
 
 /// What a node's last word on a file means.
-fn ending(reception: Reception) -> SendEvent {
+fn ending(reception: Reception, (node, node_name): (NodeId, Option<String>)) -> SendEvent {
+    let receiver = who(node, node_name.as_deref());
     let (code, why) = match reception {
-        Reception::Stored => return SendEvent::Finished,
-        Reception::NoInbox => (Code::Refused, "that node takes no files: it has no inbox (overlay-node --inbox DIR)"),
-        Reception::TooLarge => (Code::Refused, "the file is larger than that node takes (its inbox_limit)"),
-        Reception::NoRoom => (Code::Refused, "that node's inbox has no room for the file: its inbox_limit or its disk"),
-        Reception::BadName => (Code::Refused, "that node takes no file of this name: give another one with --name"),
-        Reception::Busy => (Code::Busy, "that node takes too many files at the moment, or this one already"),
-        Reception::Damaged => (Code::Incomplete, "what arrived was not what was sent, and was removed: send it again"),
-        Reception::Broken => (Code::Incomplete, "the transfer broke off: sent again it goes on"),
-        Reception::Unwritable => (Code::Refused, "that node cannot write the file: its log says why"),
-        _ => (Code::Refused, "that node did not take the file"),
+        Reception::Stored => return SendEvent::Finished { node: Some(node), node_name },
+        Reception::NoInbox => (Code::Refused, "takes no files: it has no inbox (overlay-node --inbox DIR)"),
+        Reception::TooLarge => (Code::Refused, "takes no file as large as this (its inbox_limit)"),
+        Reception::NoRoom => (Code::Refused, "has no room in its inbox for the file: its inbox_limit or its disk"),
+        Reception::BadName => (Code::Refused, "takes no file of this name: give another one with --name"),
+        Reception::Busy => (Code::Busy, "takes too many files at the moment, or this one already"),
+        Reception::Damaged => {
+            (Code::Incomplete, "has removed what arrived, as it was not what was sent: send it again")
+        }
+        Reception::Broken => (Code::Incomplete, "has only a part, since the transfer broke off: sent again it goes on"),
+        Reception::Unwritable => (Code::Refused, "cannot write the file: its log says why"),
+        _ => (Code::Refused, "did not take the file"),
     };
-    SendEvent::Failed { error: Error::new(code, why) }
+    SendEvent::Failed { error: Error::new(code, format!("{receiver} {why}")) }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 use roost_identity::{Identity, Policy};
 use roost_proto::record::{Capacity, Record, Version};
-use roost_proto::wire::Message;
+use roost_proto::wire::{Candidate, Coverage, Found, Hello, Message, Mode};
 use roost_proto::{Address, Cell, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme, ServiceSet};
 use roost_transport::{Config, Event, Events, Limits, Transport};
 use tokio::runtime::{Builder, Runtime};
@@ -145,6 +146,74 @@ impl Doorkeeper {
             }
         });
         Self { endpoints, _runtime: runtime }
+    }
+}
+
+/// A hub that takes every record, whose clock is off, and that knows one provider of everything.
+pub struct FalseHub {
+    /// Its endpoint over UDP.
+    pub endpoint: String,
+    /// Carries what comes and goes meanwhile.
+    _runtime: Runtime,
+}
+
+impl FalseHub {
+    /// Listens as the member with this identity. Its clock is so many seconds ahead, and the provider,
+    /// of which it tells everybody who looks for one, has this name.
+    ///
+    /// # Panics
+    /// Panics if it cannot listen.
+    pub fn start(identity: &Path, ahead_s: i64, name: &str) -> Self {
+        let identity = Arc::new(Identity::load(identity).expect("an identity"));
+        let listen = vec!["udp://127.0.0.1:0".parse().expect("an endpoint")];
+        let (runtime, transport, mut events) = bind(identity, listen);
+        let endpoint = transport.local_addresses()[0].to_string();
+        let name = name.to_owned();
+        runtime.spawn(async move {
+            let mut some = Vec::new();
+            while events.recv_many(&mut some, 64).await > 0 {
+                for event in some.drain(..) {
+                    let (link, channel, answer) = match event {
+                        Event::Up { link, .. } => (link, Channel::Reliable { flow: 0 }, Some(greeting(ahead_s))),
+                        Event::Message { link, message } => (link, Channel::Datagram, false_answer(&message, &name)),
+                        _ => continue,
+                    };
+                    // Whoever has gone meanwhile hears nothing.
+                    let _ = answer.map(|answer| transport.send(link, channel, answer.encode()));
+                }
+                transport.flush();
+            }
+        });
+        Self { endpoint, _runtime: runtime }
+    }
+}
+
+/// The first message of a hub whose clock is so far ahead.
+fn greeting(ahead_s: i64) -> Message {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+    Message::Hello(Hello { clock_s: now.checked_add_signed(ahead_s), ..Hello::OWN })
+}
+
+/// The answer of a hub that takes every record and knows a provider of this name.
+fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
+    let lease = |version| Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+    match Message::decode(message).ok()? {
+        Message::Publish(record) => Some(lease(record.version)),
+        Message::Renew(renew) => Some(lease(renew.version)),
+        Message::Ping(token) => Some(Message::Pong(token)),
+        Message::Request(request) if request.mode == Mode::Locate => {
+            let provider = Candidate {
+                node: NodeId::from_bytes([9; 16]),
+                version: Version { epoch: 1, sequence: 1 },
+                cell: Cell::new(1, 1),
+                services: ServiceSet::ALL,
+                capacity: Capacity { streams: 4, uplink_kbps: 10_000 },
+                addresses: Vec::new(),
+                name: Some(name.to_owned()),
+            };
+            Some(Message::Found(Found { id: request.id, candidates: vec![provider], coverage: Coverage::Whole }))
+        }
+        _ => None,
     }
 }
 

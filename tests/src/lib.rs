@@ -2,6 +2,7 @@
 //! would, and stopping what was started.
 #![allow(clippy::expect_used, reason = "this library only serves tests, which may stop with a message")]
 
+pub mod beside;
 pub mod ffmpeg;
 pub mod fuzz;
 pub mod hostile;

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use roost_tests::ffmpeg::{ffmpeg, listed};
-use roost_tests::network::{Network, PATIENCE};
+use roost_tests::network::{Client, Network, PATIENCE};
 use roost_tests::process::{Process, binary, run, wait_until};
 use serde_json::Value;
 
@@ -92,4 +92,34 @@ fn the_bench_measures_a_running_hub() {
         assert!(report["join"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
         assert!(report["warm"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
     }
+}
+
+/// Nodes that the hub holds.
+fn nodes(hub: &Client) -> u64 {
+    hub.status().unwrap()["index"]["nodes"].as_u64().unwrap()
+}
+
+/// At another address than the first of the loopback, and nothing stays, also after Ctrl-C.
+#[test]
+fn bench_leaves_an_empty_hub_at_any_address() {
+    let network = Network::new();
+    let listen = ["--listen", "udp://127.0.0.2:0", "--lookups-per-second", "10000000"];
+    let hub = network.supernode("sn1", &listen);
+    let (group, endpoint) = (network.group(), hub.endpoint("udp"));
+    assert!(endpoint.contains("127.0.0.2"), "{endpoint}");
+    let flags = ["bench", "hub", "--group", &group, "--super", &endpoint, "--entries", "80", "--json"];
+    let output = run("roost", &[&flags[..], &["--seconds", "1"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["nodes_lost"] == 0 && report["load"]["answered"].as_u64().unwrap() > 0, "{report}");
+    hub.wait_for("nodes stay", |status| (status["index"]["nodes"] == 0).then_some(()));
+
+    let mut command = Command::new(binary("roost"));
+    command.args(flags).args(["--seconds", "600"]);
+    let mut bench = Process::start(command, network.path("bench.log")).unwrap();
+    assert!(wait_until(PATIENCE, || (nodes(&hub) >= 20).then_some(())).is_some(), "{}", bench.log());
+    bench.signal("INT");
+    assert_eq!(bench.wait(PATIENCE), Some(130), "{}", bench.log());
+    assert!(bench.log().contains("its nodes have left the hub"), "{}", bench.log());
+    hub.wait_for("nodes stay after Ctrl-C", |status| (status["index"]["nodes"] == 0).then_some(()));
 }

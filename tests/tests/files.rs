@@ -267,3 +267,46 @@ fn a_reader_that_stops_holds_the_provider_back() {
     assert!(child.wait().unwrap().success());
     assert!(same(&trio.source, &trio.file));
 }
+
+/// The provider falls silent in the middle, as a host whose power fails.
+#[test]
+fn frozen_provider_is_told_within_the_patience() {
+    let trio = Trio::new(200 * MB);
+    let words = trio.ask();
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(["--patience", "3s"]).collect();
+    let mut request = trio.requester.command(&words);
+    let mut child = request.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let there = wait_until(PATIENCE, || (length(&part(&trio.file)) >= 10 * MB).then_some(()));
+    assert!(there.is_some() && child.try_wait().unwrap().is_none(), "{}", trio.requester.log());
+    trio.provider.process.signal("STOP");
+    let began = std::time::Instant::now();
+    let output = child.wait_with_output().unwrap();
+    let took = began.elapsed();
+    trio.provider.process.signal("CONT");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("incomplete after") && said.contains("silent"), "{said}");
+    assert!(took >= std::time::Duration::from_secs(2) && took < PATIENCE, "{took:?}: {said}");
+}
+
+/// A disk that fills up under a stream: it is said, and what came is kept.
+#[test]
+fn full_disk_under_a_stream_is_said() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let _provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
+    let requester = network.node("r", "1,1", &["--super", &endpoint]);
+    let disk = network.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let (binary, socket) = (text(&binary("roost")), text(&requester.socket));
+    let script = format!(
+        "mount -t tmpfs -o size=400k tmpfs {disk} && cd {disk} && \
+         {binary} --socket {socket} request video --at 5,5 --for 60s -o clip.ts; echo exit $?; ls",
+        disk = text(&disk),
+    );
+    let output = std::process::Command::new("unshare").args(["-rm", "sh", "-c", &script]).output().unwrap();
+    let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("exit 1\n") && !out.lines().any(|line| line == "clip.ts"), "{out}\n{said}");
+    assert!(said.contains("there is no room left"), "{out}\n{said}");
+}

@@ -1,7 +1,7 @@
 //! The words of a malicious hub reach people as plain text, which commands no terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use roost_tests::liar::Doorkeeper;
+use roost_tests::liar::{Doorkeeper, FalseHub};
 use roost_tests::network::{Client, Network};
 
 /// Clears a screen, renames a window, turns text around, and begins a line of the log.
@@ -20,6 +20,11 @@ fn judge(client: &Client, scheme: &str) {
         let output = client.roost(command);
         assert_plain(command[0], &output.stdout);
         assert_plain(command[0], &output.stderr);
+        let output = client.roost(&[command, &["--json"]].concat());
+        assert_plain(command[0], &output.stdout);
+        assert_plain(command[0], &output.stderr);
+        let objects = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<serde_json::Value>();
+        assert!(objects.fold(0, |count, object| count + usize::from(object.is_ok())) > 0, "{command:?}: {output:?}");
     }
     let shown = client.roost(&["doctor"]);
     assert!(
@@ -39,4 +44,42 @@ fn words_of_a_hub_command_nothing() {
         let node = network.start("overlay-node", scheme, &identity, &["--at", "1,1", "--super", endpoint]);
         judge(&node, scheme);
     }
+}
+
+/// JSON for machines is read by people, too.
+#[test]
+fn words_of_a_hub_are_escaped_in_a_log_of_json() {
+    let network = Network::new();
+    let hub = Doorkeeper::start(&network.identity("sn1", "supernode"), WORDS);
+    let identity = network.identity("n", "node");
+    let arguments = ["--at", "1,1", "--super", &hub.endpoints[0], "--log-format", "json"];
+    let node = network.start("overlay-node", "n", &identity, &arguments);
+    node.wait_for("it is not told", |status| status["last_error"].as_str()?.contains("OWNED").then_some(()));
+    assert_plain("the log", node.log().as_bytes());
+    assert!(node.log().contains("forged line"), "{}", node.log());
+    for line in node.log().lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+}
+
+/// A name that no certificate can have is shown to nobody.
+#[test]
+fn false_name_commands_nothing() {
+    let network = Network::new();
+    // As long as a name may be.
+    let name = "\u{1b}[2J\u{9b}31m\u{202e}\r\n2026-01-01T00:00:00Z INFO forged";
+    let hub = FalseHub::start(&network.identity("sn1", "supernode"), 0, name);
+    let node = network.node("n", "1,1", &["--super", &hub.endpoint]);
+    for command in [
+        &["lookup", "video", "--any"][..],
+        &["lookup", "video", "--any", "--json"],
+        &["request", "sensor", "--from", "09", "--timeout", "1s"],
+        &["request", "sensor", "--from", "09", "--timeout", "1s", "--json"],
+    ] {
+        let output = node.roost(command);
+        assert_plain(command[0], &output.stdout);
+        assert_plain(command[0], &output.stderr);
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("forged"), "{output:?}");
+    }
+    assert_plain("the log", node.log().as_bytes());
 }

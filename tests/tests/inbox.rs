@@ -10,12 +10,10 @@ use std::time::Duration;
 
 use roost_proto::RequestId;
 use roost_proto::wire::{Message, Push};
+use roost_tests::beside::{Served, requests};
 use roost_tests::liar::Liar;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
-
-/// Honest sends, one after the other.
-const SENDS: usize = 40;
 
 /// A hub, a sender and a receiver with an inbox of this limit.
 struct Scene {
@@ -64,9 +62,21 @@ fn offer(liar: &Liar, number: u32, bytes: u64) {
     liar.say(&Message::Push(Push { id, name, bytes, digest, addresses: Vec::new() }));
 }
 
+/// Sends files one after the other, and collects what was said of those that were not taken.
+fn honest_sends(scene: &Scene, name: &str, told: &str) -> Vec<String> {
+    let (mut number, mut failed) = (0, Vec::new());
+    let served = Served::count(|| {
+        number += 1;
+        scene.send(&format!("{name}-{number}"), 2000).map_err(|said| failed.push(said)).is_ok()
+    });
+    assert_eq!(served.all(told), failed.is_empty());
+    failed
+}
+
 #[test]
 fn offers_that_nobody_sends_refuse_no_honest_one() {
     let scene = Scene::new("1GB");
+    assert_eq!(honest_sends(&scene, "alone", "a file of 2 kB, alone"), Vec::<String>::new());
     let liars = ["m1", "m2", "m3", "m4"].map(|name| scene.liar(name));
     let done = AtomicBool::new(false);
     let failed = thread::scope(|scope| {
@@ -82,15 +92,14 @@ fn offers_that_nobody_sends_refuse_no_honest_one() {
                 }
             });
         }
-        let sends = (0..SENDS).map(|number| scene.send(&format!("honest-{number}"), 2000));
-        let failed: Vec<String> = sends.filter_map(Result::err).collect();
+        let failed = honest_sends(&scene, "beside", "a file of 2 kB, beside four members that offer and do not send");
         done.store(true, Ordering::Relaxed);
         failed
     });
-    assert!(failed.is_empty(), "{} of {SENDS}: {}", failed.len(), failed[0]);
+    assert_eq!(failed, Vec::<String>::new());
     let hidden = || scene.names().iter().filter(|name| name.starts_with('.')).count();
     assert!(wait_until(PATIENCE, || (hidden() == 0).then_some(())).is_some(), "{:?}", scene.names());
-    assert_eq!(scene.names().len(), SENDS);
+    assert_eq!(scene.names().len(), 2 * requests());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Nodes that find one another by multicast, over the loopback interface.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use roost_tests::network::{Daemon, Network, PATIENCE};
@@ -41,6 +42,13 @@ fn nodes_on_a_link_need_no_hub() {
     }
     let found = asker.json(&["lookup", "track", "--any"]);
     assert_eq!(found["candidates"].as_array().unwrap().len(), 2, "{found}");
+    let names: BTreeSet<&str> =
+        found["candidates"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, ["far", "near"].into());
+    let got = &asker.json(&["request", "sensor", "--from", "far"])["summary"];
+    assert_eq!((&got["provider_name"], &got["complete"]), (&"far".into(), &true.into()), "{got}");
+    let said = asker.fails(6, &["request", "sensor", "--from", "nobody"]);
+    assert!(said.contains("no node nobody"), "{said}");
     assert!(asker.json(&["request", "sensor", "--any", "--scope", "link"])["summary"]["complete"] == true);
 
     let said = asker.fails(4, &["request", "sensor", "--at", "70,70"]);

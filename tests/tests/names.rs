@@ -145,3 +145,120 @@ fn watches_and_rooms_tell_names() {
     seen("room8", &format!("+ {}", named("uav7", uav7)));
     seen("room7", &format!("+ {}", named("uav8", uav8)));
 }
+
+/// A node that offers nothing is known to its home, and is sent to by its name.
+#[test]
+fn node_that_offers_nothing_is_meant_by_name() {
+    let scene = scene();
+    let Scene { network, hubs, ground, uav8, .. } = &scene;
+    let inbox = text(&network.path("silent-inbox"));
+    let silent = network.node("silent", "9,9", &["--super", &hubs[0].endpoint("udp"), "--inbox", &inbox]);
+    let file = text(&network.path("notes.txt"));
+    fs::write(&file, "all quiet").unwrap();
+    let sent = printed(&ground.roost(&["send", &file, "silent"]));
+    shows(&sent, "silent", &silent);
+    let sent = uav8.json(&["send", &file, &id(&silent)[..6], "--name", "again.txt"]);
+    assert_eq!((&sent["node"], &sent["node_name"]), (&id(&silent).into(), &"silent".into()), "{sent}");
+    assert!(fs::exists(network.path("silent-inbox").join("again.txt")).unwrap());
+    let log = silent.log();
+    assert!(log.contains(&format!("ground ({})", &id(ground)[..8])), "{log}");
+    // It is there, and offers nothing.
+    let said = ground.fails(4, &["request", "image", "--from", "silent"]);
+    assert!(said.contains("no node silent is among those that offer image"), "{said}");
+    let said = uav8.fails(5, &["send", &file, "ground"]);
+    assert!(said.contains(&format!("ground ({}) takes no files", &id(ground)[..8])), "{said}");
+}
+
+#[test]
+fn commands_show_names_beside_ids() {
+    let scene = scene();
+    let Scene { hubs, ground, uav7, .. } = &scene;
+    let [home, other] = hubs;
+    printed(&ground.roost(&["request", "image", "--from", "uav8"]));
+    let paths = printed(&ground.roost(&["peers", "--paths"]));
+    assert!(paths.starts_with("NAME  NODE"), "{paths}");
+    let status = printed(&ground.roost(&["status"]));
+    let shown = format!("sn1 ({}), supernode, at ", &id(home)[..8]);
+    assert!(status.contains(&shown) && status.contains("certificate valid until 20"), "{status}");
+    let doctor = String::from_utf8(ground.roost(&["doctor"]).stdout).unwrap();
+    assert!(doctor.contains(&format!("attached to sn1 ({}) at", &id(home)[..8])), "{doctor}");
+    let status = printed(&home.roost(&["status"]));
+    assert!(status.contains(&format!("sn2 ({}) (up", &id(other)[..8])), "{status}");
+    let trace = printed(&ground.roost(&["trace", "image", "--from", "uav7"]));
+    shows(&trace, "uav7", uav7);
+    let by_hub = printed(&ground.roost(&["trace", "image", "--at", "28,92"]));
+    shows(&by_hub, "sn2", other);
+    // After whom the index goes on.
+    let listed = |after: &str| -> Vec<String> {
+        let index = home.json(&["index", "--after", after]);
+        index["nodes"].as_array().unwrap().iter().map(|node| node["node"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut nodes = [("ground", id(ground)), ("uav7", id(uav7))];
+    nodes.sort_by(|one, other| one.1.cmp(&other.1));
+    let [(first, first_id), (last, last_id)] = nodes;
+    for after in [first, &first_id[..8], &first_id] {
+        let listed = listed(after);
+        assert!(listed.contains(&last_id) && !listed.contains(&first_id), "{after}: {listed:?}");
+    }
+    assert!(!listed(last).contains(&first_id));
+    assert!(home.fails(4, &["index", "--after", "nobody"]).contains("nobody"));
+}
+
+#[test]
+fn loss_of_a_hub_is_told_by_name() {
+    let network = Network::new();
+    let [first, mut second] = network.pair();
+    let short = id(&second)[..8].to_owned();
+    let who = format!("sn2 ({short})");
+    second.process.kill();
+    first.wait_for("it is not told", |status| status["last_error"].as_str()?.contains(&who).then_some(()));
+    let log = first.log();
+    let line = log.lines().find(|line| line.contains("is no longer connected")).unwrap();
+    assert!(line.contains("name=\"sn2\"") && line.contains(&short), "{line}");
+}
+
+#[test]
+fn programs_hear_names_of_those_who_leave() {
+    let scene = scene();
+    let Scene { network, ground, uav7, .. } = &scene;
+    let start = |node: &Daemon, arguments: &[&str], file: &str| {
+        roost_tests::process::Process::start(node.command(arguments), network.path(file)).unwrap()
+    };
+    let lines = |file: &str| -> Vec<Value> {
+        let text = fs::read_to_string(network.path(file)).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let hears = |file: &str, wanted: &dyn Fn(&Value) -> bool| {
+        let heard = wait_until(PATIENCE, || lines(file).iter().any(wanted).then_some(()));
+        assert!(heard.is_some(), "{:#?}", lines(file));
+    };
+    let _watch = start(ground, &["watch", "--near", "0,0", "--json"], "watch");
+    let _room = start(uav7, &["join-room", "ops", "--json"], "room");
+    let mut leaver = network.node("leaver", "5,5", &["--super", &scene.hubs[0].endpoint("udp"), "--services", "video"]);
+    let mut in_room = start(&leaver, &["join-room", "ops"], "leaver-room");
+    hears("watch", &|line| line["present"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "leaver")));
+    hears("room", &|line| line["event"] == "receiving" && line["name"] == "leaver");
+    in_room.signal("INT");
+    assert!(in_room.wait(PATIENCE).is_some());
+    hears("room", &|line| line["event"] == "left" && line["name"] == "leaver");
+    let left = id(&leaver);
+    leaver.process.signal("TERM");
+    assert_eq!(leaver.process.wait(PATIENCE), Some(0), "{}", leaver.log());
+    hears("watch", &|line| line["gone_names"][&left] == "leaver");
+}
+
+#[test]
+fn member_is_revoked_by_the_beginning_of_its_id() {
+    let network = Network::new();
+    for name in ["one", "two"] {
+        network.identity(name, "node");
+    }
+    let members: Value =
+        serde_json::from_str(&network.roost_ok(&["group", "show", &network.group(), "--json"])).unwrap();
+    let one = members["certificates"].as_array().unwrap().iter().find(|member| member["name"] == "one").unwrap();
+    let begin = &one["node"].as_str().unwrap()[..8];
+    let short = roost_tests::process::run("roost", &["group", "revoke", &network.group(), &begin[..3]]);
+    assert_eq!(short.status.code(), Some(4), "{short:?}");
+    let said = network.roost_ok(&["group", "revoke", &network.group(), begin]);
+    assert!(said.contains("revoked node one"), "{said}");
+}

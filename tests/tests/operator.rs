@@ -84,7 +84,7 @@ fn the_operator_sees_who_stands_where() {
     assert_eq!(relations(&home, "top1"), ("parent".into(), Value::Null));
     assert_eq!(relations(&home, "provider"), (Value::Null, Value::Null));
     let screen = String::from_utf8(home.roost(&["status"]).stdout).unwrap();
-    assert!(screen.contains("top1 (up"), "{screen}");
+    assert!(screen.contains("top1 (") && screen.contains(") (up"), "{screen}");
     let screen = String::from_utf8(top.roost(&["status"]).stdout).unwrap();
     assert!(screen.contains("1, a top, 1 below"), "{screen}");
     assert_eq!((metric(&home, "roost_hub_parents"), metric(&top, "roost_hub_tier")), (Some(1.0), Some(1.0)));
@@ -104,4 +104,32 @@ fn a_child_of_a_wrong_tier_sees_why_it_is_refused() {
     let told = || same.json(&["peers"])["down"][0]["reason"].as_str().map(str::to_owned);
     let reason = wait_for(&same, "it is refused", || told().filter(|reason| reason.contains("tier must be below")));
     assert!(reason.contains("parent"), "{reason}");
+}
+
+/// Whom each may not know is told to nobody: what is set up right warns of nothing.
+#[test]
+fn three_correct_tiers_warn_of_nothing() {
+    let network = Network::new();
+    let root = network.supernode("root", &["--tier", "2"]);
+    let above = root.endpoint("udp");
+    let middle = ["m1", "m2"].map(|name| network.supernode(name, &["--tier", "1", "--parent", &above]));
+    let ends = middle.each_ref().map(|hub| hub.endpoint("udp"));
+    let parents = ["--parent", &ends[0], "--parent", &ends[1]];
+    let first = network.supernode("h1", &parents);
+    let peer = first.endpoint("udp");
+    let second = network.supernode("h2", &[&parents[..], &["--peer", &peer]].concat());
+    let homes = [first.endpoint("udp"), second.endpoint("udp")];
+    let _provider = network.node("p", "1,1", &["--super", &homes[0], "--super", &homes[1], "--services", "sensor"]);
+    let node = network.node("n", "90,90", &["--super", &homes[1]]);
+    wait_for(&root, "its children are there", || (root.status()?["index"]["children"] == 2).then_some(()));
+    for hub in &middle {
+        wait_for(hub, "its children are there", || (hub.status()?["index"]["children"] == 2).then_some(()));
+    }
+    let got = || node.roost(&["request", "sensor", "--at", "1,1"]).status.success().then_some(());
+    wait_for(&node, "it is served", got);
+    for hub in [&root, &middle[0], &middle[1], &first, &second] {
+        let log = hub.process.log();
+        let warned: Vec<&str> = log.lines().filter(|line| line.contains(" WARN ") || line.contains("ERROR")).collect();
+        assert_eq!(warned, [""; 0], "{log}");
+    }
 }

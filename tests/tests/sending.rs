@@ -112,7 +112,7 @@ fn what_a_node_does_not_take_is_said_in_a_sentence() {
     survey(&pair.file, 1_500_000);
     assert!(pair.refused(5, &[]).contains("no room"));
     survey(&pair.file, 2 * MB + 8);
-    assert!(pair.refused(5, &[]).contains("larger than that node takes"));
+    assert!(pair.refused(5, &[]).contains("takes no file as large as this"));
     assert_eq!(pair.names(), ["survey.tif"]);
     let (file, hub) = (text(&pair.file), pair.hubs[0].endpoint("udp"));
     let without = pair.network.node("w", "3,3", &["--super", &hub, "--services", "sensor"]);
@@ -124,9 +124,10 @@ fn what_a_node_does_not_take_is_said_in_a_sentence() {
     assert!(said.contains("is not known") && said.contains("--address"), "{said}");
     let said = pair.sender.fails(1, &["send", "/no/such/file", &Pair::id(&without)]);
     assert!(said.contains("cannot read /no/such/file"), "{said}");
-    // One that no directory lists is sent to where it listens.
+    // One that no hub knows is sent to where it listens.
     let inbox = text(&pair.inbox);
-    let unlisted = pair.network.node("u", "4,4", &["--super", &hub, "--inbox", &inbox]);
+    let alone = pair.network.supernode("alone", &[]);
+    let unlisted = pair.network.node("u", "4,4", &["--super", &alone.endpoint("udp"), "--inbox", &inbox]);
     let id = Pair::id(&unlisted);
     pair.sender.fails(4, &["send", &file, &id]);
     pair.sender.json(&["send", &file, &id, "--address", &unlisted.endpoint("quic"), "--name", "other.tif"]);

@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::wire::{Accept, Chunk, Forward, Message, Mode, Offer, Params, Report, Request};
+use roost_proto::wire::{Accept, Chunk, Forward, Message, Mode, Offer, Packet, Params, Report, Request};
 use roost_proto::{Address, Area, Cell, LinkId, Nonce, RequestId, Scheme, Service, ServiceSet};
+use roost_tests::beside::Served;
 use roost_tests::liar::Liar;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::{binary, wait_until};
@@ -32,6 +33,22 @@ fn at(daemon: &Daemon) -> std::net::SocketAddr {
     daemon.endpoint("udp").strip_prefix("udp://").and_then(|at| at.parse().ok()).unwrap()
 }
 
+/// A request for a service anywhere, for an hour of it if it is a stream.
+fn request(number: u32, service: Service, mode: Mode) -> Request {
+    Request {
+        id: RequestId(number),
+        nonce: Nonce::from_u64(number.into()),
+        service,
+        area: Area::Anywhere,
+        mode,
+        deadline_ms: 10_000,
+        count: 0,
+        params: Some(Params { duration_ms: Some(3_600_000), ..Params::default() }),
+        scope: None,
+        names: None,
+    }
+}
+
 /// A member that asks a provider itself, and reads nothing.
 struct Hoarder {
     liar: Liar,
@@ -51,19 +68,7 @@ impl Hoarder {
     fn ask(&mut self) {
         for _ in 0..WANTED {
             self.asked += 1;
-            let params = Params { duration_ms: Some(3_600_000), ..Params::default() };
-            let request = Request {
-                id: RequestId(self.asked),
-                nonce: Nonce::from_u64(self.asked.into()),
-                service: self.service,
-                area: Area::Anywhere,
-                mode: Mode::Forward,
-                deadline_ms: 10_000,
-                count: 0,
-                params: Some(params),
-                scope: None,
-                names: None,
-            };
+            let request = request(self.asked, self.service, Mode::Forward);
             self.liar.say_to(self.provider, &Message::Request(request));
         }
     }
@@ -76,16 +81,14 @@ impl Hoarder {
     }
 }
 
-/// Counts the requests of ten that are served while hostile members ask.
-fn served(requester: &Daemon, hoarders: &mut [Hoarder], what: &[&str]) -> usize {
-    let mut served = 0;
-    for _ in 0..10 {
+/// Makes honest requests while hostile members ask.
+fn served(requester: &Daemon, hoarders: &mut [Hoarder], what: &[&str]) -> Served {
+    Served::count(|| {
         hoarders.iter_mut().for_each(Hoarder::ask);
         let output = requester.roost(&[&["request"], what, &["--at", "5,5", "--json"]].concat());
-        served += usize::from(output.status.success());
         hoarders.iter().for_each(Hoarder::report);
-    }
-    served
+        output.status.success()
+    })
 }
 
 #[test]
@@ -93,12 +96,15 @@ fn unread_objects_leave_places_to_others() {
     let network = Network::new();
     let [hub, provider, requester] = scene(&network);
     let members = ["m1", "m2", "m3", "m4", "m5"];
+    let got = text(&network.path("got"));
+    let what = ["image", "-o", &got];
+    assert!(served(&requester, &mut [], &what).all("an image, alone"), "{}", requester.log());
     let mut hoarders: Vec<Hoarder> =
         members.iter().map(|name| Hoarder::new(&network, [&hub, &provider], name, Service::Image)).collect();
     hoarders.iter_mut().for_each(Hoarder::ask);
     provider.wait_for("all places are taken", |status| (status["providing"].as_array()?.len() >= 64).then_some(()));
-    let got = text(&network.path("got"));
-    assert_eq!(served(&requester, &mut hoarders, &["image", "-o", &got]), 10, "{}", requester.log());
+    let beside = "an image, beside five members that read none of theirs";
+    assert!(served(&requester, &mut hoarders, &what).all(beside), "{}", requester.log());
     assert_eq!(std::fs::read(&got).unwrap(), vec![7; IMAGE]);
     assert!(provider.metric("roost_node_displaced_total", "") >= 10.0);
 }
@@ -107,13 +113,38 @@ fn unread_objects_leave_places_to_others() {
 fn endless_streams_leave_places_to_others() {
     let network = Network::new();
     let [hub, provider, requester] = scene(&network);
+    let what = ["video", "--for", "300ms"];
+    assert!(served(&requester, &mut [], &what).all("a video, alone"), "{}", provider.log());
     let mut hoarders = [Hoarder::new(&network, [&hub, &provider], "m1", Service::Video)];
     hoarders[0].ask();
     provider.wait_for("all places are taken", |status| (status["providing"].as_array()?.len() >= 8).then_some(()));
-    assert_eq!(served(&requester, &mut hoarders, &["video", "--for", "300ms"]), 10, "{}", provider.log());
+    let beside = "a video, beside a member that takes all streams";
+    assert!(served(&requester, &mut hoarders, &what).all(beside), "{}", provider.log());
     // The member keeps what others leave.
     hoarders[0].ask();
     provider.wait_for("its share", |status| (status["providing"].as_array()?.len() >= 7).then_some(()));
+}
+
+/// Lookups that a member sends before each honest one.
+const FLOOD: u32 = 2000;
+
+#[test]
+fn flood_of_lookups_leaves_time_to_others() {
+    let network = Network::new();
+    let [hub, _provider, requester] = scene(&network);
+    let what = ["lookup", "video", "--near", "5,5"];
+    assert!(Served::count(|| requester.roost(&what).status.success()).all("a lookup, alone"));
+    let liar = Liar::at(&network.identity("m1", "node"), at(&hub));
+    let mut number = 0;
+    let beside = Served::count(|| {
+        for _ in 0..FLOOD {
+            number += 1;
+            liar.say(&Message::Request(request(number, Service::Video, Mode::Locate)));
+        }
+        requester.roost(&what).status.success()
+    });
+    assert!(beside.all("a lookup, beside a member that sends 2000 before each"), "{}", hub.log());
+    assert!(hub.metric("roost_hub_throttled_total", "") > 0.0);
 }
 
 /// The request that the hub hands to a provider.
@@ -159,4 +190,76 @@ fn trickling_object_ends_within_patience() {
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("next to nothing"), "{said}");
     assert!(!network.path("image").exists());
+}
+
+/// Lengths and places near the end of all numbers: the requester ends with a reason, and lives.
+#[test]
+fn absurd_lengths_end_a_request_and_no_daemon() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
+    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let cell = Cell { x: 5, y: 5 };
+    let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
+    for (bytes, offset) in
+        [(u64::MAX, None), (u64::MAX, Some(u64::MAX - 1)), (u64::MAX - 1, Some(u64::MAX)), (1, Some(2))]
+    {
+        let mut command =
+            requester.command(&["request", "image", "--at", "5,5", "--patience", "2s", "--timeout", "5s"]);
+        let file = network.path("image");
+        let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+        let link = liar.reach(reply_to);
+        let offer = Offer::Object { bytes, digest: [0; 32], format: String::new(), inline: None, offset };
+        liar.say_to(link, &Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None }));
+        let began = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < PATIENCE, "it waits still, {bytes} {offset:?}: {}", requester.log());
+            for at in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
+                liar.say_to(link, &Message::Chunk(Chunk { id, offset: at, payload: Bytes::from_static(b"xy") }));
+            }
+            liar.hear(Duration::from_millis(100));
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(1..=7)) && said.contains("error:"), "{bytes} {offset:?}: {said}");
+        assert!(requester.process.is_running() && requester.status().is_some(), "{}", requester.log());
+        assert!(!requester.log().contains("panicked") && !file.exists(), "{}", requester.log());
+    }
+}
+
+/// A stream arrives whole, and none of its lines is what a track consists of.
+#[test]
+fn stream_of_which_nothing_is_usable_is_no_success() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
+    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let cell = Cell { x: 5, y: 5 };
+    let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
+    hub.wait_for("it is published", |status| (status["index"]["nodes"].as_u64()? >= 2).then_some(()));
+    let (sent, file) = (network.path("sent"), network.path("track.jsonl"));
+    std::fs::write(&sent, "no record\n").unwrap();
+    let (bytes, digest) = roost_services::digest_of(&sent, |_| {}).unwrap();
+    let mut command = requester.command(&["request", "track", "--at", "5,5", "--for", "1s", "--patience", "5s"]);
+    let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+    let link = liar.reach(reply_to);
+    let offer = Offer::Stream { duration_ms: 1_000, bits_per_second: 1_000, format: "application/x-ndjson".to_owned() };
+    let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None });
+    let packet = Message::Packet(Packet { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"no record\n") });
+    // Datagrams may be lost, so each is said until it is over.
+    while child.try_wait().unwrap().is_none() {
+        for message in [&accept, &packet, &Message::End { id, packets: 1, bytes, digest }] {
+            liar.say_to(link, message);
+        }
+        liar.hear(Duration::from_millis(100));
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("nothing of what came could be used") && !file.exists(), "{said}");
 }

@@ -55,6 +55,18 @@ fn validity_beyond_the_groups_is_told() {
     };
     let long = issue("long", "20y");
     assert!(long.contains("UTC") && long.contains("the group's own certificate ends"), "{long}");
+    let renew = |valid: &str, more: &[&str]| {
+        let (group, folder) = (network.group(), text(&network.path("long")));
+        let output = run("roost", &[&["group", "renew", &group, &folder, "--valid", valid], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert!(renew("20y", &[]).contains("the group's own certificate ends"));
+    assert!(!renew("30d", &[]).contains("the group's own certificate ends"));
+    for (valid, is_cut) in [("20y", true), ("30d", false)] {
+        let renewed: Value = serde_json::from_str(&renew(valid, &["--json"])).unwrap();
+        assert_eq!(renewed["cut_to_group"], is_cut, "{renewed}");
+    }
     let short = issue("short", "30d");
     assert!(short.contains("UTC") && !short.contains("the group's own certificate ends"), "{short}");
 }

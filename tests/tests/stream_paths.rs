@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::Output;
 
 use roost_tests::hosts::Star;
-use roost_tests::network::{Client, Network, text};
+use roost_tests::network::{Client, Network, PATIENCE, text};
+use roost_tests::process::wait_until;
 use serde_json::Value;
 
 /// Of a recording that is there already.
@@ -89,6 +90,7 @@ fn judge(output: &Output, file: &[u8]) -> Result<bool, String> {
         let is_whole = summary["packets"].as_u64() > Some(100) && summary["lost"] == 0 && file.len() > 100_000;
         return if is_whole { Ok(true) } else { Err(format!("success with {} bytes: {summary}", file.len())) };
     }
+    assert!(matches!(output.status.code(), Some(5..=7)), "{:?}: {said}", output.status);
     let has_reason = said.contains("media port") || said.contains("incomplete") || said.contains("gives nothing");
     if has_reason && file == OLD {
         Ok(false)
@@ -159,4 +161,45 @@ fn silent_camera_keeps_the_recording() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(5), "{said}");
     assert!(!said.contains("first_byte") && !network.path("keep.ts.part").exists(), "{said}");
+}
+
+/// The doctor's row about the media port of the node's hub, once the hub has told that.
+fn media_row(node: &Client) -> Value {
+    let look = || {
+        let report: Value = serde_json::from_slice(&node.roost(&["doctor", "--json"]).stdout).ok()?;
+        report["findings"].as_array()?.iter().find(|finding| finding["check"] == "media port").cloned()
+    };
+    wait_until(PATIENCE, look).unwrap_or_else(|| panic!("{:#?}", node.status()))
+}
+
+/// On ports of the system's choice.
+#[test]
+fn doctor_asks_the_media_port_over_every_transport() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let media = hub.json(&["streams"])["media"].as_str().unwrap().to_owned();
+    for scheme in ["udp", "tcp", "quic"] {
+        let node = network.node(scheme, "1,1", &["--super", &hub.endpoint(scheme)]);
+        let row = media_row(&node);
+        let found = row["found"].as_str().unwrap();
+        assert!(row["verdict"] == "ok" && found.contains(&media) && found.contains("sn1 ("), "{scheme}: {row}");
+    }
+    let deaf = network.supernode("sn2", &["--media", "off"]);
+    let node = network.node("n", "1,1", &["--super", &deaf.endpoint("quic")]);
+    let row = media_row(&node);
+    assert!(row["verdict"] == "ok" && row["found"].as_str().unwrap().contains("reflects no streams"), "{row}");
+}
+
+/// Nothing comes for half a minute, which is the patience of a stream.
+#[test]
+fn stream_that_never_comes_ends_after_half_a_minute() {
+    let network = Network::new();
+    let mut case = Case::new(&network, Listener::V4, false);
+    let _hub = case.supernode();
+    case.trouble(Trouble::Dropped);
+    let _provider = case.node("p", "5,5", &["--services", "video"]);
+    let node = case.node("s", "1,1", &[]);
+    let (output, file) = watch(&network, &node, "45s");
+    assert_eq!(judge(&output, &file), Ok(false));
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
 }

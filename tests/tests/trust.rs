@@ -121,3 +121,19 @@ fn a_copied_identity_is_noticed_at_the_hub_and_by_the_one_that_it_displaces() {
     assert!(noticed.is_some(), "{}", first.process.log());
     assert!(hub.process.log().contains("another daemon uses this identity"), "{}", hub.process.log());
 }
+
+/// The operator of a hub reads who knocks, and from where.
+#[test]
+fn refused_are_named_in_the_log() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let other = text(&network.path("other"));
+    network.roost_ok(&["group", "init", &other, "--name", "thicket"]);
+    network.roost_ok(&["group", "issue", &other, "wanderer", "--role", "node", "-o", &text(&network.path("id-w"))]);
+    let arguments = ["--at", "1,1", "--super", &hub.endpoint("udp")];
+    let _node = network.start("overlay-node", "wanderer", &network.path("id-w"), &arguments);
+    let told =
+        wait_until(PATIENCE, || hub.log().lines().find(|line| line.contains("peers were refused")).map(str::to_owned));
+    let line = told.unwrap_or_else(|| panic!("{}", hub.log()));
+    assert!(line.contains("wanderer") && line.contains("udp://127.0.0.1:") && line.contains("wrong_group "), "{line}");
+}

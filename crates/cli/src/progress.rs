@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use roost_control::Accepted;
+use roost_proto::who;
 use roost_terminal::{Output, SCHEMA, TICK};
 use serde::Serialize;
 
@@ -60,7 +61,12 @@ impl Progress {
     pub(crate) fn accepted(&mut self, accepted: &Accepted) {
         let stream = accepted.duration_ms.zip(accepted.bits_per_second);
         let expected = stream.map(|(millis, rate)| u64::from(millis) * u64::from(rate) / 8_000);
-        self.known(format!("from {}", accepted.cell), accepted.bytes.or(expected), accepted.offset.unwrap_or(0));
+        let provider = who(accepted.provider, accepted.provider_name.as_deref());
+        self.known(
+            format!("from {provider} at {}", accepted.cell),
+            accepted.bytes.or(expected),
+            accepted.offset.unwrap_or(0),
+        );
     }
 
     /// Says what comes, how much it is, and how much of it was there before.

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
-use roost_proto::{Called, Cell, NodeId};
+use roost_proto::{Called, Cell};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
@@ -131,19 +131,19 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn index(&self, limit: u32, after: Option<NodeId>) -> Result<Index, ClientError> {
+    pub async fn index(&self, limit: u32, after: Option<Called>) -> Result<Index, ClientError> {
         let mut index = self.index_page(limit, after).await?;
         let mut page = index.nodes.len();
         while let Some(last) = index.nodes.last().filter(|_| page > 0 && index.nodes.len() < limit as usize) {
-            let more = self.index_page(limit - index.nodes.len() as u32, Some(last.node)).await?;
+            let more = self.index_page(limit - index.nodes.len() as u32, Some(last.node.into())).await?;
             page = more.nodes.len();
             index.nodes.extend(more.nodes);
         }
         Ok(index)
     }
 
-    async fn index_page(&self, limit: u32, after: Option<NodeId>) -> Result<Index, ClientError> {
-        let after = after.map(|node| format!("&after={node}")).unwrap_or_default();
+    async fn index_page(&self, limit: u32, after: Option<Called>) -> Result<Index, ClientError> {
+        let after = after.map(|node| format!("&after={}", escaped(node.as_str()))).unwrap_or_default();
         self.json(Method::GET, &format!("/v1/index?limit={limit}{after}")).await
     }
 

@@ -130,7 +130,13 @@ async fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
 
 #[tokio::test]
 async fn a_watch_is_read_line_by_line() {
-    let event = |number| WatchEvent { schema: SCHEMA, number, present: Vec::new(), gone: Vec::new() };
+    let event = |number| WatchEvent {
+        schema: SCHEMA,
+        number,
+        present: Vec::new(),
+        gone: Vec::new(),
+        gone_names: BTreeMap::new(),
+    };
     let answer = move || async move {
         let lines = (1..=2).map(move |number| serde_json::to_string(&event(number)).unwrap() + "\n");
         Response::new(Body::from(lines.collect::<String>()))

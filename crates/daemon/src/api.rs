@@ -27,9 +27,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn status(&self) -> impl Future<Output = Result<Status, Gone>> + Send;
 
     /// Its associations.
-    fn peers(&self) -> impl Future<Output = Result<Peers, Gone>> + Send {
-        std::future::ready(Ok(self.shared().peers()))
-    }
+    fn peers(&self) -> impl Future<Output = Result<Peers, Gone>> + Send;
 
     /// Has the machine's own loop give a sign of life.
     fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static;

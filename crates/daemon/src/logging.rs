@@ -4,9 +4,10 @@
 //! to know, DEBUG an odd branch, TRACE one line per packet.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
 use roost_proto::printable::Printable;
+use roost_proto::printable_json;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::debug_fn;
@@ -17,8 +18,10 @@ use tracing_subscriber::{EnvFilter, Registry};
 
 use crate::config::LogFormat;
 
-/// Libraries whose INFO is of no interest to an operator.
 /// A datagram that the system did not take is one that was lost; quinn_udp says it in the system's own terms.
+const ALWAYS_QUIET: &str = "quinn_udp=error";
+
+/// Libraries whose INFO is of no interest to an operator, with those that are quiet at any level.
 const QUIET: &str = "hyper=warn,quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,dimpl=warn,mio=warn,h2=warn";
 
 /// The levels there are, the most important first.
@@ -51,12 +54,12 @@ pub fn start(format: LogFormat, level: &str) -> Result<Level, TryInitError> {
     let (filter, handle) = reload::Layer::new(filter(level));
     // systemd stamps what a service writes to its journal.
     let journald = std::env::var_os("JOURNAL_STREAM").is_some();
-    let terminal = std::io::stderr().is_terminal();
+    let terminal = io::stderr().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let base = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal && !plain);
+    let base = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(terminal && !plain);
     let lines: Box<dyn Layer<_> + Send + Sync> = match (format, journald) {
-        (LogFormat::Json, _) => base.json().flatten_event(true).boxed(),
+        (LogFormat::Json, _) => base.with_writer(|| PlainJson(io::stderr())).json().flatten_event(true).boxed(),
         (LogFormat::Text, true) => base.without_time().with_target(false).fmt_fields(fields()).boxed(),
         (LogFormat::Text, false) => base.with_target(false).fmt_fields(fields()).boxed(),
     };
@@ -80,6 +83,41 @@ fn fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
 }
 
 fn filter(level: &str) -> EnvFilter {
-    let directives = if matches!(level, "debug" | "trace") { level.to_owned() } else { format!("{level},{QUIET}") };
-    EnvFilter::new(directives)
+    let quiet = if matches!(level, "debug" | "trace") { ALWAYS_QUIET } else { QUIET };
+    EnvFilter::new(format!("{level},{quiet}"))
+}
+
+/// Escapes what commands a terminal in JSON, of which each write is whole lines.
+struct PlainJson<W>(W);
+
+impl<W: io::Write> io::Write for PlainJson<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(printable_json(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn lost_datagrams_are_told_in_no_raw_words() {
+        for level in LEVELS {
+            assert!(filter(level).to_string().contains("quinn_udp=error"), "{level}");
+        }
+    }
+
+    #[test]
+    fn json_lines_command_nothing() {
+        let mut written = PlainJson(Vec::new());
+        written.write_all("{\"reason\":\"\u{9b}2J\u{202e}\"}\n".as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(written.0).unwrap(), "{\"reason\":\"\\u009b2J\\u202e\"}\n");
+    }
 }

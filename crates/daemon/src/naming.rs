@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use roost_control::Code;
 use roost_control::server::Refusal;
-use roost_proto::{Called, NodeId};
+use roost_proto::{Called, NodeId, printable, who};
 
 use crate::shared::Shared;
 
@@ -41,6 +41,11 @@ impl Names {
         {
             known.names.remove(&oldest);
         }
+    }
+
+    /// A node as people read it.
+    pub fn who(&self, shared: &Shared, node: NodeId) -> String {
+        who(node, self.get(shared, node).as_deref())
     }
 
     /// The name of a node: from its certificate if there is a connection with it, else as it was heard.
@@ -93,7 +98,7 @@ pub fn pick(
         ref several => {
             let count = several.len();
             let one = |(node, name): &(&NodeId, &Option<String>)| match name {
-                Some(name) => format!("{node} ({name})"),
+                Some(name) => format!("{node} ({})", printable(name)),
                 None => node.to_string(),
             };
             let ids: Vec<String> = several.iter().take(MAX_NAMED).map(one).collect();

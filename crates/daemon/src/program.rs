@@ -30,7 +30,7 @@ use crate::serve::serve;
 use crate::shared::Shared;
 use crate::systemd;
 
-/// Time between two looks at the clock while the daemon's certificate is not valid yet.
+/// Time between two looks at the clock while the daemon's certificate is not valid by it.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// One of the daemons.
@@ -200,22 +200,36 @@ pub(crate) fn no_metrics(address: SocketAddr, error: &std::io::Error) -> Failure
     Failure::failed(format!("cannot serve metrics on {address}: {error}"))
 }
 
-/// The identity, once its time has come: a host may start before its clock is set.
+/// The identity, once it is valid by this host's clock: a host may start before its clock is set, which
+/// can be behind or ahead.
 async fn load_when_valid<P: Program>(common: &Common) -> Result<Identity, Failure> {
-    let mut told = false;
+    let mut told = None;
     loop {
-        let identity = load::<P>(common)?;
-        match identity.check_validity(SystemTime::now()) {
-            Ok(()) => return Ok(identity),
-            Err(early @ LoadError::NotYetValid { .. }) => {
-                if !std::mem::replace(&mut told, true) {
-                    tracing::warn!("{early}; this daemon starts once it is");
-                }
-                systemd::waiting("waits for the time from which its certificate is valid", 2 * CLOCK_STEP);
-            }
-            Err(error) => return Err(Failure::config(error)),
+        let (identity, now) = (load::<P>(common)?, SystemTime::now());
+        let Err(error) = identity.check_validity(now) else { return Ok(identity) };
+        let why = waits_because(&error, now).ok_or_else(|| Failure::config(&error))?;
+        // A renewed certificate may be another reason.
+        if told.as_ref() != Some(&error.to_string()) {
+            tracing::warn!("{why}");
+            told = Some(error.to_string());
         }
+        systemd::waiting("waits until its certificate is valid by this host's clock", 2 * CLOCK_STEP);
         tokio::time::sleep(CLOCK_STEP).await;
+    }
+}
+
+/// The sentence of a daemon that waits until its certificate is valid; `None` if time does not help.
+fn waits_because(error: &LoadError, now: SystemTime) -> Option<String> {
+    let clock = humantime::format_rfc3339_seconds(now);
+    match error {
+        LoadError::NotYetValid { .. } => {
+            Some(format!("{error}; this host's clock shows {clock}; this daemon starts once it is"))
+        }
+        LoadError::Expired { .. } => Some(format!(
+            "{error}; this host's clock shows {clock} and may be wrong; this daemon starts once the clock is set or \
+             the certificate renewed (roost group renew)"
+        )),
+        _ => None,
     }
 }
 

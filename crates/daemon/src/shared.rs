@@ -1,5 +1,6 @@
 //! What every endpoint of a daemon can tell, whatever the daemon does.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -141,9 +142,10 @@ impl Shared {
         }
     }
 
-    /// The associations that are up.
-    pub fn peers(&self) -> Peers {
-        Peers { schema: SCHEMA, peers: self.transport.links().iter().map(peer_row).collect(), down: Vec::new() }
+    /// The associations that are up, and by how many seconds the `clocks` of others are ahead.
+    pub fn peers(&self, clocks: &BTreeMap<NodeId, i64>) -> Peers {
+        let row = |link: &LinkInfo| PeerRow { clock_ahead_s: clocks.get(&link.peer.node).copied(), ..peer_row(link) };
+        Peers { schema: SCHEMA, peers: self.transport.links().iter().map(row).collect(), down: Vec::new() }
     }
 
     /// Takes the transports' totals over into the metrics.
@@ -213,6 +215,7 @@ fn peer_row(link: &LinkInfo) -> PeerRow {
         received_messages: link.messages_received,
         retransmissions: link.retransmissions,
         since_s: link.since.elapsed().map(|since| since.as_secs_f64()).unwrap_or_default(),
+        clock_ahead_s: None,
         paths: link.paths.iter().map(path_row).collect(),
     }
 }

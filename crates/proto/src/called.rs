@@ -8,6 +8,7 @@ use minicbor::encode::{Encoder, Error as EncodeError, Write};
 use minicbor::{Decode, Encode};
 
 use crate::ids::NodeId;
+use crate::printable::printable;
 use crate::wire::MAX_NAME_BYTES;
 
 /// A name, or the beginning of an id. The empty one means everybody.
@@ -27,6 +28,15 @@ pub fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     first && text.len() <= MAX_NAME_BYTES && text.bytes().all(plain)
+}
+
+/// A node as people read it: its name, if that is known, beside the beginning of its id.
+pub fn who(node: NodeId, name: Option<&str>) -> String {
+    match name {
+        // A hub may tell any name.
+        Some(name) => format!("{} ({node:?})", printable(name)),
+        None => format!("{node:?}"),
+    }
 }
 
 impl Called {
@@ -131,6 +141,14 @@ mod tests {
         }
         assert!(!called("uav7").means(node, None));
         assert!(Called::from(node).means(node, None));
+    }
+
+    #[test]
+    fn node_is_shown_by_name_and_short_id() {
+        let node: NodeId = "6f0c2f1a9be04d7bb21f0e6f2d1c8a55".parse().unwrap();
+        assert_eq!(who(node, Some("uav7")), "uav7 (6f0c2f1a)");
+        assert_eq!(who(node, None), "6f0c2f1a");
+        assert_eq!(who(node, Some("a\nb")), "a\\nb (6f0c2f1a)");
     }
 
     #[test]

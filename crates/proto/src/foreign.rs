@@ -23,17 +23,19 @@ const fn cost(scheme: Scheme) -> u64 {
     }
 }
 
-/// Fewest bytes that a member has sent once its connection is up: certificates and greetings.
+/// Fewest bytes that a member has sent once its connection is up: certificates and greetings. They are
+/// good for one dial over TCP.
 const HANDSHAKE_BYTES: u64 = 1_200;
 
 /// For so many bytes that a member has sent, one may be sent to a host that it names.
 const BYTES_FOR_ONE: u64 = 2;
 
-/// Up to so many bytes to such hosts are not charged, three for each that the member has sent.
-const FREE_BYTES: u64 = 1_800;
-
 /// The most bytes to such hosts that a member can have saved up by what it sent.
 const MOST_SAVED: u64 = 20_000;
+
+/// The most bytes that a dial at addresses of which only a hub tells may send: to two hosts over every
+/// transport.
+const MOST_TOLD_BYTES: u64 = 2 * (cost(Scheme::Tcp) + cost(Scheme::Udp) + cost(Scheme::Quic));
 
 /// Time over which dials to a host are counted.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -46,7 +48,7 @@ const MAX_HOSTS_REMEMBERED: usize = 1_024;
 
 /// True if anything may be sent to a host that a remote names: it is one host, and not the sender's
 /// own machine, unless the remote is seen `here`, on that machine.
-pub(crate) fn is_destination(host: IpAddr, here: bool) -> bool {
+pub fn is_destination(host: IpAddr, here: bool) -> bool {
     let host = host.to_canonical();
     let is_one = match host {
         // 0.0.0.0/8 is nobody, and 240.0.0.0/4 reserved but for the broadcast at its end.
@@ -88,6 +90,18 @@ pub(crate) fn least(addresses: &[Address]) -> Option<Address> {
     Some(Address { hosts: address.hosts.first().copied().into_iter().collect(), ..address.clone() })
 }
 
+/// Those of a node's addresses that are dialled though only a hub tells of them. The first ones count most.
+pub(crate) fn few(addresses: Vec<Address>) -> Vec<Address> {
+    let mut left = MOST_TOLD_BYTES;
+    let affordable = addresses.into_iter().filter_map(|mut address| {
+        let cost = cost(address.scheme);
+        address.hosts.truncate((left / cost) as usize);
+        left -= cost * address.hosts.len() as u64;
+        (!address.hosts.is_empty()).then_some(address)
+    });
+    affordable.collect()
+}
+
 fn retain_hosts(addresses: impl Iterator<Item = Address>, which: impl Fn(IpAddr) -> bool) -> Vec<Address> {
     let retained = addresses.filter_map(|mut address| {
         address.hosts.retain(|host| which(*host));
@@ -116,6 +130,11 @@ impl Allowance {
         self.heard = (self.heard + bytes as u64).min(most.max(self.heard));
     }
 
+    /// Bytes that others were told to send.
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent
+    }
+
     /// A dial over this transport that was taken out has led somewhere.
     pub(crate) fn refund(&mut self, scheme: Scheme) {
         self.spent = self.spent.saturating_sub(cost(scheme));
@@ -123,13 +142,46 @@ impl Allowance {
 
     /// Takes one dial over this transport out.
     fn take(&mut self, scheme: Scheme) -> bool {
-        let earned = self.heard / BYTES_FOR_ONE;
         let spent = self.spent + cost(scheme);
-        let allowed = spent <= earned + FREE_BYTES.min(3 * self.heard - earned);
+        let allowed = spent <= self.heard / BYTES_FOR_ONE;
         if allowed {
             self.spent = spent;
         }
         allowed
+    }
+}
+
+/// Dials at which hubs have aimed this machine, and that nobody has answered.
+#[derive(Debug, Default)]
+pub(crate) struct Advice {
+    /// Bytes, of which [`Self::BYTES_PER_SECOND`] are forgiven.
+    spent: u64,
+    since: Time,
+}
+
+impl Advice {
+    /// Two of the largest dials for each of as many requests.
+    const MOST_BYTES: u64 = 8 * MOST_TOLD_BYTES;
+
+    /// A dial of the usual kind, to one host, every few seconds.
+    const BYTES_PER_SECOND: u64 = 4_000;
+
+    /// Takes out one dial at these addresses, if enough is left; gives what it costs.
+    pub(crate) fn take(&mut self, now: Time, addresses: &[Address]) -> Option<u64> {
+        let forgiven = now.since(self.since).as_millis() as u64 * Self::BYTES_PER_SECOND / 1_000;
+        self.spent = self.spent.saturating_sub(forgiven);
+        self.since = self.since.max(now);
+        let bytes = addresses.iter().map(|address| cost(address.scheme) * address.hosts.len() as u64).sum();
+        if self.spent + bytes > Self::MOST_BYTES {
+            return None;
+        }
+        self.spent += bytes;
+        Some(bytes)
+    }
+
+    /// A dial that was taken out has led to whom it was for.
+    pub(crate) fn refund(&mut self, bytes: u64) {
+        self.spent = self.spent.saturating_sub(bytes);
     }
 }
 
@@ -232,8 +284,36 @@ mod tests {
                 let target = (Scheme::ALL[scheme], IpAddr::from([10, 0, 0, host]));
                 let is_admitted = targets.admit(now, (MEMBER, &mut allowance), target);
                 spent += if is_admitted { cost(target.0) } else { 0 };
-                prop_assert!(spent <= (FREE_BYTES + heard / BYTES_FOR_ONE).min(3 * heard));
+                prop_assert!(spent <= heard / BYTES_FOR_ONE);
             }
+        }
+    }
+
+    #[test]
+    fn few_addresses_cost_little() {
+        let hosts = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+        let all: Vec<Address> = (0..8).map(|number| address(Scheme::ALL[number % 3], &hosts)).collect();
+        let dialled = few(all);
+        let bytes: u64 = dialled.iter().map(|address| cost(address.scheme) * address.hosts.len() as u64).sum();
+        assert!((MOST_TOLD_BYTES - 2_100..=MOST_TOLD_BYTES).contains(&bytes), "{dialled:?}");
+        let usual = Scheme::ALL.map(|scheme| address(scheme, &hosts[..2])).to_vec();
+        assert_eq!(few(usual.clone()), usual);
+    }
+
+    #[test]
+    fn unanswered_advice_is_followed_seldom() {
+        let at = [address(Scheme::Quic, &["10.0.0.1"])];
+        let (mut advice, mut now, mut taken) = (Advice::default(), Time::ZERO, 0);
+        for _ in 0..60_000 {
+            taken += advice.take(now, &at).unwrap_or(0);
+            now = now + Duration::from_millis(1);
+        }
+        assert!(taken <= Advice::MOST_BYTES + 60 * Advice::BYTES_PER_SECOND, "{taken}");
+        // Those that lead somewhere are not counted.
+        let mut advice = Advice::default();
+        for _ in 0..1_000 {
+            let bytes = advice.take(now, &at).unwrap();
+            advice.refund(bytes);
         }
     }
 
@@ -244,7 +324,7 @@ mod tests {
             (scheme, (0..10).filter(|_| allowance.take(scheme)).count())
         });
         dials.sort_by_key(|(_, dials)| *dials);
-        assert_eq!(dials, [(Scheme::Quic, 0), (Scheme::Udp, 1), (Scheme::Tcp, 4)]);
+        assert_eq!(dials, [(Scheme::Udp, 0), (Scheme::Quic, 0), (Scheme::Tcp, 1)]);
     }
 
     #[test]

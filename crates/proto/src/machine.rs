@@ -109,6 +109,8 @@ pub enum Input<C> {
     /// The host stood still for so long, as in suspend, of which the clock of the machine tells nothing:
     /// what others have said is as old.
     Slept(Duration),
+    /// The host's wall clock shows so many seconds of the Unix epoch. It may be wrong, and jump.
+    WallClock(u64),
     /// The deadline has come.
     Timeout,
     /// The owner wants something.

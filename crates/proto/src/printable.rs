@@ -39,6 +39,27 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.0)
 }
 
+/// A JSON text, of one value or of one on each line, that means the same and commands no terminal:
+/// letters that are not plain become `\uXXXX`. JSON has them nowhere but inside its strings.
+pub fn printable_json(text: &str) -> Cow<'_, str> {
+    let stays = |letter: char| is_plain(letter) || matches!(letter, '\n' | '\r' | '\t');
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if stays(letter) {
+            shown.push(letter);
+        } else {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Escapes what is written through it, as [`printable`] does, without a limit.
 #[derive(Debug)]
 pub struct Printable<W>(pub W);
@@ -105,6 +126,13 @@ mod tests {
             assert_eq!(printable(text), shown);
         }
         assert_eq!(printable_lines("a\tb\n\u{1b}c\r\n"), "a\tb\n\\u{1b}c\\r\n");
+    }
+
+    #[test]
+    fn json_is_escaped_in_its_own_way() {
+        let json = "{\"a\":\"\u{9b}2J\u{202e}\u{2028}\u{7f}é\u{e0041}\"}\n";
+        assert_eq!(printable_json(json), "{\"a\":\"\\u009b2J\\u202e\\u2028\\u007fé\\udb40\\udc41\"}\n");
+        assert!(matches!(printable_json("{\"a\": 1}\n"), Cow::Borrowed(_)));
     }
 
     #[test]

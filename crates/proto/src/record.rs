@@ -30,6 +30,23 @@ impl Version {
     /// More records than any run of a node publishes.
     const MAX_SEQUENCE: u32 = u32::MAX / 2;
 
+    /// A node takes over no version of which others, with earlier clocks, may not believe the next one yet.
+    const MARGIN: u32 = 3600;
+
+    /// The version that follows, which others believe if they believe this one. Long before the count
+    /// ends a new epoch begins.
+    pub(crate) const fn next(self) -> Self {
+        if self.sequence < Self::MAX_SEQUENCE / 2 {
+            return Self { sequence: self.sequence + 1, ..self };
+        }
+        Self { epoch: self.epoch.saturating_add(1), sequence: 1 }
+    }
+
+    /// True if the node that is said to be of this version can go on from it.
+    pub(crate) const fn is_exceedable(self, now: u32) -> bool {
+        self.epoch <= now.saturating_add(Self::MAX_AHEAD - Self::MARGIN) && self.sequence <= Self::MAX_SEQUENCE
+    }
+
     /// True if another's word that a node is of this version can be true at `now`, in seconds of
     /// the Unix epoch. The node could not exceed a version beyond that.
     pub(crate) const fn is_plausible(self, now: u32) -> bool {
@@ -72,4 +89,28 @@ pub struct Record {
     /// (`0.0.0.0`, `::`) means "where you see me": the hub fills it in.
     #[cbor(n(5), with = "open::addresses", has_nil)]
     pub addresses: Vec<Address>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever a node goes on from, others believe what follows, with clocks up to an hour earlier.
+        #[test]
+        fn next_is_greater_and_believed(
+            now in 100_000_u32..4_000_000_000,
+            ahead in 0_u32..100_000,
+            sequence in prop_oneof![any::<u32>(), (Version::MAX_SEQUENCE / 2 - 2)..(Version::MAX_SEQUENCE / 2 + 2)],
+        ) {
+            let held = Version { epoch: now + ahead, sequence };
+            let next = held.next();
+            prop_assert!(next > held);
+            if held.is_exceedable(now) {
+                prop_assert!(next.is_plausible(now + 1 - Version::MARGIN) && next.next().is_plausible(now));
+            }
+        }
+    }
 }

@@ -97,6 +97,7 @@ impl Scene {
     fn new() -> Self {
         let config = Config {
             node: node(100),
+            name: "n1".to_owned(),
             epoch: 1,
             cell: Cell::new(0, 0),
             services: [Service::Video].into_iter().collect(),

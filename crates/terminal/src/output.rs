@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use roost_proto::printable_lines;
+use roost_proto::{printable, printable_json, printable_lines};
 use serde::Serialize;
 use serde_json::json;
 
@@ -124,14 +124,14 @@ impl Output {
     /// Says something to the person at the terminal, unless told to be quiet.
     pub fn say(self, text: impl Display) {
         if !self.quiet {
-            self.whisper(printable_lines(&text.to_string()));
+            self.whisper(indented(&text.to_string()));
         }
     }
 
     /// Says something only to those who asked for more.
     pub fn detail(self, text: impl Display) {
         if self.verbose {
-            self.whisper(printable_lines(&text.to_string()));
+            self.whisper(indented(&text.to_string()));
         }
     }
 
@@ -144,7 +144,7 @@ impl Output {
             "error:".to_owned()
         };
         if !(self.json && self.beside_data) {
-            self.whisper(format!("{label} {}", printable_lines(message)));
+            self.whisper(format!("{label} {}", indented(message)));
         }
         if self.json {
             let error = json!({"code": kind, "exit": exit, "message": message});
@@ -168,17 +168,42 @@ impl Output {
     }
 }
 
+/// A text whose lines but the first are set in: others may have said some of it, and none of it is to look
+/// like a line of its own.
+fn indented(text: &str) -> String {
+    let mut lines = text.lines().map(printable);
+    let first = lines.next().unwrap_or_default().into_owned();
+    lines.fold(first, |text, line| text + "\n  " + &line)
+}
+
 fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
 fn one_line(value: &impl Serialize) -> String {
     match serde_json::to_string(value) {
-        Ok(mut line) => {
-            line.push('\n');
-            line
-        }
+        // Others may have said what stands in it.
+        Ok(line) => printable_json(&line).into_owned() + "\n",
         // The values printed are maps with string keys and numbers, which always have a JSON form.
         Err(error) => unreachable!("a report always has a JSON form: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_first_line_begins_at_the_margin() {
+        assert_eq!(indented("one sentence"), "one sentence");
+        assert_eq!(indented("a\nerror: \u{1b}forged\n"), "a\n  error: \\u{1b}forged");
+    }
+
+    #[test]
+    fn json_of_others_commands_nothing() {
+        let said = json!({"name": "x\u{9b}2J\u{202e}\u{2028}"});
+        let line = one_line(&said);
+        assert!(line.trim_end().chars().all(roost_proto::printable::is_plain), "{line:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), said);
     }
 }

@@ -4,13 +4,13 @@
 
 mod support;
 
-use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_identity::Identity;
 use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
 use roost_transport::{Event, Known, Limits};
+use support::middle::{Middle, To};
 use support::{Node, World};
 
 /// Less than any time-out that notices silence.
@@ -91,19 +91,30 @@ async fn nobody_else_ends_a_link() {
     }
 }
 
-/// A live session is never called forgotten, whoever asks, and a wrong token ends nothing.
+/// A live session is never called forgotten, and a wrong token in the remote's name ends nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_token_ends_nothing() {
     let world = World::new();
-    let (mut hub, there, mut node, link) = world.pair(Scheme::Udp).await;
-    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let to = hub.address().primary().unwrap();
+    let mut hub = world.hub(Scheme::Udp).await;
+    let (mut node, middle) = (world.node("uav").await, Middle::before(&hub).await);
+    node.dial(vec![middle.at.clone()], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { link: there, .. } = hub.next().await else { panic!("no link came up") };
+    // A message each way: what the hub has left with the node has come.
+    for _ in 0..2 {
+        node.send(link, Channel::Reliable { flow: 1 }, vec![3]);
+        assert_eq!(hub.message().await.0, there);
+        hub.send(there, Channel::Reliable { flow: 1 }, vec![3]);
+        assert_eq!(node.message().await.0, link);
+    }
     for byte in 0..=255 {
-        stranger.send_to(&[&[5][..], &[byte; 16]].concat(), to).unwrap();
+        for to in [To::Node, To::Hub] {
+            middle.forge(to, [&[5][..], &[byte; 16]].concat()).await;
+        }
     }
     node.send(link, Channel::Reliable { flow: 1 }, vec![3]);
     assert_eq!(hub.message().await.0, there);
-    assert!(node.is_quiet().await);
+    assert!(node.is_quiet().await && hub.is_quiet().await);
 }
 
 /// The addresses at which a hub may listen, and at which it is dialled then.

@@ -5,7 +5,9 @@
 
 mod support;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -114,7 +116,7 @@ async fn a_dead_address_holds_no_path_up() {
     let mut address = hub.address();
     // Nobody answers there, and nothing says so.
     let dead: Vec<_> = ["127.0.0.2", "127.0.0.3"].map(|ip| ip.parse().expect("an address")).into();
-    let bind = |ip| std::net::UdpSocket::bind(std::net::SocketAddr::new(ip, address.port)).expect("a socket");
+    let bind = |ip| std::net::UdpSocket::bind(SocketAddr::new(ip, address.port)).expect("a socket");
     let _silent: Vec<_> = dead.iter().copied().map(bind).collect();
     address.hosts.splice(..0, dead);
     node.dial(vec![address], RoleSet::ALL);
@@ -146,7 +148,7 @@ async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &N
     let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).expect("a configuration")));
     let endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("a socket");
     let address = hub.address();
-    let to = std::net::SocketAddr::new(address.hosts[0], address.port);
+    let to = SocketAddr::new(address.hosts[0], address.port);
     let connection = endpoint.connect_with(config, to, "hub").expect("an attempt").await.expect("a handshake");
     let mut hello = vec![0x82, 0x1b];
     hello.extend_from_slice(&link.to_be_bytes());
@@ -156,6 +158,81 @@ async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &N
     stream.write_all(&hello).await.expect("room");
     stream.finish().expect("an open stream");
     timeout(PATIENCE, connection.closed()).await.expect("an end in time").to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_host_that_a_listener_tells_of_is_reached() {
+    let world = World::new();
+    let hosts: Vec<_> = (1..=4).map(|last| format!("127.0.0.{last}")).collect();
+    let mut hub = start(&world, "hub", Role::SuperNode, &format!("quic://{}:0", hosts.join("+"))).await;
+    let mut node = world.node("uav").await;
+    let first = roost_proto::Address { hosts: vec![[127, 0, 0, 1].into()], ..hub.address() };
+    node.dial(vec![first], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    assert!(matches!(hub.next().await, Event::Up { .. }));
+    let mut remotes: Vec<_> = paths(&node, link, 4).await.iter().map(|path| path.remote.ip().to_string()).collect();
+    remotes.sort();
+    assert_eq!(remotes, hosts);
+}
+
+/// A list of hosts as a listener tells of it: eight from 127.0.0.`first` on, in CBOR.
+fn lie(first: u8) -> Vec<u8> {
+    (first..first + 8).flat_map(|last| [0x44, 127, 0, 0, last]).collect()
+}
+
+/// Hosts that have nothing to do with a link, and what they get meanwhile.
+fn victims(port: u16, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
+    let sockets: Vec<_> = (100..=250)
+        .map(|last| {
+            let socket = std::net::UdpSocket::bind(SocketAddr::from(([127, 0, 0, last], port))).expect("a socket");
+            socket.set_nonblocking(true).expect("a socket");
+            socket
+        })
+        .collect();
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let (mut got, mut datagram) = (0, [0; 2000]);
+        while !stop.load(Ordering::Relaxed) {
+            got += sockets.iter().filter_map(|socket| socket.recv(&mut datagram).ok()).sum::<usize>() as u64;
+            std::thread::yield_now();
+        }
+        got
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lying_listener_gets_others_no_more_than_it_sends() {
+    let world = World::new();
+    let liar = world.member("hub", Role::SuperNode);
+    let policy = roost_identity::Policy::new(&liar).expect("a policy");
+    let config = tls::server_config(&liar, &policy, RoleSet::ALL).expect("a configuration");
+    let config = QuicServerConfig::try_from(config).expect("a configuration");
+    let config = quinn::ServerConfig::with_crypto(Arc::new(config));
+    let listener = quinn::Endpoint::server(config, ([127, 0, 0, 1], 0).into()).expect("a socket");
+    let port = listener.local_addr().expect("an address").port();
+    let stop = Arc::new(AtomicBool::new(false));
+    let victims = victims(port, &stop);
+    let mut node = Node::start(world.member("uav", Role::Node), None, &[], Limits::default()).await;
+    let hosts = vec![[127, 0, 0, 1].into()];
+    node.dial(vec![roost_proto::Address { scheme: roost_proto::Scheme::Quic, port, hosts }], RoleSet::ALL);
+    let connection = listener.accept().await.expect("a dial").await.expect("a handshake");
+    connection.accept_uni().await.expect("a greeting");
+    let say = async |bytes: Vec<u8>| {
+        let mut stream = connection.open_uni().await.expect("a stream");
+        stream.write_all(&bytes).await.expect("room");
+        stream.finish().expect("an open stream");
+    };
+    // Link 7 and eight hosts, then ever new ones.
+    say([&[0x89, 7][..], &lie(100)].concat()).await;
+    for number in 1..=16 {
+        sleep(Duration::from_millis(250)).await;
+        say([&[3, 0x8a, 1, number][..], &lie(100 + 8 * number)].concat()).await;
+    }
+    let sent = connection.stats().udp_tx.bytes;
+    stop.store(true, Ordering::Relaxed);
+    let got = victims.join().expect("a count");
+    // A host that could be the listener's is tried nevertheless.
+    assert!((1..=3 * sent).contains(&got), "{got} bytes reached others for {sent} that were sent");
 }
 
 /// The listener may have taken it for a path already, and must not think that the link is closed.

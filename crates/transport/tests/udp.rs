@@ -7,7 +7,7 @@ mod support;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -177,38 +177,179 @@ async fn a_dial_ends_in_time_however_often_its_peer_begins_anew() {
     beginning_anew.abort();
 }
 
-/// Carries datagrams between a node and a hub, and every 5 ms a ClientHello to the node that comes
-/// from the hub's address and not from the hub.
-async fn forge_hellos(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket, node: SocketAddr) {
+/// A way that is longer than the pause between two forgeries.
+const SOON: Duration = Duration::from_millis(50);
+
+/// What somebody says in another's name without seeing what that one is sent; the number makes it
+/// another one each time.
+type Forgery = fn(u8) -> Vec<u8>;
+
+/// A record that is not encrypted.
+fn record(content: u8, number: u8, body: &[u8]) -> Vec<u8> {
+    let head = [content, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, number];
+    [&head[..], &(body.len() as u16).to_be_bytes(), body].concat()
+}
+
+fn forged_hello(number: u8) -> Vec<u8> {
+    let mut forged = hello(255 - number);
+    forged.resize(1200, 0);
+    forged
+}
+
+/// A piece of a ServerHello, or of what comes later.
+fn forged_piece(number: u8) -> Vec<u8> {
+    let (sequence, offset) = (number % 31, number);
+    let piece = [2, 0, 1, 0, 0, sequence, 0, 0, offset, 0, 0, 40];
+    record(22, number, &[&piece[..], &[number; 40]].concat())
+}
+
+/// All of a ServerHello, which dimpl refuses.
+fn forged_answer(number: u8) -> Vec<u8> {
+    let body = [&[0xfe, 0xfd][..], &[number; 32], &[0, 0x13, 0x01, 0, 0, 0]].concat();
+    let length = body.len() as u8;
+    record(22, number, &[&[2, 0, 0, length, 0, 0, 0, 0, 0, 0, 0, length][..], &body].concat())
+}
+
+/// All of a ServerHello of another handshake, which dimpl takes for this one's: a key of X25519.
+fn stolen_answer(number: u8) -> Vec<u8> {
+    let extensions = [&[0, 43, 0, 2, 0xfe, 0xfc, 0, 51, 0, 36, 0, 29, 0, 32][..], &[9; 32]].concat();
+    let fixed = [&[0xfe, 0xfd][..], &[number; 32], &[0, 0x13, 0x01, 0, 0, extensions.len() as u8]].concat();
+    let length = (fixed.len() + extensions.len()) as u8;
+    record(22, number, &[&[2, 0, 0, length, 0, 0, 0, 0, 0, 0, 0, length][..], &fixed, &extensions].concat())
+}
+
+const FORGERIES: [(&str, Forgery); 9] = [
+    ("stolen answers", stolen_answer),
+    ("ClientHellos", forged_hello),
+    ("fatal alerts", |number| record(21, number, &[2, 40])),
+    ("farewells", |number| record(21, number, &[1, 0])),
+    ("acknowledgements", |number| {
+        record(26, number, &[0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number % 4])
+    }),
+    ("pieces", forged_piece),
+    ("answers", forged_answer),
+    ("large records", |number| [&[0x2e, 0, number, 4, 0][..], &[number; 1024]].concat()),
+    ("cookies", |number| [&[2][..], &[number; 16]].concat()),
+];
+
+/// Carries datagrams between a node and a hub, either way in `delay`, and every 2 ms a forgery to
+/// each in the other's name.
+async fn forge(way: Way, delay: Duration, forgery: Forgery, count: Arc<AtomicU8>) {
+    let Way { front, back, node } = way;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
-    let mut ticks = tokio::time::interval(Duration::from_millis(5));
-    for random in (0..=255).rev().cycle() {
+    let mut ticks = tokio::time::interval(Duration::from_millis(2));
+    let later = |socket: &Arc<tokio::net::UdpSocket>, to: Option<SocketAddr>, datagram: Vec<u8>| {
+        let socket = Arc::clone(socket);
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            match to {
+                Some(to) => socket.send_to(&datagram, to).await.map(drop),
+                None => socket.send(&datagram).await.map(drop),
+            }
+        });
+    };
+    loop {
         tokio::select! {
-            Ok((len, _)) = front.recv_from(&mut there) => back.send(&there[..len]).await.map(drop).expect("room"),
-            Ok(len) = back.recv(&mut here) => front.send_to(&here[..len], node).await.map(drop).expect("room"),
+            Ok((len, _)) = front.recv_from(&mut there) => later(&back, None, there[..len].to_vec()),
+            Ok(len) = back.recv(&mut here) => later(&front, Some(node), here[..len].to_vec()),
             _ = ticks.tick() => {
-                let mut forged = hello(random);
-                forged.resize(1200, 0);
+                let forged = forgery(count.fetch_add(1, Ordering::Relaxed));
                 front.send_to(&forged, node).await.map(drop).expect("room");
+                back.send(&forged).await.map(drop).expect("room");
             }
         }
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forged_hellos_end_no_handshake() {
+/// A node that sees the hub at `front`, and a hub that sees the node at `back`.
+struct Way {
+    front: Arc<tokio::net::UdpSocket>,
+    back: Arc<tokio::net::UdpSocket>,
+    node: SocketAddr,
+}
+
+/// Dials a hub beside forgeries that were there first.
+async fn dial_beside(what: &str, forgery: Forgery, delay: Duration, limits: Limits) {
     let world = World::new();
-    for _ in 0..5 {
-        let (mut node, hub) = (listening(&world, "uav").await, world.hub(Scheme::Udp).await);
-        let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
-        let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
-        back.connect(hub.address().primary().expect("a host")).await.expect("a route");
-        let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
-        let forging = tokio::spawn(forge_hellos(front, back, node.address().primary().expect("a host")));
-        node.dial(vec![at], RoleSet::ALL);
-        dialled(&mut node).await;
-        forging.abort();
+    let (mut node, hub) = (listening(&world, "uav").await, world.hub_with(Scheme::Udp, limits).await);
+    let [front, back] = [(); 2].map(|()| async { tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket") });
+    let (front, back) = (Arc::new(front.await), Arc::new(back.await));
+    back.connect(hub.address().primary().expect("a host")).await.expect("a route");
+    let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
+    let way = Way { front, back, node: node.address().primary().expect("a host") };
+    let count = Arc::new(AtomicU8::new(0));
+    let forging = tokio::spawn(forge(way, delay, forgery, Arc::clone(&count)));
+    while count.load(Ordering::Relaxed) < 5 {
+        tokio::task::yield_now().await;
     }
+    let dialled = node.dial(vec![at], RoleSet::ALL);
+    loop {
+        match node.next().await {
+            Event::Up { dial, .. } if dial == Some(dialled) => break,
+            Event::Up { .. } => {}
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    forging.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_forged_ends_a_handshake() {
+    let beside = |(what, forgery)| (what, tokio::spawn(dial_beside(what, forgery, SOON, Limits::default())));
+    let mut ended = Vec::new();
+    for (what, dialling) in FORGERIES.map(beside) {
+        if dialling.await.is_err() {
+            ended.push(what);
+        }
+    }
+    assert!(ended.is_empty(), "handshakes ended by {ended:?}");
+}
+
+/// An answer that echoes nothing is used after a while, since an older hub may have sent it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_answer_of_older_hub_only_delays() {
+    let late = Duration::from_millis(1200);
+    let dialling = [("answers", forged_answer as Forgery), ("stolen answers", stolen_answer)];
+    for dialling in dialling.map(|(what, forgery)| tokio::spawn(dial_beside(what, forgery, late, Limits::default()))) {
+        dialling.await.expect("a link");
+    }
+}
+
+/// A hub that wants proof of every address asks with a cookie of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_cookie_takes_no_place() {
+    let (what, forgery) = FORGERIES[FORGERIES.len() - 1];
+    dial_beside(what, forgery, SOON, Limits { handshakes: 0, ..Limits::default() }).await;
+}
+
+/// A hub of the version before knows nothing of the question for an echo.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_hub_is_dialled() {
+    let world = World::new();
+    let (mut node, hub) = (listening(&world, "uav").await, world.hub(Scheme::Udp).await);
+    let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    back.connect(hub.address().primary().expect("a host")).await.expect("a route");
+    let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
+    let to = node.address().primary().expect("a host");
+    let carrying = tokio::spawn(async move {
+        let (mut there, mut here) = ([0; 2000], [0; 2000]);
+        loop {
+            tokio::select! {
+                Ok((len, _)) = front.recv_from(&mut there) => {
+                    let asked = there[..len].strip_suffix(&[20, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+                    back.send(asked.unwrap_or(&there[..len])).await.map(drop).expect("room");
+                }
+                Ok(len) = back.recv(&mut here) => {
+                    assert_ne!(here[0], 6, "nobody has asked for an echo");
+                    front.send_to(&here[..len], to).await.map(drop).expect("room");
+                }
+            }
+        }
+    });
+    node.dial(vec![at], RoleSet::ALL);
+    dialled(&mut node).await;
+    carrying.abort();
 }
 
 /// What follows a datagram from somebody who can send from either address but
@@ -278,6 +419,55 @@ async fn who_has_no_key_can_neither_end_a_link_nor_repeat_its_messages() {
     }
     assert!(hub.is_quiet().await && node.is_quiet().await);
     meddling.abort();
+}
+
+/// Carries datagrams between a node and a hub whose greeting is late, until the node has greeted once
+/// more; then that greeting and a large message come to the hub as one datagram.
+async fn join(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket) {
+    const RECORD: u8 = 0x2f;
+    let (mut there, mut here) = ([0; 2000], [0; 2000]);
+    let (mut node, mut late, mut joined) = (None, Some(Vec::<Vec<u8>>::new()), Vec::new());
+    loop {
+        tokio::select! {
+            Ok((len, from)) = front.recv_from(&mut there) => {
+                node = Some(from);
+                if there[0] != RECORD {
+                    back.send(&there[..len]).await.expect("room");
+                    continue;
+                }
+                joined.extend_from_slice(&there[..len]);
+                for datagram in late.take().into_iter().flatten() {
+                    front.send_to(&datagram, from).await.expect("room");
+                }
+                if len > 900 {
+                    back.send(&joined).await.expect("room");
+                    joined.clear();
+                }
+            }
+            Ok(len) = back.recv(&mut here) => match &mut late {
+                Some(late) if here[0] == RECORD => late.push(here[..len].to_vec()),
+                _ => drop(front.send_to(&here[..len], node.expect("it spoke first")).await.expect("room")),
+            },
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_beside_a_late_greeting_arrives() {
+    let world = World::new();
+    let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
+    let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    back.connect(hub.address().primary().expect("a host")).await.expect("a route");
+    let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
+    let joining = tokio::spawn(join(front, back));
+    node.dial(vec![at], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { link: there, .. } = hub.next().await else { panic!("no link came up") };
+    // Nothing repeats a datagram.
+    node.send(link, Channel::Datagram, vec![7; 1000]);
+    assert_eq!(hub.message().await, (there, vec![7; 1000].into()));
+    joining.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -369,6 +369,7 @@ mod tests {
             retransmissions: 0,
             since_s,
             paths: Vec::new(),
+            clock_ahead_s: None,
         }
     }
 

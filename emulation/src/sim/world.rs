@@ -431,6 +431,7 @@ impl<'a> World<'a> {
         let node = &placement.nodes[place];
         Config {
             node: self.casts[machine].id,
+            name: String::new(),
             epoch: self.epoch(machine),
             cell: node.cell,
             services: ServiceSet::ALL,

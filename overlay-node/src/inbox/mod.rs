@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use roost_daemon::Shared;
 use roost_daemon::driver::Mailbox;
+use roost_daemon::naming::Names;
 use roost_proto::peer::{Command, Peer, Provider, Wanted};
 use roost_proto::wire::{Mode, Offer, Push, Reason, Reception, Resume};
 use roost_proto::{Area, NodeId, Service};
@@ -58,6 +60,8 @@ pub(crate) struct Desk {
     pub(crate) inbox: Option<Arc<Inbox>>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) mailbox: Mailbox<Peer>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) names: Arc<Names>,
 }
 
 impl Desk {
@@ -67,11 +71,11 @@ impl Desk {
             Some(inbox) => inbox.take(&self, from, &push).await,
             None => Reception::NoInbox,
         };
-        let (name, bytes) = (&push.name, push.bytes);
+        let (name, bytes, sender) = (&push.name, push.bytes, self.names.who(&self.shared, from));
         if reception == Reception::Stored {
-            tracing::info!(?from, name, bytes, "a file has come");
+            tracing::info!(from = sender, name, bytes, "a file has come");
         } else {
-            tracing::info!(?from, name, bytes, ?reception, "a file was not taken");
+            tracing::info!(from = sender, name, bytes, ?reception, "a file was not taken");
         }
         // The machine is gone when the daemon ends; then nobody waits.
         let _ = self.mailbox.command(Command::Received { from, id: push.id, reception }).await;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
-use roost_proto::{Called, Cell, NodeId, Scheme, Scope, Service};
+use roost_proto::{Called, Cell, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{SpeechArgs, generate};
 
@@ -289,9 +289,9 @@ pub(crate) struct IndexArgs {
     /// List at most this many nodes
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: u32,
-    /// List those whose ids come after this one, as the last line of a part says
+    /// List those whose ids come after that of this node: its name, its id or the beginning of it
     #[arg(long, value_name = "NODE")]
-    pub(crate) after: Option<NodeId>,
+    pub(crate) after: Option<Called>,
 }
 
 /// See [`Command::Move`].

@@ -86,7 +86,7 @@ pub(crate) enum GroupCommand {
     Revoke {
         /// The group's directory
         dir: PathBuf,
-        /// The member's name or node id, or a certificate's serial number
+        /// The member's name, its id or four digits or more of the beginning of it, or a certificate's serial number
         member: String,
     },
 }

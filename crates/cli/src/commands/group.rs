@@ -46,31 +46,46 @@ fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, out
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
     }
-    let is_cut = SystemTime::now() + valid > group.not_after();
+    let is_cut = is_cut(&group, valid);
     let issued = group.issue(name, role, validity(&group, valid), target).map_err(elsewhere)?;
     if output.is_json() {
-        return Ok(output.json(&json!({"schema": SCHEMA, "dir": target, "certificate": certificate(&issued)}))?);
+        return Ok(output.json(&json!({
+            "schema": SCHEMA, "dir": target, "certificate": certificate(&issued), "cut_to_group": is_cut
+        }))?);
     }
     let until = date(issued.not_after);
     output.data(&format!("{role} {name}, id {}, valid until {until}, in {}\n", issued.node, target.display()))?;
-    if is_cut {
-        output.say(format!("It is not valid for longer because the group's own certificate ends then: {until}."));
-    }
+    say_cut(is_cut, &until, output);
     output.say("Carry that directory to its host over a channel you trust: it holds the private key.");
     Ok(())
 }
 
 fn renew(dir: &Path, identity: &Path, valid: Duration, output: Output) -> Outcome {
     let group = Group::open(dir)?;
+    let is_cut = is_cut(&group, valid);
     let issued = group.renew(identity, validity(&group, valid))?;
     if output.is_json() {
-        return Ok(output.json(&json!({"schema": SCHEMA, "dir": identity, "certificate": certificate(&issued)}))?);
+        return Ok(output.json(&json!({
+            "schema": SCHEMA, "dir": identity, "certificate": certificate(&issued), "cut_to_group": is_cut
+        }))?);
     }
     let Issued { role, name, node, .. } = &issued;
     let until = date(issued.not_after);
     output.data(&format!("{role} {name}, id {node}, valid until {until}, in {}\n", identity.display()))?;
+    say_cut(is_cut, &until, output);
     output.say("Copy its identity.pem and revoked.pem to its host and send SIGHUP to the daemon.");
     Ok(())
+}
+
+/// True if a certificate cannot be valid for so long, because the group's ends before.
+fn is_cut(group: &Group, valid: Duration) -> bool {
+    SystemTime::now().checked_add(valid).is_none_or(|end| end > group.not_after())
+}
+
+fn say_cut(is_cut: bool, until: &str, output: Output) {
+    if is_cut {
+        output.say(format!("It is not valid for longer because the group's own certificate ends then: {until}."));
+    }
 }
 
 /// Says how a member that has an identity gets another one.
@@ -183,6 +198,7 @@ impl From<GroupError> for Failure {
     fn from(error: GroupError) -> Self {
         match error {
             GroupError::Name(_) | GroupError::Validity(_) => Self::usage(error.to_string()),
+            GroupError::Several { .. } => Self::usage(error.to_string()),
             GroupError::NotIssued(_) => Self::new(Code::NotFound, error.to_string()),
             _ => Self::failed(error.to_string()),
         }

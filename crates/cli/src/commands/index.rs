@@ -1,10 +1,9 @@
 //! `roost index`: what a hub's directory holds.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use roost_control::{Candidate, Client, ClientError, Code, Index};
-use roost_proto::NodeId;
+use roost_control::{Candidate, ClientError, Code, Index};
+use roost_proto::who;
 use roost_terminal::{Output, Table};
 
 use super::{connect, names, seconds, uplink};
@@ -18,18 +17,12 @@ pub(crate) async fn run(args: &IndexArgs, socket: &Path, output: Output) -> Outc
     if output.is_json() {
         return Ok(output.json(&index)?);
     }
-    output.table(&table(&index.nodes, &hub_names(&client).await?))?;
+    output.table(&table(&index.nodes))?;
     output.say(totals(&index, args.limit));
     Ok(())
 }
 
-/// The names of the hubs that are connected.
-async fn hub_names(client: &Client) -> Outcome<BTreeMap<NodeId, String>> {
-    let peers = client.peers().await?.peers;
-    Ok(peers.into_iter().filter(|peer| peer.relation.is_some()).map(|peer| (peer.node, peer.name)).collect())
-}
-
-fn table(nodes: &[Candidate], hubs: &BTreeMap<NodeId, String>) -> Table {
+fn table(nodes: &[Candidate]) -> Table {
     let columns = [
         "NAME",
         "NODE",
@@ -44,10 +37,10 @@ fn table(nodes: &[Candidate], hubs: &BTreeMap<NodeId, String>) -> Table {
     ];
     let mut table = Table::new(&columns);
     for node in nodes {
-        let home = node.home.map(|home| hubs.get(&home).cloned().unwrap_or_else(|| super::short(home)));
+        let home = node.home.map(|home| who(home, node.home_name.as_deref()));
         table.row([
             node.name.clone().unwrap_or_else(|| "-".to_owned()),
-            super::short(node.node),
+            format!("{:?}", node.node),
             home.unwrap_or_else(|| "here".to_owned()),
             node.cell.to_string(),
             names(&node.services),
@@ -123,10 +116,14 @@ mod tests {
 
     #[test]
     fn a_row_says_whose_home_it_is_and_when_its_lease_ends() {
-        let known = BTreeMap::from([("ee".repeat(16).parse().unwrap(), "home2".to_owned())]);
-        let text = table(&index(1, 1, 2).nodes, &known).render(str::to_owned);
+        let mut index = index(1, 1, 2);
+        index.nodes[1].home_name = Some("home2".to_owned());
+        let text = table(&index.nodes).render(str::to_owned);
         let rows: Vec<&str> = text.lines().collect();
         assert!(rows[0].contains("HOME") && rows[0].contains("HELD BACK"), "{text}");
-        assert!(rows[1].contains(" here ") && rows[2].contains(" home2 ") && rows[2].contains("40 s"), "{text}");
+        assert!(
+            rows[1].contains(" here ") && rows[2].contains(" home2 (eeeeeeee) ") && rows[2].contains("40 s"),
+            "{text}"
+        );
     }
 }

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use roost_control::{Candidate, Client, HubLink};
-use roost_proto::{Area, NodeId, Service};
+use roost_proto::{Area, Service, who};
 use roost_terminal::Table;
 
 use crate::args::Wanted;
@@ -68,7 +68,7 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
     for candidate in candidates {
         let distance = centre.map(|centre| format!("{:.1}", (centre.distance_squared(candidate.cell) as f64).sqrt()));
         let name = candidate.name.clone().unwrap_or_else(|| "-".to_owned());
-        let mut row = vec![name, short(candidate.node), candidate.cell.to_string()];
+        let mut row = vec![name, format!("{:?}", candidate.node), candidate.cell.to_string()];
         row.extend(distance);
         row.extend([
             names(&candidate.services),
@@ -81,22 +81,6 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
     table
 }
 
-/// Digits of an id that commands print.
-const SHORT_ID: usize = 8;
-
-/// The beginning of a node's id, by which people tell nodes apart and commands take them.
-fn short(node: NodeId) -> String {
-    node.to_string().chars().take(SHORT_ID).collect()
-}
-
-/// A node as people read it: `uav7 (6f0c2f1a)`.
-fn who(node: NodeId, name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("{name} ({})", short(node)),
-        None => short(node),
-    }
-}
-
 /// An uplink that is left.
 fn uplink(kbps: Option<u32>) -> String {
     kbps.map_or_else(|| "unlimited".to_owned(), |kbps| format!("{kbps} kbit/s"))
@@ -107,9 +91,10 @@ fn names(services: &[Service]) -> String {
     services.iter().map(|service| service.name()).collect::<Vec<_>>().join(",")
 }
 
-/// Another super node and how the way to it is: `area2 (up 3 h 2 min, 80.00 ms)`.
+/// Another super node and how the way to it is: `area2 (6f0c2f1a) (up 3 h 2 min, 80.00 ms)`.
 fn hub_link(hub: &HubLink) -> String {
-    let name = hub.name.clone().unwrap_or_else(|| hub.endpoints.join(","));
+    let known = hub.node.map(|node| who(node, hub.name.as_deref())).or_else(|| hub.name.clone());
+    let name = known.unwrap_or_else(|| hub.endpoints.join(","));
     let (rtt, reason) = (hub.rtt_ms, hub.reason.as_deref().unwrap_or("it does not answer"));
     match (hub.up_s, hub.down_s) {
         (Some(up), _) => {

@@ -25,7 +25,7 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
             peer.name.clone(),
             peer.role.to_string(),
             stands(peer),
-            super::short(peer.node),
+            format!("{:?}", peer.node),
             peer.address.clone(),
             if peer.dialled { "us" } else { "them" }.to_owned(),
             format!("{:.2} ms", peer.rtt_ms),
@@ -41,12 +41,25 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
 }
 
 fn show_paths(peers: &[PeerRow], output: Output) -> Outcome {
-    let columns =
-        ["NAME", "FROM", "TO", "ANSWERS", ">RTT", ">RATE", ">SENT", ">RECEIVED", ">RESENT", ">REPEATED", ">LOST"];
+    let columns = [
+        "NAME",
+        "NODE",
+        "FROM",
+        "TO",
+        "ANSWERS",
+        ">RTT",
+        ">RATE",
+        ">SENT",
+        ">RECEIVED",
+        ">RESENT",
+        ">REPEATED",
+        ">LOST",
+    ];
     let mut table = Table::new(&columns);
     for (peer, path) in peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
         table.row([
             peer.name.clone(),
+            format!("{:?}", peer.node),
             path.local.clone().unwrap_or_else(|| "-".to_owned()),
             path.remote.clone(),
             if path.answers { "yes" } else { "no" }.to_owned(),

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use roost_proto::who;
 use serde_json::json;
 
-use super::{connect, who};
+use super::connect;
 use roost_terminal::{Output, SCHEMA};
 
 use crate::args::PingArgs;

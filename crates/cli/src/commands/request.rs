@@ -8,13 +8,13 @@ use roost_control::{
     Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestQuery, RequestStream, Summary,
 };
 use roost_proto::wire::Mode as WireMode;
-use roost_proto::{Area, Service};
+use roost_proto::{Area, Service, who};
 use roost_services::{Finished, Flow, SinkSpec, TrackForm};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::keeping::{Keeping, Kept};
-use super::{area, area_flags, bytes, connect, duration, who};
+use super::{area, area_flags, bytes, connect, duration};
 use roost_terminal::{Output, SCHEMA};
 
 use crate::args::{Form, Mode, RequestArgs};
@@ -23,6 +23,10 @@ use crate::progress::Progress;
 
 /// Said of a stream that has ended well and empty.
 const EMPTY: &str = "the stream has ended and nothing came of it: see to it that its provider's source gives something";
+
+/// Said of what came and left nothing to write.
+const UNUSABLE: &str = "nothing of what came could be used, so nothing was written: see what its provider sends, for a \
+track with --form raw";
 
 /// Asks and receives until the transfer is over, one way or the other.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
@@ -210,6 +214,7 @@ fn verdict(digest_ok: Option<bool>, finished: Option<&Finished>) -> Outcome {
             let message = format!("what came is incomplete and kept as {}; ask again", path.display());
             Err(Failure::new(Code::Damaged, message))
         }
+        Some(Finished::Discarded) => Err(Failure::new(Code::Damaged, UNUSABLE)),
         _ => Ok(()),
     }
 }
@@ -352,6 +357,7 @@ mod tests {
         assert_eq!(code(None, Some(&part)), Err(7));
         assert_eq!(code(Some(false), Some(&written)), Err(7));
         assert_eq!(code(Some(true), Some(&written)), Ok(()));
+        assert_eq!(code(None, Some(&Finished::Discarded)), Err(7));
         assert_eq!(code(None, None), Ok(()));
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_control::{Client, SendEvent, SendQuery, SendStream};
+use roost_proto::{NodeId, who};
 use roost_services::{SourceError, Stored, digest_of};
 use roost_terminal::{Output, SCHEMA};
 use serde_json::json;
@@ -29,28 +30,30 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     let began = Instant::now();
     let stream = client.send_file(&query).await?;
     let sending = Sending { client: &client, file: &file, name: &name, output, with_events: args.progress };
-    let begun = tokio::select! {
-        begun = sending.serve(stream, &mut progress) => begun?,
+    let sent = tokio::select! {
+        sent = sending.serve(stream, &mut progress) => sent?,
         _ = tokio::signal::ctrl_c() => {
             return Err(Failure::new(Code::Interrupted, "interrupted; sent again it goes on"));
         }
     };
     progress.end();
     let seconds = began.elapsed().as_secs_f64();
-    let rate = length.saturating_sub(begun) as f64 * 8.0 / seconds.max(1e-3);
+    let rate = length.saturating_sub(sent.begun) as f64 * 8.0 / seconds.max(1e-3);
     if output.is_json() {
         let elapsed_ms = seconds * 1e3;
         let report = json!({
-            "schema": SCHEMA, "event": "finished", "node": node.as_str(), "name": name, "bytes": length,
-            "resumed_at": begun, "elapsed_ms": elapsed_ms, "rate_bits_per_second": rate,
+            "schema": SCHEMA, "event": "finished", "node": sent.node.map(|node| node.to_string()),
+            "node_name": sent.node_name, "name": name, "bytes": length, "resumed_at": sent.begun, "elapsed_ms": elapsed_ms, "rate_bits_per_second": rate,
         });
         return Ok(output.json(&report)?);
     }
     if output.is_quiet() {
         return Ok(());
     }
-    let (sent, took) = (bytes(length), duration(seconds * 1e3));
-    Ok(output.data(&format!("{node} has {name}: {sent}, verified, in {took}, {:.1} kbit/s\n", rate / 1e3))?)
+    let (size, took) = (bytes(length), duration(seconds * 1e3));
+    // An older daemon does not say who it was.
+    let receiver = sent.node.map_or_else(|| node.to_string(), |node| who(node, sent.node_name.as_deref()));
+    Ok(output.data(&format!("{receiver} has {name}: {size}, verified, in {took}, {:.1} kbit/s\n", rate / 1e3))?)
 }
 
 /// What the file is called there.
@@ -73,6 +76,14 @@ fn unread(error: SourceError) -> Failure {
     Failure::failed(error.to_string())
 }
 
+/// A file that has arrived.
+struct Sent {
+    /// How much of it was there before.
+    begun: u64,
+    node: Option<NodeId>,
+    node_name: Option<String>,
+}
+
 /// A file under way.
 struct Sending<'a> {
     client: &'a Client,
@@ -83,14 +94,16 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Gives what is asked for until the receiver has everything; how much it had before.
-    async fn serve(&self, mut stream: SendStream, progress: &mut Progress) -> Outcome<u64> {
+    /// Gives what is asked for until the receiver has everything.
+    async fn serve(&self, mut stream: SendStream, progress: &mut Progress) -> Outcome<Sent> {
         let (mut begun, mut told) = (None, Instant::now());
         while let Some(event) = stream.next().await? {
             match event {
-                SendEvent::Read { session, offset, bytes } => {
+                SendEvent::Read { session, offset, bytes, node, node_name } => {
                     if begun.is_none() {
-                        progress.known(format!("sending {}", self.name), Some(self.file.length()), offset);
+                        let to =
+                            node.map(|node| format!(" to {}", who(node, node_name.as_deref()))).unwrap_or_default();
+                        progress.known(format!("sending {}{to}", self.name), Some(self.file.length()), offset);
                         self.say_begun(offset);
                     }
                     begun.get_or_insert(offset);
@@ -98,7 +111,9 @@ impl Sending<'_> {
                     progress.reached(offset + piece.len() as u64);
                     self.client.piece(session, offset, piece).await?;
                 }
-                SendEvent::Finished => return Ok(begun.unwrap_or(self.file.length())),
+                SendEvent::Finished { node, node_name } => {
+                    return Ok(Sent { begun: begun.unwrap_or(self.file.length()), node, node_name });
+                }
                 SendEvent::Failed { error } => return Err(Failure::api(&error)),
                 _ => {}
             }

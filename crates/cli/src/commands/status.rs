@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::types::HubRow;
 use roost_control::{HubLink, Relation, State, Status, Transfer};
-use roost_proto::{Role, printable};
+use roost_proto::{Role, printable, who};
 
-use super::{bytes, connect, hub_link, names, seconds, who};
+use super::{bytes, connect, date, hub_link, names, seconds};
 use roost_terminal::Output;
 
 use crate::failure::Outcome;
@@ -36,6 +37,7 @@ fn screen(status: &Status) -> String {
     line("who", format!("{} ({}) of group {}", status.name, status.role, status.group));
     line("node", status.node.to_string());
     line("state", format!("{}, up {}, version {}", state(status.state), seconds(status.uptime_s), status.version));
+    line("certificate", format!("valid until {}", date(certificate_end(status))));
     line("place", status.cell.map(|cell| cell.to_string()).unwrap_or_default());
     line("hub", hub(status.hub.as_ref()));
     line("stand-by", hub(status.standby.as_ref()));
@@ -55,6 +57,12 @@ fn screen(status: &Status) -> String {
     text
 }
 
+/// The last second of its certificate.
+pub(super) fn certificate_end(status: &Status) -> SystemTime {
+    // One beyond the clock's own end is as good as the epoch, which nobody issues.
+    UNIX_EPOCH.checked_add(Duration::from_secs(status.certificate_not_after_unix_s)).unwrap_or(UNIX_EPOCH)
+}
+
 const fn state(state: State) -> &'static str {
     match state {
         State::Listening => "listening",
@@ -69,7 +77,8 @@ const fn state(state: State) -> &'static str {
 fn hub(hub: Option<&HubRow>) -> String {
     let Some(hub) = hub else { return String::new() };
     let rtt = hub.rtt_ms.map(|rtt| format!(", round trip {rtt:.2} ms")).unwrap_or_default();
-    format!("{} ({}) at {}{rtt}, since {}", hub.name, hub.role, hub.address, seconds(hub.since_s))
+    let who = who(hub.node, Some(&hub.name));
+    format!("{who}, {}, at {}{rtt}, since {}", hub.role, hub.address, seconds(hub.since_s))
 }
 
 fn index(status: &Status) -> String {

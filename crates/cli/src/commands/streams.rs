@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use roost_control::{StreamRow, Streams};
+use roost_proto::{NodeId, who};
 use roost_terminal::{Output, Table};
 
-use super::{connect, who};
+use super::connect;
 use crate::failure::Outcome;
 
 /// Prints one row for each stream, or for each receiver of one.
@@ -33,7 +34,7 @@ fn streams(rows: &[StreamRow]) -> Table {
             or_dash(row.cell),
             or_dash(row.provider.map(|node| who(node, row.provider_name.as_deref()))),
             here(row).to_owned(),
-            or_dash(row.upstreams.last().map(|upstream| &upstream.address)),
+            or_dash(row.upstreams.last().map(|from| at((from.node, from.name.as_deref()), &from.address))),
             row.downstreams.iter().filter(|downstream| downstream.answered).count().to_string(),
             rate(row.bits_per_second),
             row.packets.to_string(),
@@ -51,7 +52,7 @@ fn receivers(rows: &[StreamRow]) -> Table {
     for (stream, row) in rows.iter().flat_map(|row| row.downstreams.iter().map(move |to| (&row.stream, to))) {
         table.row([
             stream.clone(),
-            row.address.clone(),
+            at((row.node, row.name.as_deref()), &row.address),
             if row.answered { row.kind.clone() } else { format!("{}, silent", row.kind) },
             rate(row.bits_per_second),
             row.packets.to_string(),
@@ -64,6 +65,11 @@ fn receivers(rows: &[StreamRow]) -> Table {
         ]);
     }
     table
+}
+
+/// Somebody, if that is known, and its address.
+fn at((node, name): (Option<NodeId>, Option<&str>), address: &str) -> String {
+    node.map_or_else(|| address.to_owned(), |node| format!("{} at {address}", who(node, name)))
 }
 
 /// What the stream is to this host.

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use roost_control::{Error, Frame, RequestEvent, RequestQuery, RequestStream, Summary, Trace, TraceHop};
-use roost_proto::Area;
 use roost_proto::wire::Mode as WireMode;
+use roost_proto::{Area, who};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
-use super::{area, connect, short};
+use super::{area, connect};
 use crate::args::{Mode, TraceArgs};
 use crate::failure::{Code, Failure, Outcome};
 
@@ -104,7 +104,7 @@ fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> Report<'a> {
 fn table(trace: &Trace) -> Table {
     let mut table = Table::new(&["WHO", "TIER", "DID", ">AT IT", ">ROUND TRIP", ">HEARD AFTER"]);
     for hop in &trace.hops {
-        let who = hop.name.clone().unwrap_or_else(|| short(hop.node));
+        let who = who(hop.node, hop.name.as_deref());
         let tier = hop.tier.map_or_else(|| "-".to_owned(), |tier| tier.to_string());
         let round_trip = hop.round_trip_ms.map_or_else(|| "-".to_owned(), millis);
         table.row([who, tier, did(hop), millis(hop.held_ms), round_trip, millis(hop.heard_ms)]);
@@ -114,7 +114,8 @@ fn table(trace: &Trace) -> Table {
 
 /// What a hub or the provider did, in words.
 fn did(hop: &TraceHop) -> String {
-    let other = hop.other_name.clone().or_else(|| hop.other.map(short)).unwrap_or_default();
+    let other = hop.other.map(|node| who(node, hop.other_name.as_deref()));
+    let other = other.or_else(|| hop.other_name.clone()).unwrap_or_default();
     let reason = hop.reason.as_deref().unwrap_or_default().replace('_', " ");
     match hop.step.as_str() {
         "handed" => format!("handed it to {other}"),

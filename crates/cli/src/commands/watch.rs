@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use roost_control::{Candidate, WatchEvent, WatchQuery};
-use roost_proto::{Cell, NodeId, Service, ServiceSet};
+use roost_proto::{Cell, NodeId, Service, ServiceSet, who};
 
-use super::{area, connect, names, who};
+use super::{area, connect, names};
 use roost_terminal::Output;
 
 use crate::args::WatchArgs;

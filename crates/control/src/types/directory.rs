@@ -1,5 +1,7 @@
 //! Who offers what: lookups, watches and a hub's index.
 
+use std::collections::BTreeMap;
+
 use roost_proto::{Capacity, Cell, NodeId, Service, Version, wire};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +69,9 @@ pub struct Candidate {
     /// Its home, if this hub only stands by for it; in a hub's index.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub home: Option<NodeId>,
+    /// The name in its home's certificate, if that is connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home_name: Option<String>,
 }
 
 impl From<&wire::Candidate> for Candidate {
@@ -83,6 +88,7 @@ impl From<&wire::Candidate> for Candidate {
             expires_in_s: None,
             suspended: None,
             home: None,
+            home_name: None,
         }
     }
 }
@@ -110,6 +116,9 @@ pub struct WatchEvent {
     /// Gone from the area.
     #[serde(with = "text::list")]
     pub gone: Vec<NodeId>,
+    /// The names of those who are gone, as far as they are known, by their ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gone_names: BTreeMap<String, String>,
 }
 
 #[cfg(test)]

@@ -36,6 +36,10 @@ pub struct HubLink {
     /// The version of the protocol that it speaks, while it is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
+    /// Seconds by which its wall clock is ahead of this host's, below zero behind; absent if it does
+    /// not tell its clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_s: Option<i64>,
 }
 
 /// How another super node stands to this one.

@@ -11,6 +11,7 @@ mod streams;
 mod transfer;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use roost_proto::{Cell, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,13 @@ pub struct HubRow {
     /// The version of the protocol that it speaks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
+    /// Seconds by which its wall clock is ahead of this host's, below zero behind; absent if it does
+    /// not tell its clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_s: Option<i64>,
+    /// The address from which the home sends reflected streams; absent if it sends none, or is not the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<SocketAddr>,
 }
 
 /// One flow of data under way.
@@ -275,6 +283,10 @@ pub struct PeerRow {
     pub retransmissions: u64,
     /// How long it has been up, seconds.
     pub since_s: f64,
+    /// Seconds by which its wall clock is ahead of this host's, below zero behind; absent if it does
+    /// not tell its clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_s: Option<i64>,
     /// The paths of an association over QUIC, the first the preferred one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathRow>,

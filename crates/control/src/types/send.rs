@@ -1,8 +1,10 @@
 //! What happens to a file that is sent to a node.
 
+use roost_proto::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::text;
 
 /// What happens to a file that is sent, line by line: any number of `read`,
 /// then `finished` or `failed`.
@@ -19,9 +21,22 @@ pub enum SendEvent {
         offset: u64,
         /// How many bytes, at most 262 144.
         bytes: u64,
+        /// Who receives.
+        #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+        node: Option<NodeId>,
+        /// The name in its certificate, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_name: Option<String>,
     },
     /// The receiver has it, verified and under its name; the last event.
-    Finished,
+    Finished {
+        /// Who received.
+        #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+        node: Option<NodeId>,
+        /// The name in its certificate, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_name: Option<String>,
+    },
     /// It has not; the last event.
     Failed {
         /// Why.

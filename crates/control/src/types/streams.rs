@@ -60,6 +60,12 @@ pub struct StreamRow {
 pub struct UpstreamRow {
     /// Its address.
     pub address: String,
+    /// Who is there, where it is known: at a node its home.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+    /// The name in its certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Packets that came from it.
     pub packets: u64,
     /// Packets that were lost on this hop, repaired or not.
@@ -79,6 +85,12 @@ pub struct UpstreamRow {
 pub struct DownstreamRow {
     /// Its address.
     pub address: String,
+    /// Who is there, where it is known: at a node its home.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+    /// The name in its certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `subscriber`, or `reflector` for one that sends on.
     pub kind: String,
     /// Whether it has answered, without which nothing is sent to it.

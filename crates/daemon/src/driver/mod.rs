@@ -11,7 +11,7 @@ mod network;
 mod sleep;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_proto::machine::{Deadline, Machine};
 use roost_proto::{Channel, Delivery, Input, LinkId, Time, Traffic, Transmit};
@@ -59,6 +59,8 @@ pub struct Driver<M: Machine, O, N> {
     started: Instant,
     given_up: Pace,
     sleep: Sleep,
+    /// What the machine was told last of the host's wall clock, Unix seconds.
+    wall_clock: u64,
 }
 
 /// Makes a driver and the mailbox through which to reach its machine, which
@@ -77,7 +79,7 @@ where
     let (mailbox, letters) = mailbox::mailbox();
     let owner = owner(&mailbox);
     let (started, given_up, sleep) = (Instant::now(), Pace::default(), Sleep::new(Box::new(System)));
-    (Driver { machine, owner, network, letters, traffic, started, given_up, sleep }, mailbox)
+    (Driver { machine, owner, network, letters, traffic, started, given_up, sleep, wall_clock: 0 }, mailbox)
 }
 
 impl<M: Machine, O, N> Driver<M, O, N> {
@@ -134,6 +136,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
             tracing::info!(seconds = slept.as_secs(), "the host stood still: what others said before is doubted");
             self.machine.handle(self.now(), Input::Slept(slept));
         }
+        self.tell_wall_clock();
         if self.drain() == Next::Stop {
             return Next::Stop;
         }
@@ -158,6 +161,16 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
             return self.drain();
         }
         Next::Continue
+    }
+
+    /// Tells the machine what the host's wall clock shows, at most once a second.
+    fn tell_wall_clock(&mut self) {
+        // One before 1970 shows the first second.
+        let shows = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if shows != self.wall_clock {
+            self.wall_clock = shows;
+            self.machine.handle(self.now(), Input::WallClock(shows));
+        }
     }
 
     /// Carries out what the machine wants and tells its owner what it says.

@@ -1,5 +1,6 @@
 //! The endpoints that only a hub has.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use axum::Router;
@@ -11,7 +12,7 @@ use roost_control::server::{Pairs, Refusal, json};
 use roost_control::types::{record_text, uplink_left};
 use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
-use roost_proto::{NodeId, Service, hub};
+use roost_proto::{Called, NodeId, Service, hub};
 
 use super::HubService;
 use super::words::totals;
@@ -53,12 +54,34 @@ fn leaving(gone: Gone) -> Refusal {
 async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let params = Params::new(&pairs, &["limit", "after"], false)?;
     let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
-    let entries = hub.index(params.parsed("after")?, limit).await.map_err(leaving)?;
+    let after = match params.called("after")? {
+        Some(called) => Some(meant(&hub, called).await?),
+        None => None,
+    };
+    let entries = hub.index(after, limit).await.map_err(leaving)?;
     let totals = totals(&hub.machine_status().await.map_err(leaving)?);
-    Ok(json(&Index { schema: SCHEMA, totals, nodes: entries.iter().map(row).collect() }))
+    let names = connected(&hub.shared);
+    let nodes = entries.iter().map(|entry| row(entry, &names)).collect();
+    Ok(json(&Index { schema: SCHEMA, totals, nodes }))
 }
 
-fn row(entry: &hub::IndexEntry) -> Candidate {
+/// The node of the index that is meant; an id need not be there.
+async fn meant(hub: &HubService, called: Called) -> Result<NodeId, Refusal> {
+    let mut known = BTreeMap::new();
+    let mut after = None;
+    while called.as_str().parse::<NodeId>().is_err() {
+        let step = hub.index(after, COUNT_STEP).await.map_err(leaving)?;
+        after = step.last().map(|last| last.node);
+        let fits = step.iter().filter(|entry| called.means(entry.node, entry.name.as_deref()));
+        known.extend(fits.map(|entry| (entry.node, entry.name.clone())));
+        if step.len() < COUNT_STEP {
+            break;
+        }
+    }
+    pick(&called, &known, || Refusal::new(Code::NotFound, format!("no node {called} is in this index")))
+}
+
+fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Candidate {
     Candidate {
         node: entry.node,
         cell: entry.cell,
@@ -71,6 +94,7 @@ fn row(entry: &hub::IndexEntry) -> Candidate {
         expires_in_s: Some(entry.expires_in.as_secs_f64()),
         suspended: Some(entry.suspended),
         home: entry.home,
+        home_name: entry.home.and_then(|home| names.get(&home).cloned().flatten()),
     }
 }
 

@@ -209,8 +209,8 @@ impl Service for HubService {
     }
 
     async fn peers(&self) -> Result<Peers, Gone> {
-        let machine = self.machine_status().await?;
-        let mut peers = self.shared.peers();
+        let (machine, clocks) = self.mailbox.inspect(|hub, now| (hub.status(now), hub.clocks(now))).await?;
+        let mut peers = self.shared.peers(&clocks);
         for row in &mut peers.peers {
             let hub = machine.peers.iter().find(|hub| hub.node == Some(row.node));
             let (relation, tier) = hub.map(|hub| words::relation(hub.relation)).unzip();

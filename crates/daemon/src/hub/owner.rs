@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use roost_proto::NodeId;
 use roost_proto::hub::{Event, Hub};
 
 use super::media::{HubEnds, Order};
 use crate::driver::{Next, Owner};
 use crate::media::Media;
+use crate::naming::Names;
 use crate::pace::Pace;
 use crate::repeats::Repeats;
 use crate::shared::Shared;
@@ -15,6 +17,8 @@ use crate::shared::Shared;
 /// Owns a hub's machine.
 pub(super) struct HubOwner {
     shared: Arc<Shared>,
+    /// Of other hubs, also while they are gone.
+    names: Names,
     refused: Pace,
     later: Pace,
     twins: Pace,
@@ -28,6 +32,7 @@ impl HubOwner {
     pub(super) fn new(shared: Arc<Shared>, relay: Option<Media<HubEnds>>) -> Self {
         Self {
             shared,
+            names: Names::default(),
             refused: Pace::default(),
             later: Pace::default(),
             twins: Pace::default(),
@@ -45,7 +50,9 @@ impl Owner<Hub> for HubOwner {
             Event::Attached { peer, address } => {
                 tracing::debug!(node = ?peer.node, name = peer.name, %address, "a node is connected");
             }
-            Event::Detached { node, reason } => tracing::debug!(?node, reason, "a node is no longer connected"),
+            Event::Detached { node, reason } => {
+                tracing::debug!(name = self.name(node), ?node, reason, "a node is no longer connected")
+            }
             Event::Published { node, cell, services } => tracing::debug!(?node, %cell, ?services, "a record is held"),
             Event::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
             Event::Reflect(grant) => {
@@ -68,15 +75,18 @@ impl HubOwner {
         match event {
             Event::PeerUp { peer, .. } => {
                 self.unreachable.clear();
+                self.names.note(peer.node, &peer.name);
                 if let Some(suppressed) = self.peers.admit() {
                     tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a {hub} is connected");
                 }
             }
             Event::PeerDown { node, reason } => {
                 if let Some(suppressed) = self.peers.admit() {
-                    tracing::warn!(?node, reason, suppressed, "a {hub} is no longer connected");
+                    let name = self.name(node);
+                    tracing::warn!(name, ?node, reason, suppressed, "a {hub} is no longer connected");
                 }
-                self.shared.note_error(format!("{hub} {node:?} is no longer connected: {reason}"));
+                let who = self.names.who(&self.shared, node);
+                self.shared.note_error(format!("{hub} {who} is no longer connected: {reason}"));
             }
             Event::PeerUnreachable { addresses, reason, retry_in } => {
                 if self.unreachable.is_news(Instant::now(), &reason) {
@@ -88,17 +98,23 @@ impl HubOwner {
             Event::MemberUp { node, addresses } => {
                 if let Some(suppressed) = self.members.admit() {
                     let addresses = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-                    tracing::info!(?node, addresses, suppressed, "there is one more super node");
+                    tracing::info!(
+                        name = self.name(node),
+                        ?node,
+                        addresses,
+                        suppressed,
+                        "there is one more super node"
+                    );
                 }
             }
             Event::MemberDown { node } => {
                 if let Some(suppressed) = self.members.admit() {
-                    tracing::info!(?node, suppressed, "a super node has left or died");
+                    tracing::info!(name = self.name(node), ?node, suppressed, "a super node has left or died");
                 }
             }
             Event::Refused { node, what } => {
                 if let Some(suppressed) = self.refused.admit() {
-                    tracing::warn!(?node, what, suppressed, "a neighbour was refused");
+                    tracing::warn!(name = self.name(node), ?node, what, suppressed, "a neighbour was refused");
                 }
             }
             Event::Twin { node, name } => {
@@ -110,6 +126,7 @@ impl HubOwner {
             Event::Later { node, protocol, message } => {
                 if let Some(suppressed) = self.later.admit() {
                     tracing::warn!(
+                        name = self.name(node),
                         ?node,
                         %protocol,
                         message,
@@ -121,5 +138,10 @@ impl HubOwner {
             // An event of a later version of the machine.
             _ => {}
         }
+    }
+
+    /// The name of a node or hub, if it is or was connected.
+    fn name(&self, node: NodeId) -> Option<String> {
+        self.names.get(&self.shared, node)
     }
 }

@@ -57,5 +57,6 @@ pub(super) fn hub_link(peer: &PeerStatus, redial: &Redial) -> HubLink {
         down_s: peer.down.map(|down| down.as_secs_f64()),
         reason: peer.reason.clone(),
         protocol: peer.protocol.map(|protocol| protocol.to_string()),
+        clock_ahead_s: peer.clock_ahead_s,
     }
 }

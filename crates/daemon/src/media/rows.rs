@@ -48,6 +48,8 @@ fn stream(status: &StreamStatus) -> StreamRow {
 fn upstream(leg: &LegStatus) -> UpstreamRow {
     UpstreamRow {
         address: leg.address.to_string(),
+        node: None,
+        name: None,
         packets: leg.reported.received,
         lost: leg.reported.lost,
         nacks: leg.nacks,
@@ -64,6 +66,8 @@ fn downstream(member: &MemberStatus) -> DownstreamRow {
     };
     DownstreamRow {
         address: member.address.to_string(),
+        node: None,
+        name: None,
         kind: kind.to_owned(),
         answered: member.has_answered,
         bits_per_second: member.statistics.bits_per_second,

@@ -76,6 +76,14 @@ pub enum GroupError {
     /// No certificate of this group matches.
     #[error("the group has issued no certificate with the name, node id or serial number {0:?}: see roost group show")]
     NotIssued(String),
+    /// The beginning of an id is that of several members.
+    #[error("{which} may mean {members}: give as much of the id as tells them apart")]
+    Several {
+        /// The beginning.
+        which: String,
+        /// Their names and ids.
+        members: String,
+    },
     /// All matching certificates are revoked already.
     #[error("every certificate of {0:?} is revoked already")]
     AlreadyRevoked(String),

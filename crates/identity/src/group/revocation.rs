@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use roost_proto::{Called, who};
+
 use super::{Group, GroupError, Issued, write};
 use crate::certificate::Serial;
 use crate::files::{REVOCATION_LIST, replace_public};
@@ -20,6 +22,29 @@ pub struct Revocation {
     pub list: PathBuf,
 }
 
+/// Fewest digits of an id by which a member is revoked, so that no slip of the hand revokes one.
+const MIN_DIGITS: usize = 4;
+
+/// The certificates of the member that is meant: by its name, its id or a serial number, else by the
+/// beginning of its id, at least [`MIN_DIGITS`].
+fn matching(issued: Vec<Issued>, which: &str) -> Result<Vec<Issued>, GroupError> {
+    let is_named = |issued: &Issued| issued.name == which || issued.serial == which || issued.node.to_string() == which;
+    if issued.iter().any(is_named) {
+        return Ok(issued.into_iter().filter(is_named).collect());
+    }
+    let none = || GroupError::NotIssued(which.to_owned());
+    let called: Called = which.parse().ok().filter(|_| which.len() >= MIN_DIGITS).ok_or_else(none)?;
+    let begin: Vec<Issued> = issued.into_iter().filter(|issued| called.means(issued.node, None)).collect();
+    let mut members: Vec<String> = begin.iter().map(|issued| who(issued.node, Some(&issued.name))).collect();
+    members.sort_unstable();
+    members.dedup();
+    match members.len() {
+        0 => Err(none()),
+        1 => Ok(begin),
+        _ => Err(GroupError::Several { which: which.to_owned(), members: members.join(", ") }),
+    }
+}
+
 impl Group {
     /// Revokes every certificate with the name, node id or serial number
     /// `which` and signs the next revocation list.
@@ -31,12 +56,7 @@ impl Group {
     pub fn revoke(&self, which: &str) -> Result<Revocation, GroupError> {
         let mut index = self.index()?;
         let (entries, list) = self.state(&mut index)?;
-        let matches =
-            |issued: &Issued| issued.name == which || issued.serial == which || issued.node.to_string() == which;
-        let matching: Vec<Issued> = entries.issued.into_iter().filter(matches).collect();
-        if matching.is_empty() {
-            return Err(GroupError::NotIssued(which.to_owned()));
-        }
+        let matching = matching(entries.issued, which)?;
         let now = SystemTime::now();
         let fresh = |issued: Issued| {
             let serial = Serial::from_hex(&issued.serial)?;

@@ -192,9 +192,9 @@ impl Directory {
 }
 
 impl Directory {
-    /// The entry of one node, if it is what `query` searches for.
+    /// The entry of one node, if it is where `query` searches; it may offer something else, or nothing.
     pub(crate) fn find_one(&self, query: &Query, node: NodeId) -> Option<Hit> {
-        let entry = self.get(node).filter(|entry| entry.services().contains(query.service))?;
+        let entry = self.get(node)?;
         let mut one = Vec::with_capacity(1);
         let query = Query { count: 1, ..*query };
         let (centre, best) = (query.centre(), &mut one);

@@ -25,6 +25,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause before it is dialled again.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
+/// The pause until a node may have sent enough to have its stand-by dialled.
+const POOR_PAUSE: Duration = Duration::from_secs(5);
+
 /// The hubs that nodes have named and that are no neighbours.
 #[derive(Debug, Default)]
 pub(super) struct Asides {
@@ -115,7 +118,7 @@ impl Hub {
             }
             if !self.may_dial_aside(now, &addresses, named_by) {
                 if let Some(aside) = self.asides.hubs.get_mut(&hub) {
-                    aside.due = Some(now + MAX_PAUSE);
+                    aside.due = Some(now + POOR_PAUSE);
                 }
             } else {
                 self.dial(addresses, Role::SuperNode, Some(hub), Purpose::Aside(hub));
@@ -128,7 +131,7 @@ impl Hub {
         if let Some(aside) = self.asides.hubs.get_mut(&hub) {
             aside.backoff.works(now);
             if let Some(node) = aside.named_by.and_then(|node| self.neighbours.get_mut(node)) {
-                aside.addresses.iter().for_each(|address| node.allowance.refund(address.scheme));
+                aside.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
             }
         }
         if self.neighbours.links_of(hub).len() == 1 {
@@ -167,13 +170,24 @@ impl Hub {
 mod tests {
     use super::super::testing::{Bench, address, node, record, version};
     use super::*;
+    use crate::ids::LinkId;
     use crate::machine::Input;
     use crate::record::Record;
+
+    /// The node says enough for a dial over UDP.
+    fn publish(bench: &mut Bench, link: LinkId, versions: std::ops::Range<u32>) {
+        for number in versions {
+            bench.say(link, &Message::Publish(Record { version: version(number), ..record(1) }));
+            // Not faster than it may.
+            bench.wait(Duration::from_millis(50));
+        }
+    }
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {
         let mut bench = Bench::new();
         let link = bench.provider(1);
+        publish(&mut bench, link, 2..120);
         bench.say(link, &Message::StandBy { hub: node(100), addresses: Some(vec![address(100)]) });
         bench.wait(Duration::from_millis(1));
         bench
@@ -200,14 +214,11 @@ mod tests {
             bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
         };
         fail(&mut bench);
-        // The node says enough for another dial.
         let link = bench.up(1, Role::Node);
-        for number in 2..100 {
-            bench.say(link, &Message::Publish(Record { version: version(number), ..record(1) }));
-        }
+        publish(&mut bench, link, 120..220);
         bench.wait(FIRST_PAUSE * 2);
         fail(&mut bench);
-        bench.say(link, &Message::Withdraw(version(100)));
+        bench.say(link, &Message::Withdraw(version(220)));
         bench.wait(MAX_PAUSE);
         assert!(bench.dialled.is_empty());
     }

@@ -100,6 +100,9 @@ impl Hub {
         if held.is_none_or(|held| held >= claim.version) {
             return;
         }
+        if self.is_contested(now, node, claim.home) {
+            return self.copies.contest(node, claim);
+        }
         if self.copies.holds(node) || !self.neighbours.is_up(node) {
             return self.yield_to(now, node, claim);
         }

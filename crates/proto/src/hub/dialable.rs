@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::Hub;
 use crate::address::Address;
 use crate::foreign;
-use crate::ids::NodeId;
+use crate::ids::{LinkId, NodeId};
 use crate::time::Time;
 
 /// A repeated dial to the same provider is not charged again.
@@ -34,9 +34,15 @@ impl Hub {
             return true;
         }
         let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
-        let admitted = self.targets.admit(now, (node, &mut neighbour.allowance), (address.scheme, host));
+        let admitted = self.targets.admit(now, (node, &mut neighbour.debt.allowance), (address.scheme, host));
         self.counters.over_limit += u64::from(!admitted);
         admitted
+    }
+
+    /// Those of a node's addresses, of which another hub at `link` tells, that may be passed on.
+    pub(super) fn told_by_hub(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
+        let hub = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+        hub.map_or(Vec::new(), |hub| foreign::few(foreign::told(addresses, hub.ip())))
     }
 
     /// The hosts at which a neighbour is seen.

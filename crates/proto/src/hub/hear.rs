@@ -8,6 +8,7 @@ use crate::ids::LinkId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::{Decline, Hello, Message, Reason, WireError};
 
 impl Hub {
@@ -49,6 +50,7 @@ impl Hub {
     fn greeted(&mut self, now: Time, from: Sender, hello: Hello) {
         if let Some(link) = self.neighbours.links.get_mut(&from.link) {
             link.hello = hello;
+            link.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
         }
         if let Some(why) = hello.refusal() {
             self.close(now, from.link, &why);

@@ -26,7 +26,7 @@
 //! | `aside` | reaching stand-bys that are no neighbours otherwise |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `storm` | who waits when many come at once |
-//! | `toll` | how much each neighbour may ask |
+//! | `toll`, `debts` | how much each neighbour may ask, also if it comes anew |
 //! | `reflect` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
 //! | `rooms` | who is in which room |
 //! | `leave` | the way out |
@@ -38,6 +38,7 @@ mod cache;
 mod claims;
 mod config;
 mod counters;
+mod debts;
 mod dialable;
 mod disclose;
 mod hear;
@@ -80,6 +81,7 @@ use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit}
 use crate::random::SplitMix64;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::{Hello, Message};
 
 pub use api::{Command, Event};
@@ -153,6 +155,8 @@ pub struct Hub {
     hits: Vec<Hit>,
     /// Records that searches have looked at for the message in hand.
     examined: usize,
+    /// The host's, if the driver has told it.
+    wall_clock: Option<WallClock>,
     out: VecDeque<Transmit>,
     events: VecDeque<Event>,
 }
@@ -200,6 +204,7 @@ impl Hub {
             counters: Counters::default(),
             hits: Vec::new(),
             examined: 0,
+            wall_clock: None,
             out: VecDeque::new(),
             events: VecDeque::new(),
             config,
@@ -223,6 +228,7 @@ impl Hub {
         self.knows_since = Some(now);
         self.directory.slept(slept);
         self.cached.slept(slept);
+        self.neighbours.links.values_mut().filter_map(|link| link.clock.as_mut()).for_each(|clock| clock.slept(slept));
     }
 
     fn send(&mut self, link: LinkId, channel: Channel, traffic: Traffic, message: &Message) {
@@ -252,7 +258,8 @@ impl Hub {
         let (node, role) = (peer.node, peer.role);
         let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
         self.directory.heard(now, node);
-        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Hello(Hello::OWN));
+        let clock_s = self.wall_clock.map(|clock| clock.unix_s(now));
+        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Hello(Hello { clock_s, ..Hello::OWN }));
         if let Some(spare) = self.neighbours.spare(node, link) {
             self.close(now, spare, "one association too many");
         }
@@ -308,7 +315,7 @@ impl Hub {
             }
             return;
         }
-        let Some(neighbour) = self.neighbours.forget(node) else { return };
+        let Some(neighbour) = self.neighbours.forget(now, node) else { return };
         for key in neighbour.requests {
             self.drop_request_of(node, key);
         }
@@ -366,6 +373,7 @@ impl Machine for Hub {
             Input::Multicast { .. } => self.counters.stray += 1,
             Input::FlowBroken { link, flow } => self.flow_broken(link, flow),
             Input::Slept(slept) => self.slept(now, slept),
+            Input::WallClock(unix_s) => self.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.timeout(now),
             Input::Command(Command::Leave) => self.leave(now),
             Input::Command(Command::Reflecting { residual_kbps, subscribers }) => {

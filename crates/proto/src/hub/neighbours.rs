@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::debts::{Debt, Debts};
 use super::requests::Key;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
 use crate::called::Called;
-use crate::foreign::Allowance;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::Peer;
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::Hello;
 
 /// The most links that one neighbour may hold at the same time. The one that
@@ -46,6 +47,7 @@ pub(super) struct Neighbours {
     pub(super) links: BTreeMap<LinkId, Link>,
     nodes: BTreeMap<NodeId, Neighbour>,
     hubs: BTreeSet<NodeId>,
+    debts: Debts,
 }
 
 /// One association.
@@ -62,6 +64,8 @@ pub(super) struct Link {
     pub(super) heard: Time,
     /// The version and capabilities of the remote.
     pub(super) hello: Hello,
+    /// The remote's wall clock, if it has told it.
+    pub(super) clock: Option<WallClock>,
     /// True once it has said something of a later version, which is reported only once.
     pub(super) said_later: bool,
 }
@@ -83,12 +87,8 @@ pub(super) struct Neighbour {
     pub(super) searches: usize,
     /// When it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
-    /// Limits the dials of others to hosts that it names and at which it is not seen.
-    pub(super) allowance: Allowance,
-    /// Up to when its allowance of [`BURST`] is used up.
-    charged: Time,
-    /// Up to when what it may ask is used up.
-    pub(super) tolled: Time,
+    /// Up to when its allowance of [`BURST`] is used up, and the like.
+    pub(super) debt: Debt,
     /// How it stands to this hub, if it is one itself.
     relation: Relation,
     /// Whether it has left a question unanswered and was not heard since.
@@ -117,6 +117,7 @@ impl Neighbours {
             ping: None,
             heard: now,
             hello: Hello::UNSAID,
+            clock: None,
             said_later: false,
         };
         self.links.insert(link, entry);
@@ -135,9 +136,7 @@ impl Neighbours {
             watches: 0,
             searches: 0,
             turn: None,
-            allowance: Allowance::default(),
-            charged: now,
-            tolled: now,
+            debt: self.debts.take(now, node),
             // Servers have caches below them and nobody beside them.
             relation: if role == Role::Server { Relation::Child(0) } else { Relation::Peer },
             doubtful: false,
@@ -173,9 +172,11 @@ impl Neighbours {
     }
 
     /// Removes a neighbour without links.
-    pub(super) fn forget(&mut self, node: NodeId) -> Option<Neighbour> {
+    pub(super) fn forget(&mut self, now: Time, node: NodeId) -> Option<Neighbour> {
         self.hubs.remove(&node);
-        self.nodes.remove(&node)
+        let neighbour = self.nodes.remove(&node)?;
+        self.debts.keep(now, node, neighbour.debt);
+        Some(neighbour)
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<&Neighbour> {
@@ -233,7 +234,7 @@ impl Neighbours {
     pub(super) fn heard(&mut self, node: NodeId, bytes: usize) {
         if let Some(neighbour) = self.nodes.get_mut(&node) {
             neighbour.doubtful = false;
-            neighbour.allowance.hear(bytes);
+            neighbour.debt.allowance.hear(bytes);
         }
     }
 
@@ -303,10 +304,10 @@ impl Neighbour {
     /// if not enough is left: what it said is dropped, as if lost, and an
     /// honest node says it again.
     pub(super) fn may_trouble(&mut self, now: Time, cost: u32) -> bool {
-        let charged = self.charged.max(now) + PAUSE * cost;
+        let charged = self.debt.charged.max(now) + PAUSE * cost;
         let allowed = self.role != Role::Node || charged.since(now) <= PAUSE * BURST;
         if allowed {
-            self.charged = charged;
+            self.debt.charged = charged;
         }
         allowed
     }

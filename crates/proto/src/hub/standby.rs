@@ -25,6 +25,9 @@ use crate::wire::{self, Adopt, Left, MAX_CANDIDATES, MAX_CHANGES, Message, Numbe
 /// every five seconds.
 const LIVELY: Duration = Duration::from_secs(8);
 
+/// The most such nodes that several hubs want. The hub that wants most loses first.
+const MAX_CONTESTED: usize = 1_024;
+
 /// The nodes whose records are here for other hubs, and the home of each.
 /// Bounded by the directory.
 #[derive(Debug, Default)]
@@ -33,6 +36,9 @@ pub(super) struct Copies {
     /// What each home has told. As many as neighbours, with as many lines as
     /// there may be nodes, all together.
     books: BTreeMap<NodeId, Book>,
+    /// Words of other hubs that these nodes are theirs, while their homes hold on to them. At most
+    /// [`MAX_CONTESTED`].
+    contested: BTreeMap<NodeId, Claim>,
 }
 
 impl Copies {
@@ -49,6 +55,23 @@ impl Copies {
     /// The nodes whose records are here for `home`.
     pub(super) fn of(&self, home: NodeId) -> impl Iterator<Item = NodeId> {
         self.homes.iter().filter(move |(_, of)| **of == home).map(|(node, _)| *node)
+    }
+
+    /// Another hub says that a node of `home`, whose record is here, is its own.
+    pub(super) fn contest(&mut self, node: NodeId, claim: Claim) {
+        let known = self.contested.get(&node);
+        if known.is_some_and(|known| known.version > claim.version) {
+            return;
+        }
+        let copy = self.contested.remove(&node).filter(|known| known.version == claim.version && claim.copy.is_none());
+        self.contested.insert(node, Claim { copy: claim.copy.or(copy.and_then(|known| known.copy)), ..claim });
+        if self.contested.len() > MAX_CONTESTED {
+            let mut wanted = BTreeMap::<NodeId, usize>::new();
+            self.contested.values().for_each(|claim| *wanted.entry(claim.home).or_default() += 1);
+            let most = wanted.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home);
+            let loser = self.contested.iter().find(|(_, claim)| Some(claim.home) == most).map(|(node, _)| *node);
+            loser.map(|node| self.contested.remove(&node));
+        }
     }
 
     /// How many records are here for other hubs.
@@ -73,6 +96,7 @@ impl Copies {
 
     /// The record is this hub's own now, or gone. True if it was another hub's.
     pub(super) fn release(&mut self, node: NodeId) -> bool {
+        self.contested.remove(&node);
         self.homes.remove(&node).is_some()
     }
 }
@@ -120,7 +144,7 @@ impl Hub {
     fn take_in(&mut self, now: Time, home: NodeId, book: &mut Book, copy: wire::Mirror) -> BTreeSet<u32> {
         for line in copy.gone.iter().filter_map(|number| book.strike(*number)) {
             if self.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
-                self.drop_copy(home, line.node);
+                self.drop_copy(now, home, line.node);
             }
         }
         for Numbered { node, record } in &copy.records {
@@ -148,19 +172,31 @@ impl Hub {
         if copy.last == Some(true) {
             let named = book.nodes();
             for node in self.copies.of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
-                self.drop_copy(home, node);
+                self.drop_copy(now, home, node);
             }
         }
         wanted
     }
 
-    /// A home has a node no more.
-    fn drop_copy(&mut self, home: NodeId, node: NodeId) {
-        if self.copies.home_of(node) == Some(home) {
-            self.copies.release(node);
-            let place = self.directory.remove(node);
-            self.registered(node, place);
+    /// A home has a node no more. Another hub that has said so counts now.
+    fn drop_copy(&mut self, now: Time, home: NodeId, node: NodeId) {
+        if self.copies.home_of(node) != Some(home) {
+            return;
         }
+        let claim = self.copies.contested.remove(&node);
+        self.copies.release(node);
+        let place = self.directory.remove(node);
+        self.registered(node, place);
+        if let Some(Claim { home, copy, .. }) = claim {
+            self.note_moved(now, node, home);
+            copy.into_iter().for_each(|copy| self.mirror_record(now, home, &copy));
+        }
+    }
+
+    /// True if a home that is there holds on to a node whose record it keeps here, though another hub says
+    /// that it is its own. Records bear no signature, so the home is believed until it lets go.
+    pub(super) fn is_contested(&self, now: Time, node: NodeId, by: NodeId) -> bool {
+        self.copies.home_of(node).is_some_and(|home| home != by && self.is_lively(now, home))
     }
 
     /// Whether the copy of a record is here just as its home has told it.
@@ -214,6 +250,11 @@ impl Hub {
             return self.claimed(now, node, claim);
         }
         let other_home = self.copies.home_of(node).is_some_and(|known| known != home);
+        let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
+        if is_newer && self.is_contested(now, node, home) {
+            let claim = Claim { home, version: record.version, copy: Some(record.clone()) };
+            return self.copies.contest(node, claim);
+        }
         let held = self.directory.get(node).map(|entry| entry.version());
         // Of two hubs that tell different things of one version, the first is believed.
         let published = match other_home && held == Some(record.version) {

@@ -1,7 +1,9 @@
 //! What a hub tells of itself: for the control API and the metrics.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::neighbours::Link;
 use super::{Hub, Kind, MemberStatus, Relation};
 use crate::address::{Address, SchemeSet};
 use crate::directory::{Aim, Query};
@@ -90,6 +92,8 @@ pub struct PeerStatus {
     pub reason: Option<String>,
     /// The version of the protocol that it speaks; `None` while it is down.
     pub protocol: Option<Protocol>,
+    /// Seconds by which its wall clock is ahead of this host's, if both are known.
+    pub clock_ahead_s: Option<i64>,
 }
 
 /// One node of the index.
@@ -182,6 +186,15 @@ impl Hub {
         hits.into_iter().map(|hit| self.named(self.directory.hit(hit).candidate())).collect()
     }
 
+    /// Seconds by which the wall clocks of neighbours are ahead of this host's, as far as they told them.
+    pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
+        self.neighbours.links.values().filter_map(|link| Some((link.node, self.clock_ahead(now, link)?))).collect()
+    }
+
+    fn clock_ahead(&self, now: Time, link: &Link) -> Option<i64> {
+        Some(link.clock?.ahead_of(self.wall_clock?, now))
+    }
+
     fn peers(&self, now: Time) -> Vec<PeerStatus> {
         let mut all = Vec::new();
         for ((relation, addresses, node), down) in self.mesh.configured().zip(self.mesh.downs()) {
@@ -214,6 +227,7 @@ impl Hub {
             down: None,
             reason: None,
             protocol: link.map(|link| link.hello.protocol),
+            clock_ahead_s: link.and_then(|link| self.clock_ahead(now, link)),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Hub {
     pub(super) fn price(message: &Message) -> Option<usize> {
         match message {
             Message::Request(request) if request.mode != Mode::Locate => Some(REQUEST),
-            Message::Request(_) | Message::Watch(_) | Message::Seek(_) => Some(1),
+            Message::Request(_) | Message::Watch(_) | Message::Seek(_) | Message::Carry(_) => Some(1),
             _ => None,
         }
     }
@@ -36,7 +36,7 @@ impl Hub {
     /// True if a neighbour's message is to be heard: all but questions that are too many, which are refused.
     pub(super) fn may_say(&mut self, now: Time, from: Sender, message: &Message) -> bool {
         self.examined = 0;
-        let ahead = self.neighbours.get_mut(from.node).map_or(Duration::ZERO, |node| node.tolled.since(now));
+        let ahead = self.neighbours.get_mut(from.node).map_or(Duration::ZERO, |node| node.debt.tolled.since(now));
         if ahead <= BURST || Self::price(message).is_none() {
             return true;
         }
@@ -46,15 +46,16 @@ impl Hub {
     }
 
     fn refuse_question(&mut self, from: Sender, message: &Message, wait: Duration) {
-        let id = match message {
-            Message::Request(request) => request.id,
-            Message::Watch(watch) if !from.role.is_hub() => watch.id,
+        let (id, requester) = match message {
+            Message::Request(request) => (request.id, None),
+            Message::Watch(watch) if !from.role.is_hub() => (watch.id, None),
+            Message::Carry(carry) => (carry.id, (!carry.reply_to.is_empty()).then_some(carry.requester)),
             // A hub that is not answered asks others, and again.
             _ => return,
         };
         let retry_after = wait.max(SHORTEST_RETRY).as_millis();
         let retry_after_ms = Some(u32::try_from(retry_after).unwrap_or(u32::MAX));
-        let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester: None };
+        let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester };
         self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
     }
 
@@ -64,13 +65,13 @@ impl Hub {
         let per_second = self.config.limits.lookups_per_second.max(1);
         let Some(neighbour) = self.neighbours.get_mut(from.node) else { return };
         let per_second = if neighbour.role.is_hub() { per_second.saturating_mul(HUB) } else { per_second };
-        neighbour.tolled = neighbour.tolled.max(now) + Duration::from_secs(1) * price / per_second;
+        neighbour.debt.tolled = neighbour.debt.tolled.max(now) + Duration::from_secs(1) * price / per_second;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, node, record, request};
+    use super::super::testing::{Bench, carried, node, record, request};
     use super::super::{Config, Kind};
     use super::*;
     use crate::grid::{Area, Cell};
@@ -115,6 +116,38 @@ mod tests {
         bench.wait(Duration::from_secs(1));
         let (found, _) = answered(&mut bench, asker, area, 1_000);
         assert!((99..=102).contains(&found), "{found}");
+    }
+
+    /// Twenty times a second, with questions each time.
+    #[test]
+    fn coming_anew_gives_no_more() {
+        let mut bench = bench(100);
+        let area = Area::At(Cell::new(0, 0));
+        let stays = bench.up(1, Role::Node);
+        let mut found = [0, 0];
+        for _ in 0..200 {
+            found[0] += answered(&mut bench, stays, area, 300).0;
+            let comes = bench.up(2, Role::Node);
+            found[1] += answered(&mut bench, comes, area, 300).0;
+            bench.down(comes);
+            bench.wait(Duration::from_millis(50));
+        }
+        assert!(found[1] <= found[0] + 5, "{found:?}");
+        assert!((1_150..=1_210).contains(&found[0]), "{found:?}");
+    }
+
+    /// A hub that passes on more than it may is told so, and asks elsewhere.
+    #[test]
+    fn requests_of_hubs_have_their_price() {
+        let mut bench = bench(1);
+        let hub = bench.up(100, Role::SuperNode);
+        let mut refused = 0;
+        for id in 0..200 {
+            let said = bench.say(hub, &Message::Carry(carried(id)));
+            let is_refused = |message: &Message| matches!(message, Message::Decline(Decline { reason: Reason::TooMany, requester: Some(of), .. }) if *of == node(50));
+            refused += said.iter().filter(|(_, message)| is_refused(message)).count();
+        }
+        assert!((160..=170).contains(&refused), "{refused}: sixteen a second for two seconds pass");
     }
 
     #[test]

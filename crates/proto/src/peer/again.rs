@@ -30,11 +30,23 @@ pub(super) enum Next {
     Leave,
 }
 
+/// Time after which a hub that was left is forgotten.
+const MEMORY: Duration = Duration::from_secs(600);
+
+/// The first rest after a second hub was left so, or the same one again; doubled each time.
+const FIRST_REST: Duration = Duration::from_secs(1);
+
+/// The longest rest.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
 /// Counts how often the home did so of late.
 #[derive(Debug, Default)]
 pub(super) struct Again {
     times: u32,
     since: Time,
+    /// How often a hub was left for it of late, and when the last time.
+    left: u32,
+    left_at: Time,
 }
 
 impl Again {
@@ -44,13 +56,27 @@ impl Again {
             (self.times, self.since) = (0, now);
         }
         self.times += 1;
-        if self.times > MOST {
-            self.times = 0;
+        let left = self.left(now);
+        if self.times > MOST.saturating_sub(left).max(AT_ONCE) {
+            (self.times, self.left, self.left_at) = (0, left.saturating_add(1), now);
             return Next::Leave;
         }
-        let Some(doublings) = self.times.checked_sub(AT_ONCE + 1) else { return Next::AtOnce };
+        let at_once = AT_ONCE.saturating_sub(left);
+        let Some(doublings) = self.times.checked_sub(at_once + 1) else { return Next::AtOnce };
         let pause = (FIRST_PAUSE * (1 << doublings.min(8))).min(LONGEST_PAUSE);
         Next::After(pause + Duration::from_nanos(random.below(pause.as_nanos() as u64 / 2)))
+    }
+
+    /// How often a hub was left of late.
+    fn left(&self, now: Time) -> u32 {
+        if now.since(self.left_at) < MEMORY { self.left } else { 0 }
+    }
+
+    /// How long no hub is dialled, as the last ones have all gone on so.
+    pub(super) fn rest(&self, now: Time) -> Duration {
+        let Some(doublings) = self.left(now).checked_sub(2) else { return Duration::ZERO };
+        let rest = (FIRST_REST * (1 << doublings.min(8))).min(LONGEST_REST);
+        rest.saturating_sub(now.since(self.left_at))
     }
 }
 
@@ -75,6 +101,25 @@ mod tests {
         }
         assert_eq!(pauses.len(), (MOST - AT_ONCE) as usize);
         assert!(pauses.is_sorted_by(|a, b| a <= b || *a >= LONGEST_PAUSE), "{pauses:?}");
+    }
+
+    #[test]
+    fn hub_left_before_is_left_sooner() {
+        let (mut again, mut random) = (Again::default(), SplitMix64::new(1));
+        let mut now = Time::ZERO + Duration::from_secs(5);
+        let mut stays = Vec::new();
+        for _ in 0..12 {
+            let mut times = 1;
+            while again.once_more(now, &mut random) != Next::Leave {
+                times += 1;
+            }
+            let rest = again.rest(now);
+            stays.push((times, rest));
+            now = now + rest;
+        }
+        assert!(stays.is_sorted_by(|a, b| a.0 >= b.0 && a.1 <= b.1), "{stays:?}");
+        assert_eq!((stays[0], stays[11]), ((11, Duration::ZERO), (4, LONGEST_REST)));
+        assert_eq!(again.once_more(now + MEMORY, &mut random), Next::AtOnce);
     }
 
     #[test]

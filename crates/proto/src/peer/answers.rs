@@ -65,8 +65,9 @@ impl Requests {
             let pto = core.pto(link);
             core.set(Timer::Ask(id), PENDING_PATIENCE.max(pto * 2));
         }
-        if let Some(provider) = provider {
-            asked.will_meet(core, id, link, provider);
+        if let Some(Whereabouts { node, addresses }) = provider {
+            let addresses = core.told(link, addresses);
+            asked.will_meet(core, id, link, Whereabouts { node, addresses });
         }
     }
 

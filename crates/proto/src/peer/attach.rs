@@ -168,11 +168,14 @@ impl Attach {
             return;
         }
         if held > self.record.version {
-            if !held.is_plausible(clock) {
+            if !held.is_exceedable(clock) {
                 // Nothing that this node publishes could exceed it for long, so it takes that
                 // back. A hub that goes on saying it is as good as silent.
                 core.counters.refused += 1;
-                return core.send(link, &Message::Withdraw(held));
+                // With the record the hub forgets the stand-by.
+                home.named = None;
+                core.send(link, &Message::Withdraw(held));
+                return self.publish_once_more(core, Duration::ZERO);
             }
             // An earlier run of this node had a later clock, or, once the home
             // has held a record of this run, another daemon is this node as
@@ -330,7 +333,7 @@ impl Attach {
 
     /// Publishes under a new version, if there is a hub to publish at.
     pub(super) fn publish_anew(&mut self, core: &mut Core) {
-        self.record.version.sequence = self.record.version.sequence.saturating_add(1);
+        self.record.version = self.record.version.next();
         self.ask(core, Question::Publish, 1, core.now);
     }
 
@@ -357,6 +360,7 @@ impl Attach {
         }
         let pause = self.hubs.failed(core.now, &mut core.random);
         let pause = if core.under_way > 0 { pause.min(PAUSE_IN_NEED) } else { pause };
+        let pause = pause.max(self.again.rest(core.now));
         if pause.is_zero() { self.dial(core) } else { core.set(Timer::Attach, pause) }
     }
 

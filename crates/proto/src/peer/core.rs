@@ -13,12 +13,14 @@ use super::timers::{Timer, Timers};
 use super::trace::Traces;
 use crate::address::Address;
 use crate::delivery::Delivery;
+use crate::foreign::{self, Advice};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
 use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
 use crate::service::{Form, Role, RoleSet, Service};
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::{MediaAddress, Message, Reason};
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
@@ -50,6 +52,10 @@ pub(super) struct Core {
     media_of_home: Option<(LinkId, SocketAddr)>,
     /// What multicast shows of the link.
     pub(super) crowd: Crowd,
+    /// Dials at addresses of which only hubs have told.
+    advice: Advice,
+    /// Those under way, and the bytes that each takes.
+    advised: Vec<(Way, u64)>,
     /// When the home was last told what is left.
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
@@ -59,6 +65,8 @@ pub(super) struct Core {
     /// Whether answers of providers come late enough to wait for them longer,
     /// as the last request that was repeated has shown.
     pub(super) is_patient: bool,
+    /// The host's, if the driver has told it.
+    pub(super) wall_clock: Option<WallClock>,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     next_request: u32,
@@ -82,10 +90,13 @@ impl Core {
             reckoned_kbps: 0,
             media_of_home: None,
             crowd: Crowd::default(),
+            advice: Advice::default(),
+            advised: Vec::new(),
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
             under_way: 0,
             is_patient: false,
+            wall_clock: None,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             next_request,
@@ -134,6 +145,30 @@ impl Core {
     pub(super) fn dial_node(&mut self, way: Way, addresses: Vec<Address>) {
         if !self.links.is_dialling(Purpose::Node(way)) {
             self.dial(Purpose::Node(way), addresses, Role::Node, Some(way.node));
+        }
+    }
+
+    /// Reaches for a node at addresses of which only a hub tells, unless that is under way. False if too many
+    /// such dials were in vain, or there is no address.
+    pub(super) fn dial_as_told(&mut self, way: Way, addresses: Vec<Address>) -> bool {
+        if self.links.is_dialling(Purpose::Node(way)) {
+            return true;
+        }
+        let addresses = foreign::few(addresses);
+        let Some(bytes) = self.advice.take(self.now, &addresses).filter(|_| !addresses.is_empty()) else {
+            return false;
+        };
+        self.advised.push((way, bytes));
+        self.dial_node(way, addresses);
+        true
+    }
+
+    /// A dial has ended: one that was made as a hub has told, and led somewhere, is not counted.
+    pub(super) fn dial_ended(&mut self, way: Way, reached: bool) {
+        let ended = self.advised.iter().position(|(advised, _)| *advised == way);
+        let bytes = ended.map(|place| self.advised.swap_remove(place).1);
+        if let Some(bytes) = bytes.filter(|_| reached) {
+            self.advice.refund(bytes);
         }
     }
 
@@ -190,6 +225,11 @@ impl Core {
             }
             self.media_of_home = Some((link, media));
         }
+    }
+
+    /// The address from which the hub there sends reflected streams, if it is the one that told it last.
+    pub(super) fn media_of(&self, link: LinkId) -> Option<SocketAddr> {
+        self.media_of_home.filter(|(of, _)| *of == link).map(|(_, media)| media)
     }
 
     /// The address from which the home sends reflected streams, if it has told it.

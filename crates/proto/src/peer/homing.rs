@@ -138,7 +138,7 @@ impl Attach {
         self.state = State::Linked(Home { attached: Some(core.now), ..Home::new(link) });
         self.notices.push_back(Notice::Attached(link));
         let held = self.record.version;
-        self.record.version.sequence = held.sequence.saturating_add(1);
+        self.record.version = held.next();
         self.ask(core, Question::Return(held), 1, core.now);
     }
 }

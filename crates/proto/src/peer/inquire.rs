@@ -153,6 +153,7 @@ impl Requests {
             attempt: inquiring.attempts,
             count: wanted.count,
             params: Some(params).filter(|params| *params != Params::default()),
+            names: wanted.names,
         };
         (inquiring.sent, inquiring.taken, inquiring.over) = (core.now, None, false);
         inquiring.window = core.crowd.window(core.now, wanted.area);

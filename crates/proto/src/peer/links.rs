@@ -11,6 +11,7 @@ use crate::machine::Peer as Neighbour;
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::Hello;
 
 /// The most associations at once. One more is closed as soon as it is up.
@@ -94,6 +95,8 @@ pub(super) struct Link {
     pub(super) answered: Time,
     /// The version and capabilities of the remote.
     pub(super) hello: Hello,
+    /// The remote's wall clock, if it has told it.
+    pub(super) clock: Option<WallClock>,
     /// True once it has said something of a later version, which is reported only once.
     pub(super) said_later: bool,
     /// The hub through which it goes, if it is but a way of requests.
@@ -155,6 +158,16 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn get(&self, link: LinkId) -> Option<&Link> {
         self.links.get(&link)
+    }
+
+    /// Every association, and every way through hubs.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.links.values()
+    }
+
+    /// The wall clocks that remotes have told.
+    pub(super) fn clocks_mut(&mut self) -> impl Iterator<Item = &mut WallClock> {
+        self.links.values_mut().filter_map(|link| link.clock.as_mut())
     }
 
     pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Link> {
@@ -284,6 +297,7 @@ mod tests {
             heard: used,
             answered: used,
             hello: Hello::UNSAID,
+            clock: None,
             said_later: false,
             through: None,
         }

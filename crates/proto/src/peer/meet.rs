@@ -52,10 +52,9 @@ impl Requests {
         let link = core.links.between(core.now, node, way.schemes, &addresses);
         // One that was there before is dead for the provider.
         let has_come = link.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard >= asked.sent);
-        if !has_come && !addresses.is_empty() {
+        if !has_come && core.dial_as_told(way, addresses) {
             (asked.meeting.met, asked.meeting.count) = (Some(node), asked.meeting.count + 1);
             core.counters.meetings += 1;
-            core.dial_node(way, addresses);
         }
     }
 }

@@ -100,6 +100,7 @@ use crate::record::{Record, Version};
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
+use crate::wall::WallClock;
 use crate::wire::{Hello, Message};
 
 pub use api::{
@@ -161,7 +162,7 @@ impl Peer {
             attach,
             requests,
             provide,
-            multicast: Multicast::default(),
+            multicast: Multicast::new(config.name),
             watches: Watches::default(),
             pings: Pings::default(),
             hosts,
@@ -183,10 +184,11 @@ impl Peer {
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
         let rtt = Rtt::new(rtt);
-        let (hello, said_later, through) = (Hello::UNSAID, false, None);
-        let entry = Link { peer, address, rtt, used: now, heard: now, answered: now, hello, said_later, through };
+        let (hello, clock, said_later, through) = (Hello::UNSAID, None, false, None);
+        let entry =
+            Link { peer, address, rtt, used: now, heard: now, answered: now, hello, clock, said_later, through };
         self.core.links.insert(link, entry);
-        self.core.send_reliably(link, RequestId(0), &Message::Hello(Hello::OWN));
+        self.core.send_reliably(link, RequestId(0), &self.greeting());
         if let Some(spare) = self.core.links.spare(node, link) {
             self.give_up(spare, "one association too many");
         }
@@ -196,6 +198,7 @@ impl Peer {
             Some(Purpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
             Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
             Some(Purpose::Node(way)) => {
+                self.core.dial_ended(way, true);
                 self.core.mind_idleness(link);
                 self.provide.on_requester_reached(&mut self.core, way, link);
                 self.requests.on_provider_reached(&mut self.core, way, link);
@@ -229,6 +232,7 @@ impl Peer {
             Some(Purpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
             Some(Purpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
             Some(Purpose::Node(way)) => {
+                self.core.dial_ended(way, false);
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
                 self.requests.on_provider_unreachable(&mut self.core, way, loss);
                 self.pushes.on_unreachable(&mut self.core, way, loss);
@@ -319,10 +323,23 @@ impl Peer {
         self.on_link_gone(link, Loss::new(why));
     }
 
+    /// The first message to whoever is at the other end.
+    fn greeting(&self) -> Message {
+        let clock_s = self.core.wall_clock.map(|clock| clock.unix_s(self.core.now));
+        Message::Hello(Hello { clock_s, ..Hello::OWN })
+    }
+
+    /// The host stood still, and the clocks of others did not.
+    fn on_slept(&mut self, slept: Duration) {
+        self.core.links.clocks_mut().for_each(|clock| clock.slept(slept));
+        self.attach.on_slept(&mut self.core);
+    }
+
     /// The other end has said which version it speaks.
     pub(super) fn on_hello(&mut self, link: LinkId, hello: Hello) {
         if let Some(entry) = self.core.links.get_mut(link) {
             entry.hello = hello;
+            entry.clock = hello.clock_s.map(|unix_s| WallClock::new(self.core.now, unix_s));
         }
         if let Some(why) = hello.refusal() {
             self.core.bid_farewell(link, &why);
@@ -383,7 +400,8 @@ impl Machine for Peer {
             Input::Message { link, message } => self.on_message(link, &message),
             Input::Multicast { from, message } => self.on_multicast(from, &message),
             Input::FlowBroken { link, flow } => self.provide.on_flow_broken(&mut self.core, link, RequestId(flow)),
-            Input::Slept(_) => self.attach.on_slept(&mut self.core),
+            Input::Slept(slept) => self.on_slept(slept),
+            Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(self.core.now, unix_s)),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),
             Input::Command(command) => self.refuse(&command),

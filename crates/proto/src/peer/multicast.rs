@@ -37,6 +37,8 @@ const MAX_DEADLINE: Duration = Duration::from_secs(60);
 /// Inquiries heard of lately.
 #[derive(Debug, Default)]
 pub(super) struct Multicast {
+    /// The name in this node's certificate.
+    name: String,
     heard: BTreeMap<(NodeId, RequestId), Heard>,
 }
 
@@ -60,11 +62,17 @@ enum Stage {
 }
 
 impl Multicast {
+    /// Nothing heard yet, by the node of this name.
+    pub(super) fn new(name: String) -> Self {
+        Self { name, heard: BTreeMap::new() }
+    }
+
     /// Somebody on the link asks.
     pub(super) fn on_inquiry(&mut self, ctx: Parts<'_>, from: IpAddr, mut inquiry: Inquiry) {
         let core = &mut *ctx.core;
         let key = (inquiry.requester, inquiry.id);
-        if inquiry.requester == core.node || !ctx.provide.offers(inquiry.service, inquiry.area) {
+        let is_meant = inquiry.names.is_none_or(|called| called.means(core.node, Some(&self.name)));
+        if inquiry.requester == core.node || !is_meant || !ctx.provide.offers(inquiry.service, inquiry.area) {
             return;
         }
         let again = match self.heard.get(&key).filter(|heard| heard.inquiry.nonce == inquiry.nonce) {
@@ -129,7 +137,8 @@ impl Multicast {
         let Some(Heard { inquiry, until, .. }) = self.heard.get(&key) else { return };
         let (requester, id, attempt) = (key.0, key.1, inquiry.attempt);
         if inquiry.mode == Mode::Locate {
-            let candidate = candidate(attach.record());
+            let name = inquiry.names.map(|_| self.name.clone());
+            let candidate = candidate(attach.record(), name);
             core.multicast(&Message::Present(Present { requester, id, candidate }));
             return self.rest(core, key, Stage::Answered);
         }
@@ -178,7 +187,7 @@ pub(super) fn reachable(reply_to: &mut Vec<Address>, from: IpAddr) {
 }
 
 /// A record as a lookup shows it.
-fn candidate(record: &Record) -> Candidate {
+fn candidate(record: &Record, name: Option<String>) -> Candidate {
     let Record { node, version, cell, services, capacity, ref addresses } = *record;
-    Candidate { node, version, cell, services, capacity, addresses: addresses.clone(), name: None }
+    Candidate { node, version, cell, services, capacity, addresses: addresses.clone(), name }
 }

@@ -14,6 +14,7 @@ use super::timers::Timer;
 use super::unreached::Unreached;
 use crate::address::SchemeSet;
 use crate::delivery::{Classes, Terms};
+use crate::foreign;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::{Form, Role, Service, ServiceSet};
@@ -120,7 +121,7 @@ impl Provide {
         let relayed = forward.reply_to.is_empty();
         let asked = forward.params.filter(|_| !relayed);
         let reflect = self.publications.wanted(forward.service, asked, entry);
-        let addresses = entry.told(forward.reply_to);
+        let addresses = foreign::few(entry.told(forward.reply_to));
         let answers = if relayed { entry.peer.node } else { forward.requester };
         let wish = Wish {
             key: (answers, forward.id),

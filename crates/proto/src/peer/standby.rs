@@ -285,7 +285,7 @@ impl Attach {
         self.state = State::Linked(Home { attached: Some(core.now), ..Home::new(link) });
         self.notices.extend([Notice::Lost { link: lost, reason }, Notice::Attached(link)]);
         let held = self.record.version;
-        self.record.version.sequence = held.sequence.saturating_add(1);
+        self.record.version = held.next();
         self.ask(core, Question::Adopt(held), 1, core.now);
         self.seek_home(core);
     }

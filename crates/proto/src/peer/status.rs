@@ -1,9 +1,12 @@
 //! What a node shows of itself.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Peer;
 use super::api::{SessionId, Ticket};
+use super::links::Link;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
@@ -62,6 +65,10 @@ pub struct Home {
     pub attached: Duration,
     /// The version of the protocol that it speaks.
     pub protocol: Protocol,
+    /// Seconds by which its wall clock is ahead of this host's, if both are known.
+    pub clock_ahead_s: Option<i64>,
+    /// The address from which it sends reflected streams, if it is the home and has told it.
+    pub media: Option<SocketAddr>,
 }
 
 /// One session that a node provides.
@@ -179,6 +186,15 @@ impl Peer {
         self.requests.status(now)
     }
 
+    /// Seconds by which the wall clocks of others are ahead of this host's, as far as they told them.
+    pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
+        self.core.links.iter().filter_map(|entry| Some((entry.peer.node, self.ahead(now, entry)?))).collect()
+    }
+
+    fn ahead(&self, now: Time, entry: &Link) -> Option<i64> {
+        Some(entry.clock?.ahead_of(self.core.wall_clock?, now))
+    }
+
     /// The node as it is at `now`.
     pub fn status(&self, now: Time) -> Status {
         let hub = |(link, since)| {
@@ -189,6 +205,8 @@ impl Peer {
                 rtt: entry.rtt.smoothed(),
                 attached: now.since(since),
                 protocol: entry.hello.protocol,
+                clock_ahead_s: self.ahead(now, entry),
+                media: self.core.media_of(link),
             })
         };
         let record = self.attach.record();

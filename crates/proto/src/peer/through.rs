@@ -133,6 +133,7 @@ impl Calls {
 
     /// A node calls this one.
     pub(super) fn on_forward(&mut self, core: &mut Core, unreached: &mut Unreached, link: LinkId, forward: Forward) {
+        let way = Way { node: forward.requester, schemes: SchemeSet::ALL };
         let node = forward.requester;
         if !core.is_hub(link) || node == core.node || Params::call_of(forward.params) != Some(core.node) {
             core.counters.refused += 1;
@@ -141,17 +142,20 @@ impl Calls {
         if forward.reply_to.is_empty() {
             return open(core, link, &forward);
         }
-        if unreached.holds(core.now, node, &forward.reply_to) {
+        let addresses = core.told(link, forward.reply_to.clone());
+        if addresses.is_empty() || unreached.holds(core.now, node, &addresses) {
             return decline(core, link, &forward, Reason::Unreachable);
         }
         if self.called.len() >= MAX_CALLED && !self.called.contains_key(&node) {
             return decline(core, link, &forward, Reason::Busy);
         }
-        core.send(link, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
         if !self.called.contains_key(&node) {
-            core.dial_node(Way { node, schemes: SchemeSet::ALL }, forward.reply_to.clone());
+            if !core.dial_as_told(way, addresses) {
+                return decline(core, link, &forward, Reason::Unreachable);
+            }
             core.set(Timer::Called(node), REACH_TIME);
         }
+        core.send(link, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
         self.called.insert(node, Called { by: link, forward });
     }
 
@@ -179,8 +183,8 @@ impl Calls {
             Message::Pending { provider: Some(Whereabouts { node, addresses }), .. }
                 if *node == call.node && !call.dialled =>
             {
-                call.dialled = true;
-                core.dial_node(Way { node: *node, schemes: SchemeSet::ALL }, addresses.clone());
+                let addresses = core.told(link, addresses.clone());
+                call.dialled = core.dial_as_told(Way { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
             Message::Decline(_) => drop(self.out.remove(id)),
             _ => {}
@@ -214,8 +218,8 @@ fn enter(core: &mut Core, link: LinkId, node: NodeId, id: RequestId) -> bool {
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
     let peer = Neighbour { node, role: Role::Node, name: String::new() };
     let way = core.links.number_way();
-    let (hello, said_later) = (Hello::UNSAID, false);
-    let entry = Link { peer, address, rtt, used: now, heard: now, answered: now, hello, said_later, through };
+    let (hello, clock, said_later) = (Hello::UNSAID, None, false);
+    let entry = Link { peer, address, rtt, used: now, heard: now, answered: now, hello, clock, said_later, through };
     core.links.insert(way, entry);
     true
 }

@@ -71,14 +71,18 @@ pub struct Hello {
     /// The sender's capabilities beyond that version.
     #[n(1)]
     pub capabilities: Capabilities,
+    /// The sender's wall clock, seconds of the Unix epoch. It is for people alone: an end that is
+    /// told a wrong one believes nothing else for it.
+    #[n(2)]
+    pub clock_s: Option<u64>,
 }
 
 impl Hello {
-    /// The greeting of this build.
-    pub const OWN: Self = Self { protocol: Protocol::CURRENT, capabilities: Capabilities::OWN };
+    /// The greeting of this build, without a clock.
+    pub const OWN: Self = Self { protocol: Protocol::CURRENT, capabilities: Capabilities::OWN, clock_s: None };
 
     /// Assumed of an end that sends none: the previous version, without capabilities.
-    pub const UNSAID: Self = Self { protocol: Protocol::PREVIOUS, capabilities: Capabilities::NONE };
+    pub const UNSAID: Self = Self { protocol: Protocol::PREVIOUS, capabilities: Capabilities::NONE, clock_s: None };
 
     /// Why nothing can be said to the end that says this; `None` if all is well.
     pub fn refusal(self) -> Option<String> {

@@ -8,6 +8,7 @@ use super::lookup::Candidate;
 use super::open;
 use super::request::{Mode, Params};
 use crate::address::Address;
+use crate::called::Called;
 use crate::grid::Area;
 use crate::ids::{NodeId, Nonce, RequestId};
 use crate::service::Service;
@@ -51,6 +52,10 @@ pub struct Inquiry {
     /// More.
     #[n(10)]
     pub params: Option<Params>,
+    /// Of `Locate`, as in a [`Request`](super::Request): who is there tells its name, and only who is
+    /// called so answers.
+    #[n(11)]
+    pub names: Option<Called>,
 }
 
 /// See [`Message::Taken`](super::Message::Taken).

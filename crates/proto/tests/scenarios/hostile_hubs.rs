@@ -1,5 +1,7 @@
 //! Hubs that send their nodes in circles.
 
+use std::time::Duration;
+
 use roost_proto::record::Version;
 use roost_proto::wire::Message;
 use roost_proto::{Role, Service};
@@ -30,11 +32,11 @@ fn with_hostile_home(comes_now: bool) -> (World, [HostId; 2], HostId) {
     (world, hubs, node)
 }
 
-/// Counts how often the node publishes, and how often it dials, in a minute in which the hub answers.
-fn circles(world: &mut World, hub: HostId, node: HostId, answer: Answer) -> (usize, usize) {
+/// Counts how often the node publishes, and how often it dials, in a time in which the hub answers.
+fn circles(world: &mut World, (hub, node): (HostId, HostId), answer: Answer, span: Duration) -> (usize, usize) {
     let (mut published, mut dials, mut was_dialling) = (0, 0, false);
     let mut round = 0;
-    let end = world.now + 60 * SECOND;
+    let end = world.now + span;
     while world.now < end {
         world.corpus = Some(Vec::new());
         world.run(5 * MS);
@@ -72,7 +74,7 @@ fn hub_sending_in_circles_is_left() {
     for comes_now in [false, true] {
         for (name, answer) in answers {
             let (mut world, [hostile, other], node) = with_hostile_home(comes_now);
-            let (published, dials) = circles(&mut world, hostile, node, answer);
+            let (published, dials) = circles(&mut world, (hostile, node), answer, 60 * SECOND);
             assert!(published <= 40, "{name}, {comes_now}: {published} times in a minute");
             assert!(dials <= 20, "{name}, {comes_now}: {dials} dials in a minute");
             // A node that has a lease loses nothing by being sent elsewhere in vain.
@@ -84,4 +86,20 @@ fn hub_sending_in_circles_is_left() {
             }
         }
     }
+}
+
+/// A node that knows no other hub comes back, but ever more seldom.
+#[test]
+fn a_single_circling_hub_is_dialled_ever_more_seldom() {
+    let mut world = World::new(8);
+    let hub = world.hub(Role::SuperNode);
+    let node = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    world.run(30 * SECOND);
+    let anew: Answer = |_, _| Message::Anew;
+    circles(&mut world, (hub, node), anew, 300 * SECOND);
+    let (published, dials) = circles(&mut world, (hub, node), anew, 300 * SECOND);
+    assert!(published <= 40 && dials <= 8, "{published} times and {dials} dials in five minutes");
+    world.run(90 * SECOND);
+    assert!(world.is_attached(node));
 }

@@ -296,6 +296,7 @@ fn a_forged_inquiry_is_served_to_nobody() {
             attempt: 0,
             count: 0,
             params: None,
+            names: None,
         };
         Message::Inquiry(inquiry).encode()
     };
@@ -331,6 +332,7 @@ fn a_flood_of_inquiries_takes_no_more_than_its_limit() {
             attempt: 0,
             count: 0,
             params: None,
+            names: None,
         };
         world.say_to_link(nodes[0], nodes[1], Message::Inquiry(inquiry).encode());
     }

@@ -275,6 +275,7 @@ fn a_provider_that_accepts_and_stops_for_ever_is_asked_ever_less_often() {
 fn a_node_that_dials_without_end_takes_no_place_from_others() {
     let config = Config {
         node: node_id(1),
+        name: "n1".to_owned(),
         epoch: 1,
         cell: Cell::new(0, 0),
         services: ServiceSet::ALL,
@@ -400,6 +401,84 @@ const NEVER: [Version; 3] = [
     Version { epoch: u32::MAX, sequence: 1 },
     Version { epoch: 90_000, sequence: u32::MAX },
 ];
+
+/// The greatest count and the latest epoch that somebody believes, and those beside them. The hubs' clocks
+/// say 1 at the start, the nodes' some 1000.
+fn edges() -> impl Iterator<Item = Version> {
+    const DAY: u32 = 24 * 3600;
+    let epochs = [80_000, DAY - 3600, DAY - 3590, DAY - 1, DAY, DAY + 1, DAY + 7, DAY + 900, DAY + 1_100];
+    let counts = [1, u32::MAX / 4 - 1, u32::MAX / 4, u32::MAX / 2 - 1, u32::MAX / 2, u32::MAX / 2 + 1];
+    epochs.into_iter().flat_map(move |epoch| counts.map(|sequence| Version { epoch, sequence }))
+}
+
+/// A home, a stand-by that is a hub of its own, a provider, and a requester at the stand-by.
+fn pair(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
+    let mut world = World::new(seed);
+    let hubs = world.mesh(2);
+    world.run(SECOND);
+    let provider = world.node((27, 92), &Service::ALL, &hubs[..1]);
+    let requester = world.node((0, 0), &[], &hubs[1..]);
+    world.settle();
+    world.run(10 * SECOND);
+    assert_eq!(world.home(provider), Some(hubs[0]));
+    (world, [hubs[0], hubs[1]], provider, requester)
+}
+
+/// Whatever version a home says that a node has, the node is known everywhere as it is now.
+#[test]
+fn no_lease_at_the_edge_freezes_a_record() {
+    for version in edges() {
+        let (mut world, [home, other], provider, requester) = pair(1);
+        for round in 0..3 {
+            let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
+            assert!(world.inject(home, provider, lease.encode()));
+            world.run(5 * SECOND);
+            let cell = Cell::new(round, 1);
+            world.command(provider, Command::Move { cell });
+            world.run(10 * SECOND);
+            for hub in [home, other] {
+                assert_eq!(place_of(&world, hub, provider), Some(cell), "{version:?} at {hub:?} in round {round}");
+            }
+        }
+        let ticket = world.request(requester, Service::Sensor, Area::At(Cell::new(2, 1)));
+        assert!(finished(&mut world, requester, ticket).complete, "{version:?}");
+    }
+}
+
+/// A hub that has nothing to do with a node does not take it from its home at the stand-by.
+#[test]
+fn no_claim_takes_a_copy_from_a_live_home() {
+    for (seed, ahead) in [(1, 1), (2, 2), (3, 1_000)] {
+        let mut world = World::new(seed);
+        let hubs = world.mesh(3);
+        world.run(SECOND);
+        let provider = world.node((27, 92), &Service::ALL, &hubs[..1]);
+        world.settle();
+        world.run(10 * SECOND);
+        let standby = world.standby(provider).unwrap();
+        let hostile = *hubs[1..].iter().find(|hub| **hub != standby).unwrap();
+        assert_eq!(place_of(&world, standby, provider), Some(Cell::new(27, 92)));
+        for _ in 0..20 {
+            let Version { epoch, sequence } = world.status(provider).version;
+            for message in forged(provider, Version { epoch, sequence: sequence + ahead }) {
+                assert!(world.inject(hostile, standby, message.encode()));
+            }
+            for _ in 0..100 {
+                world.run(10 * MS);
+                assert_eq!(place_of(&world, standby, provider), Some(Cell::new(27, 92)), "seed {seed}");
+            }
+        }
+        // Its home moves it, and goes: the stand-by has it right.
+        world.command(provider, Command::Move { cell: Cell::new(3, 3) });
+        world.run(10 * SECOND);
+        assert_eq!(place_of(&world, standby, provider), Some(Cell::new(3, 3)));
+        world.kill(hubs[0]);
+        world.run(60 * SECOND);
+        assert!(world.is_attached(provider));
+        let home = world.home(provider).unwrap();
+        assert_eq!(place_of(&world, home, provider), Some(Cell::new(3, 3)));
+    }
+}
 
 #[test]
 fn no_forged_lease_freezes_a_record() {

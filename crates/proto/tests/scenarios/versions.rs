@@ -63,7 +63,7 @@ fn versions_are_shown_on_both_sides() {
 fn another_major_version_is_refused() {
     let hello = |major| {
         let protocol = Protocol { major, minor: 3 };
-        Message::Hello(Hello { protocol, capabilities: Capabilities::NONE }).encode()
+        Message::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: None }).encode()
     };
     let (mut world, [first, second], [provider, _]) = pair(1, |_| false);
     assert!(world.inject(first, provider, hello(2)));

@@ -195,7 +195,7 @@ proptest! {
     #[test]
     fn a_later_hello_is_read(major in any::<u16>(), minor in any::<u16>(), bits in any::<u64>(), more in any::<u64>()) {
         let protocol = Protocol { major, minor };
-        let message = Message::Hello(Hello { protocol, capabilities: Capabilities::NONE });
+        let message = Message::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits) });
         let bytes = edited(&message, &[1], |hello| {
             hello.items()[1] = Item::number(bits);
             hello.items().push(Item::Array(vec![Item::number(more)]));
@@ -208,6 +208,7 @@ proptest! {
 }
 
 #[test]
-fn a_hello_takes_eight_bytes() {
-    assert!(Message::Hello(Hello::OWN).encode().len() <= 8);
+fn a_hello_takes_thirteen_bytes() {
+    let hello = Hello { clock_s: Some(1_800_000_000), ..Hello::OWN };
+    assert_eq!((Message::Hello(Hello::OWN).encode().len(), Message::Hello(hello).encode().len()), (8, 13));
 }

@@ -307,9 +307,9 @@ pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
         version().prop_map(Message::Withdraw),
         any::<u32>().prop_map(Message::Ping),
         any::<u32>().prop_map(Message::Pong),
-        (any::<u16>(), any::<u16>(), any::<bool>()).prop_map(|(major, minor, skips)| {
+        (any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u64>>()).prop_map(|(major, minor, skips, clock_s)| {
             let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
-            Message::Hello(Hello { protocol: Protocol { major, minor }, capabilities })
+            Message::Hello(Hello { protocol: Protocol { major, minor }, capabilities, clock_s })
         }),
         (node(), version()).prop_map(|(node, version)| Message::Claim { node, version }),
     ]
@@ -515,6 +515,7 @@ pub(crate) fn link_message() -> impl Strategy<Value = Message> {
                     attempt,
                     count,
                     params,
+                    names: None,
                 })
             }
         ),
@@ -617,6 +618,7 @@ pub(crate) fn inquiry_message() -> impl Strategy<Value = Inquiry> {
             attempt,
             count: 0,
             params: None,
+            names: None,
         },
     )
 }

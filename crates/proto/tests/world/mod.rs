@@ -164,6 +164,7 @@ impl World {
         let hub_role = hubs.first().map_or(Role::SuperNode, |hub| self.hosts[hub.0].role);
         Config {
             node: node_id(id),
+            name: format!("n{id}"),
             epoch: 1_000 + id as u32,
             cell: Cell::new(0, 0),
             services: ServiceSet::EMPTY,

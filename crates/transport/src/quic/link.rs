@@ -348,6 +348,11 @@ impl QuicLink {
         self.lock().paths.len()
     }
 
+    /// Bytes of payload that the remote has sent over all paths.
+    pub(super) fn received(&self) -> u64 {
+        self.lock().traffic().received
+    }
+
     pub(crate) fn standing(&self) -> &Standing {
         &self.identified.standing
     }

@@ -23,6 +23,7 @@ mod settings;
 pub(crate) mod simulated;
 mod socket;
 mod state;
+mod told;
 
 use std::collections::HashMap;
 use std::io;
@@ -44,6 +45,7 @@ pub(crate) use link::QuicLink;
 use notice::Notice;
 use paths::Keeper;
 use probing::Probing;
+use settings::Flight;
 use state::{Called, Here};
 
 use crate::association::PathId;
@@ -123,7 +125,8 @@ impl Quic {
         let has_several = hosts.len() > 1 || inner.addressed().count() > 1;
         let (limits, trips) = (&inner.context.limits, &inner.context.round_trips);
         let limit = limits.first_answer(trips.of(to.ip(), wish.node));
-        let Ok(connected) = timeout(limit, inner.connect(&endpoint, to, wish.expect, has_several)).await else {
+        let Ok(connected) = timeout(limit, inner.connect(&endpoint, to, wish.expect, Flight::usual(has_several))).await
+        else {
             trips.doubt(to.ip(), wish.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
@@ -256,10 +259,10 @@ impl Inner {
         endpoint: &Endpoint,
         to: SocketAddr,
         expect: RoleSet,
-        has_several: bool,
+        flight: Flight,
     ) -> Result<(Connection, Probing), String> {
         let probing = self.probing(endpoint);
-        let config = settings::client(&self.context, expect, &probing, has_several)?;
+        let config = settings::client(&self.context, expect, &probing, flight)?;
         let connecting = endpoint.connect_with(config, to, &to.ip().to_string()).map_err(|error| error.to_string())?;
         Ok((connecting.await.map_err(|error| self.failed(to, &error))?, probing))
     }

@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::Connection;
-use roost_proto::RoleSet;
+use roost_proto::{RoleSet, is_destination};
 use tokio::time::timeout;
 
 use super::greeting::{Hello, Welcome, hear_welcome, say_hello};
 use super::link::{GIVEN_UP, QuicLink};
+use super::settings::Flight;
+use super::told::{Told, Verdict, patience};
 use super::{Inner, identify};
 use crate::association::{MAX_PATHS, PathId};
 use crate::udp::can_reach;
@@ -52,6 +54,14 @@ impl Wanted {
     }
 }
 
+/// How a path is tried.
+struct Attempt {
+    /// Only the remote says of the host that it is its own.
+    is_told: bool,
+    flight: Flight,
+    limit: Duration,
+}
+
 /// What to know of a link to add paths to it.
 pub(super) struct Keeper {
     pub(super) inner: Arc<Inner>,
@@ -70,20 +80,21 @@ impl Keeper {
     /// that are missing are tried side by side, so that none waits for another.
     pub(super) async fn keep(self, first: (Pair, PathId)) {
         let mut paths = BTreeMap::from([(first.0, Wanted::new(Some(first.1), Instant::now()))]);
-        let mut trying = FuturesUnordered::new();
+        let (mut trying, mut told) = (FuturesUnordered::new(), Told::default());
         while !self.link.is_over() {
             let wanted = self.want(&mut paths);
             let has_room = |trying: usize| self.link.path_count() + trying < MAX_PATHS;
             for (pair, path) in paths.iter_mut().filter(|(pair, _)| wanted.contains(pair)) {
-                if self.is_due(path) && has_room(trying.len()) {
+                if self.is_due(path) && has_room(trying.len()) && self.may_try(*pair, path, &mut told) {
                     path.is_tried = true;
-                    trying.push(self.try_one(*pair));
+                    trying.push(self.try_one(*pair, self.attempt(pair.1, path, &told)));
                 }
             }
             self.give_up_spare(&paths, &wanted);
             // Without room nothing is done before a path or an attempt is over.
-            let missing = paths.values().filter(|path| path.is_missing() && has_room(trying.len()));
-            let again = missing.map(|path| path.try_at).min();
+            let waits = |to: SocketAddr| told.is_trying() && self.is_told(to, &told);
+            let missing = paths.iter().filter(|(pair, path)| path.is_missing() && !waits(pair.1));
+            let again = missing.filter(|_| has_room(trying.len())).map(|(_, path)| path.try_at).min();
             let is_time = async {
                 match again {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -93,7 +104,12 @@ impl Keeper {
             tokio::select! {
                 () = is_time => {}
                 () = self.link.changed.notified() => {}
-                Some((pair, outcome)) = trying.next() => self.note(&mut paths, pair, outcome),
+                Some((pair, is_told, outcome)) = trying.next() => {
+                    if is_told {
+                        told.settle(pair.1.ip(), outcome.is_ok());
+                    }
+                    self.note(&mut paths, pair, outcome);
+                }
             }
         }
     }
@@ -134,7 +150,7 @@ impl Keeper {
         let is_taken_back = |ip| self.welcome.hosts.contains(&ip) && !listed.contains(&ip);
         let known = self.dialled.iter().copied().filter(|at| !is_taken_back(at.ip().to_canonical()));
         let is_local = self.dialled.iter().all(|at| at.ip().is_loopback());
-        let told = listed.iter().filter(|host| may_be_a_host(**host, is_local));
+        let told = listed.iter().filter(|host| is_destination(**host, is_local));
         let mut targets: Vec<_> = known.chain(told.map(|host| SocketAddr::new(*host, self.port))).collect();
         targets.sort_unstable();
         targets.dedup();
@@ -149,10 +165,40 @@ impl Keeper {
         path.is_missing() && path.try_at <= Instant::now()
     }
 
-    async fn try_one(&self, pair: Pair) -> (Pair, Result<PathId, String>) {
+    /// True if only the remote says of a host that it is its own.
+    fn is_told(&self, to: SocketAddr, told: &Told) -> bool {
+        let is_known = self.dialled.iter().any(|at| at.ip().to_canonical() == to.ip().to_canonical());
+        !is_known && !told.has_proved(to.ip())
+    }
+
+    /// Whether a path that is due may be tried, which is put off otherwise.
+    fn may_try(&self, pair: Pair, path: &mut Wanted, told: &mut Told) -> bool {
+        if !self.is_told(pair.1, told) {
+            return true;
+        }
+        match told.ask(Instant::now(), self.link.received()) {
+            Verdict::Try => return true,
+            Verdict::Wait => {}
+            Verdict::Later(at) => path.try_at = at,
+        }
+        false
+    }
+
+    fn attempt(&self, to: SocketAddr, path: &Wanted, told: &Told) -> Attempt {
+        let (is_told, flight) = (self.is_told(to, told), Flight::usual(true));
         // Another way to the peer may be a longer one.
-        let limit = self.inner.context.limits.stranger();
-        (pair, timeout(limit, self.add(pair)).await.unwrap_or_else(|_| Err("no answer".to_owned())))
+        let longest = self.inner.context.limits.stranger();
+        if !is_told {
+            return Attempt { is_told, flight, limit: longest };
+        }
+        // It is over before its first packet would be repeated.
+        let limit = patience(self.link.identified.rtt, path.pause).min(longest);
+        Attempt { is_told, flight: Flight { rtt: limit, ..flight }, limit }
+    }
+
+    async fn try_one(&self, pair: Pair, attempt: Attempt) -> (Pair, bool, Result<PathId, String>) {
+        let adding = timeout(attempt.limit, self.add(pair, attempt.flight)).await;
+        (pair, attempt.is_told, adding.unwrap_or_else(|_| Err("no answer".to_owned())))
     }
 
     /// Notes what came of an attempt.
@@ -170,10 +216,10 @@ impl Keeper {
         }
     }
 
-    async fn add(&self, (from, to): Pair) -> Result<PathId, String> {
+    async fn add(&self, (from, to): Pair, flight: Flight) -> Result<PathId, String> {
         let (_, endpoint) = self.inner.usable().find(|(at, _)| *at == from).ok_or("our address is gone")?;
-        let (connection, probing) = self.inner.connect(&endpoint, to, self.expect, true).await?;
-        let attempt = Attempt(Some(connection.clone()));
+        let (connection, probing) = self.inner.connect(&endpoint, to, self.expect, flight).await?;
+        let joining = Joining(Some(connection.clone()));
         let code = self.link.key.as_ref().and_then(|key| key.code(&connection)).ok_or("TLS tells no secret")?;
         let hello = Hello::Path { link: self.welcome.link, code };
         say_hello(&connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
@@ -182,7 +228,7 @@ impl Keeper {
         if passed.peer.node != self.link.identified.peer.node {
             return Err("another node answers there".to_owned());
         }
-        attempt.succeed();
+        joining.succeed();
         let added = self.link.add_path(connection, probing, self.inner.here(&endpoint, to, &self.dialled), &self.busy);
         added.ok_or_else(|| "the link has enough paths".to_owned())
     }
@@ -190,28 +236,20 @@ impl Keeper {
 
 /// A connection that is to become a path. Should it not, for whatever reason, then
 /// that alone is over: the peer may have taken it for one already.
-struct Attempt(Option<Connection>);
+struct Joining(Option<Connection>);
 
-impl Attempt {
+impl Joining {
     fn succeed(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Attempt {
+impl Drop for Joining {
     fn drop(&mut self) {
         if let Some(connection) = &self.0 {
             connection.close(GIVEN_UP, b"the path is not added");
         }
     }
-}
-
-/// Whether an address that a peer tells of may be one of its own: that of a single
-/// host, and this machine only if that is where the peer is.
-fn may_be_a_host(ip: IpAddr, is_local: bool) -> bool {
-    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip.octets()[0] == 0);
-    let is_single = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast;
-    is_single && (is_local || !ip.to_canonical().is_loopback())
 }
 
 /// Pairs addresses one to one, the nearest first; then what is left over with
@@ -260,25 +298,6 @@ mod tests {
     fn paired(sources: &[&str], targets: &[&str]) -> Vec<(String, String)> {
         let pairs = pairs(&at(sources), &at(targets));
         pairs.iter().map(|(from, to)| (from.ip().to_string(), to.ip().to_string())).collect()
-    }
-
-    #[test]
-    fn a_peer_cannot_have_us_dial_whom_it_likes() {
-        let may = |ip: &str, is_local| may_be_a_host(ip.parse().unwrap(), is_local);
-        assert!(may("10.0.1.2", false) && may("fd00::1", false) && may("127.0.0.2", true));
-        for ip in [
-            "127.0.0.1",
-            "::1",
-            "::ffff:127.0.0.1",
-            "0.0.0.0",
-            "0.1.2.3",
-            "::",
-            "224.0.0.1",
-            "ff02::1",
-            "255.255.255.255",
-        ] {
-            assert!(!may(ip, false), "{ip}");
-        }
     }
 
     #[test]

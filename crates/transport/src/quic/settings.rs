@@ -55,8 +55,24 @@ pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
     config
 }
 
+/// How a dial begins.
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
+    /// There are several paths, or will be.
+    pub(super) has_several: bool,
+    /// The round trip to assume: the first packet is repeated after three of them.
+    pub(super) rtt: Duration,
+}
+
+impl Flight {
+    pub(super) const fn usual(has_several: bool) -> Self {
+        Self { has_several, rtt: INITIAL_RTT }
+    }
+}
+
 /// How a connection behaves whose packets are so large.
-pub(super) fn transport(packet_bytes: usize, probing: &Probing, has_several: bool) -> Arc<TransportConfig> {
+pub(super) fn transport(packet_bytes: usize, probing: &Probing, flight: Flight) -> Arc<TransportConfig> {
+    let Flight { has_several, rtt } = flight;
     let mut ack = AckFrequencyConfig::default();
     ack.max_ack_delay(Some(if has_several { PROMPT_ACK_DELAY } else { ACK_DELAY }));
     let mut config = TransportConfig::default();
@@ -70,7 +86,7 @@ pub(super) fn transport(packet_bytes: usize, probing: &Probing, has_several: boo
         .max_idle_timeout(IdleTimeout::try_from(IDLE).ok())
         .keep_alive_interval(None)
         .ack_frequency_config(Some(ack))
-        .initial_rtt(INITIAL_RTT)
+        .initial_rtt(rtt)
         .congestion_controller_factory(Arc::new(probing.clone()))
         // A packet of at most 8000 bytes fits.
         .initial_mtu(packet_bytes as u16)
@@ -98,7 +114,7 @@ pub(super) fn accepting(
     has_several: bool,
 ) -> Arc<ServerConfig> {
     let mut config = server.clone();
-    config.transport_config(transport(context.limits.packet(), probing, has_several));
+    config.transport_config(transport(context.limits.packet(), probing, Flight::usual(has_several)));
     Arc::new(config)
 }
 
@@ -107,11 +123,11 @@ pub(super) fn client(
     context: &Context,
     expect: RoleSet,
     probing: &Probing,
-    has_several: bool,
+    flight: Flight,
 ) -> Result<ClientConfig, String> {
     let tls = tls::client_config(&context.identity, &context.policy, expect).map_err(|error| error.to_string())?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(context.limits.packet(), probing, has_several));
+    config.transport_config(transport(context.limits.packet(), probing, flight));
     Ok(config)
 }

@@ -62,6 +62,7 @@ fn address(number: u8) -> Address {
 fn peer(number: u8) -> Peer {
     Peer::new(Config {
         node: node(number),
+        name: String::new(),
         epoch: 1,
         cell: Cell::new(0, 0),
         services: [Service::Image].into_iter().filter(|_| number == 0).collect::<ServiceSet>(),

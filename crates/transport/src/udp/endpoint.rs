@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
-use dimpl::DtlsCertificate;
+use dimpl::{Dtls, DtlsCertificate};
 use quinn::udp::{RecvMeta, UdpSocketState};
 use roost_identity::Standing;
 use roost_proto::{Channel, Delivery, LinkId, Scheme};
@@ -44,7 +44,7 @@ pub(crate) struct Endpoint {
     pub(super) local: SocketAddr,
     pub(super) context: Arc<Context>,
     pub(super) live: Arc<Live>,
-    pub(super) config: Arc<dimpl::Config>,
+    config: Arc<dimpl::Config>,
     /// The key from which the tokens of its sessions follow.
     pub(super) forgotten: hmac::Key,
     table: Mutex<Table>,
@@ -70,8 +70,15 @@ impl Endpoint {
         }))
     }
 
+    /// The state of a handshake that begins now.
+    pub(super) fn dtls(&self, client: bool, now: Instant) -> Dtls {
+        let mut dtls = Dtls::new_13(Arc::clone(&self.config), self.certificate(), now);
+        dtls.set_active(client);
+        dtls
+    }
+
     /// The certificate to show in a handshake that begins now; a renewal replaces it.
-    pub(super) fn certificate(&self) -> DtlsCertificate {
+    fn certificate(&self) -> DtlsCertificate {
         let identity = &self.context.identity;
         let (certificate, private_key) = (identity.certificate_der().to_vec(), identity.key_pkcs8_der().to_vec());
         DtlsCertificate { certificate, private_key }

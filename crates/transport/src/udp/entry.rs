@@ -11,7 +11,7 @@ use roost_proto::Scheme;
 use super::endpoint::{Endpoint, Slot};
 use super::established::refused;
 use super::handshake::{Dialling, Handshake, Step};
-use super::hello::{self, SessionId};
+use super::hello::SessionId;
 use super::moving::Moving;
 use super::outbox::{Outbox, Route};
 use super::session::{Packet, PeerSilent, Session, write_keepsake, write_ready};
@@ -32,8 +32,8 @@ pub(super) const NO_REFUSAL: u8 = 0;
 pub(super) struct Entry {
     pub(super) slot: Slot,
     pub(super) route: Route,
-    dtls: Dtls,
-    dtls_deadline: Option<Instant>,
+    pub(super) dtls: Dtls,
+    pub(super) dtls_deadline: Option<Instant>,
     pub(super) session: Session,
     pub(super) phase: Phase,
     /// What the endpoint's timer table holds for this session.
@@ -47,7 +47,7 @@ pub(super) struct Entry {
     /// What goes in front of the next datagram.
     head: Vec<u8>,
     /// Output of dimpl that came while something was sealed.
-    late: VecDeque<Late>,
+    pub(super) late: VecDeque<Late>,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
     pub(super) messages_sent: u64,
@@ -55,7 +55,7 @@ pub(super) struct Entry {
 }
 
 /// Output of dimpl, kept until it may be worked off.
-enum Late {
+pub(super) enum Late {
     Certificate(Vec<u8>),
     Connected,
     Plain(Vec<u8>),
@@ -158,7 +158,7 @@ impl Entry {
     pub(super) fn receive(&mut self, datagram: &[u8], desk: &mut Desk<'_>) -> Turn {
         self.bytes_received += datagram.len() as u64;
         if let Phase::Handshake(handshake) = &mut self.phase {
-            if !handshake.admits(datagram.len()) {
+            if !handshake.admits(datagram, &desk.context.limits) {
                 Live::add(&desk.live.malformed, 1);
                 return Turn::Same;
             }
@@ -170,9 +170,16 @@ impl Entry {
         match self.dtls.handle_packet(datagram) {
             Ok(()) => self.run(desk),
             Err(error) => {
-                self.fail(&format!("the encryption failed: {error}"), desk);
+                self.break_off(&format!("the encryption failed: {error}"), desk);
                 Turn::Same
             }
+        }
+    }
+
+    /// dimpl goes no further: a handshake of ours begins anew, anything else is over.
+    fn break_off(&mut self, reason: &str, desk: &mut Desk<'_>) {
+        if !self.begin_anew(desk) {
+            self.fail(reason, desk);
         }
     }
 
@@ -188,7 +195,7 @@ impl Entry {
                         return turn;
                     }
                 }
-                Late::Closed => self.fail("the peer closed the link", desk),
+                Late::Closed => self.break_off("the peer closed the link", desk),
             }
         }
         let mut sealed = std::mem::take(desk.sealed);
@@ -203,7 +210,7 @@ impl Entry {
                         break turn;
                     }
                 }
-                Output::CloseNotify => self.fail("the peer closed the link", desk),
+                Output::CloseNotify => self.break_off("the peer closed the link", desk),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
@@ -213,7 +220,15 @@ impl Entry {
             }
         };
         *desk.sealed = sealed;
+        self.come_back(desk.now);
         turn
+    }
+
+    /// Has what came late worked off soon.
+    fn come_back(&mut self, now: Instant) {
+        if !self.late.is_empty() {
+            self.dtls_deadline = Some(now);
+        }
     }
 
     fn judge(&mut self, der: &[u8], desk: &mut Desk<'_>) {
@@ -223,19 +238,18 @@ impl Entry {
     }
 
     /// Puts a sealed datagram into the outbox.
-    fn post(&mut self, datagram: &[u8], desk: &mut Desk<'_>) {
+    pub(super) fn post(&mut self, datagram: &[u8], desk: &mut Desk<'_>) {
         self.bytes_sent += datagram.len() as u64;
         self.moving.last_sent = Some(desk.now);
+        let mut behind: &[u8] = &[];
         if let Phase::Handshake(handshake) = &mut self.phase {
             handshake.sent(datagram, desk.now);
-            if let Some(cookie) = handshake.cookie.filter(|_| hello::client_random(datagram).is_some()) {
-                self.head = [&[hello::PROVED][..], &cookie].concat();
-            }
+            (self.head, behind) = handshake.around(datagram);
         }
         let head = std::mem::take(&mut self.head);
         let doubtful = self.moving.former.filter(|_| self.moving.is_doubtful);
         for route in [Some(self.route), doubtful].into_iter().flatten() {
-            if !desk.outbox.push(route, &[&head, datagram]) {
+            if !desk.outbox.push(route, &[&head, datagram, behind]) {
                 Live::add(&desk.live.dropped, 1);
             }
         }
@@ -260,9 +274,7 @@ impl Entry {
             }
         }
         *desk.sealed = sealed;
-        if !self.late.is_empty() {
-            self.dtls_deadline = Some(desk.now);
-        }
+        self.come_back(desk.now);
     }
 
     /// The same, with something in front of it that everybody may read.
@@ -412,6 +424,11 @@ impl Entry {
                 Ok(()) => turn = self.run(desk),
                 Err(error) => self.fail(&format!("no answer: {error}"), desk),
             }
+        }
+        if let Phase::Handshake(handshake) = &mut self.phase
+            && let Some(answer) = handshake.answers.take_due(desk.now)
+        {
+            return self.receive(&answer, desk);
         }
         match &mut self.phase {
             Phase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, desk),

@@ -7,16 +7,22 @@ use roost_identity::{Refusal, Side};
 use roost_proto::RoleSet;
 use tokio::sync::oneshot;
 
+use super::answers::{Answers, Trust};
 use super::entry::{Desk, NO_REFUSAL};
-use super::hello::COOKIE;
+use super::hello::{COOKIE, ECHO_BYTES};
+use super::{HANDSHAKE_BYTES, SEAL_BYTES};
 use crate::config::Limits;
 use crate::dial::{Wish, unexpected};
 use crate::link::Passed;
 
-/// The most bytes of a peer's handshake. A certificate of ours takes half a kilobyte.
-const MAX_BYTES: usize = 32 * 1024;
 /// After how long a dialler greets again when it is not greeted back, at least. Doubles.
 const READY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The most bytes of a datagram in a handshake: one of its own, or a packet that came before its
+/// time. dimpl keeps thirty.
+pub(super) fn most_bytes(limits: &Limits) -> usize {
+    HANDSHAKE_BYTES.max(limits.packet() + SEAL_BYTES)
+}
 
 /// A dial's wish for one address.
 pub(crate) struct Dialling {
@@ -44,7 +50,10 @@ pub(super) struct Handshake {
     /// The peer has proved its address with a cookie.
     pub(super) is_proved: bool,
     /// The proof of address that the listener asked for.
-    pub(super) cookie: Option<[u8; COOKIE]>,
+    pub(super) cookie: Option<([u8; COOKIE], Trust)>,
+    /// What goes in front of what we answer unencrypted.
+    pub(super) echo: Option<[u8; ECHO_BYTES]>,
+    pub(super) answers: Answers,
     /// Our first datagram, to be repeated with a cookie.
     pub(super) hello: Vec<u8>,
     /// A packet that overtook the peer's greeting.
@@ -58,7 +67,7 @@ pub(super) struct Handshake {
     /// to a repetition, so the round trip is at most the time since.
     asked: Option<Instant>,
     rtt: Option<Duration>,
-    received: usize,
+    has_heard: bool,
     verdict: Option<Result<Passed, Verdict>>,
     connected: bool,
     greeting: Option<(Instant, Duration)>,
@@ -89,6 +98,8 @@ impl Handshake {
             random: None,
             is_proved: false,
             cookie: None,
+            echo: None,
+            answers: Answers::default(),
             hello: Vec::new(),
             early: None,
             unsent: None,
@@ -96,7 +107,7 @@ impl Handshake {
             until: now + limit,
             asked: None,
             rtt: None,
-            received: 0,
+            has_heard: false,
             verdict: None,
             connected: false,
             greeting: None,
@@ -122,15 +133,27 @@ impl Handshake {
         }
     }
 
-    /// Whether another datagram of `len` bytes is within reason.
-    pub(super) fn admits(&mut self, len: usize) -> bool {
-        self.received += len;
-        self.received <= MAX_BYTES
+    /// Whether a datagram may be of use. An encrypted one is of none before there are keys.
+    pub(super) fn admits(&mut self, datagram: &[u8], limits: &Limits) -> bool {
+        let is_plain = datagram.first().is_some_and(|first| *first < 32);
+        let admits = datagram.len() <= most_bytes(limits) && (is_plain || self.has_heard || !self.client);
+        self.has_heard |= admits;
+        admits
     }
 
-    /// Whether the peer has sent anything.
-    pub(super) fn has_heard(&self) -> bool {
-        self.received > 0
+    /// Whether the peer has sent anything that may be of use.
+    pub(super) const fn has_heard(&self) -> bool {
+        self.has_heard
+    }
+
+    /// Begins ours anew, if it has not found its peer and may; its dial gets time for that.
+    pub(super) fn begin_anew(&mut self, now: Instant, limit: Duration) -> bool {
+        let Some(answers) = self.answers.anew().filter(|_| self.client && !self.is_answered()) else { return false };
+        let fresh = Self::new(true, self.dial.take(), self.expect, now, limit);
+        let (since, until) = (self.since, self.until.max(fresh.until));
+        let cookie = self.cookie.filter(|(_, trust)| *trust == Trust::Echoed);
+        *self = Self { answers, since, until, cookie, unsent: self.unsent.take(), ..fresh };
+        true
     }
 
     /// The peer has answered with its certificate, which nobody at another address can.
@@ -247,7 +270,8 @@ impl Handshake {
     }
 
     pub(super) fn deadline(&self) -> Instant {
-        self.greeting.map_or(self.until, |(at, _)| at.min(self.until))
+        let greeting = self.greeting.map(|(at, _)| at);
+        greeting.into_iter().chain(self.answers.deadline()).fold(self.until, Instant::min)
     }
 }
 

@@ -7,6 +7,11 @@
 //! cookie in front. In the same way it answers a record from an address that it
 //! knows nobody at; see [`super::moving`]. DTLS records begin with 20 to 63, so
 //! these kinds cannot be taken for one.
+//!
+//! Anybody can send in the name of another address, and neither a cookie's question nor a ServerHello
+//! nor an alert shows that its sender has seen the ClientHello. So a dialler asks, in a record behind
+//! it that older versions pass over, that each answer that is not encrypted carries the begin of the
+//! ClientHello's random in front: only who is on the path can say that.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -27,6 +32,13 @@ pub(super) const UNKNOWN: u8 = 3;
 pub(super) const MOVED: u8 = 4;
 /// The answer to that where nobody has such a session: the token that was left with the peer.
 pub(super) const FORGOTTEN: u8 = 5;
+/// In front of an answer that is not encrypted: the begin of the random of the ClientHello that it answers.
+pub(super) const ECHO: u8 = 6;
+/// Its length with what it carries.
+pub(super) const ECHO_BYTES: usize = 1 + size_of::<SessionId>();
+/// Behind a ClientHello: a record of a type that DTLS 1.3 discards (change_cipher_spec), which asks
+/// for [`ECHO`].
+pub(super) const ASKS: [u8; 14] = [20, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1];
 /// The least size of a ClientHello's first datagram, bytes, that is answered
 /// without proof of the address: the answer and its repetitions take three
 /// times as much, the most that RFC 9000, section 8.1, lets go to an address
@@ -44,9 +56,13 @@ pub(super) type SessionId = [u8; 8];
 pub(super) enum Kind<'a> {
     /// A ClientHello's first part.
     Hello {
-        random: [u8; 32],
-        cookie: Option<[u8; COOKIE]>,
+        greeting: Greeting,
         records: &'a [u8],
+    },
+    /// An answer from somebody who has seen a ClientHello of this random.
+    Echo {
+        random: SessionId,
+        answer: &'a [u8],
     },
     /// The answer to ours.
     Retry([u8; COOKIE]),
@@ -67,6 +83,30 @@ pub(super) enum Kind<'a> {
     Noise,
 }
 
+/// How a handshake begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Greeting {
+    pub(super) random: [u8; 32],
+    /// The proof of its sender's address.
+    pub(super) cookie: Option<[u8; COOKIE]>,
+    /// Its sender wants answers that echo its random.
+    pub(super) asks: bool,
+}
+
+impl Greeting {
+    /// What goes in front of an answer that is not encrypted.
+    pub(super) fn echo(&self) -> Option<[u8; ECHO_BYTES]> {
+        self.asks.then(|| echo(&self.random))
+    }
+}
+
+/// What shows that an answer's sender has seen a ClientHello.
+pub(super) fn echo(random: &[u8; 32]) -> [u8; ECHO_BYTES] {
+    let mut echo = [ECHO; ECHO_BYTES];
+    echo[1..].copy_from_slice(&random[..ECHO_BYTES - 1]);
+    echo
+}
+
 /// Tells what a datagram is.
 pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
     match datagram.first() {
@@ -75,27 +115,34 @@ pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
         Some(&MOVED) => moved(&datagram[1..]).unwrap_or(Kind::Noise),
         Some(&FORGOTTEN) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Forgotten),
         Some(&PROVED) => match datagram[1..].split_first_chunk() {
-            Some((cookie, records)) => client_random(records).map_or(Kind::Noise, |random| Kind::Hello {
-                random,
-                cookie: Some(*cookie),
-                records,
-            }),
+            Some((cookie, records)) => read_greeting(records, Some(*cookie)).unwrap_or(Kind::Noise),
             None => Kind::Noise,
         },
-        Some(20..=31) => client_random(datagram).map_or(Kind::Records { epoch: None }, |random| Kind::Hello {
-            random,
-            cookie: None,
-            records: datagram,
-        }),
+        Some(&ECHO) => match datagram[1..].split_first_chunk() {
+            Some((random, answer)) => Kind::Echo { random: *random, answer },
+            None => Kind::Noise,
+        },
+        Some(20..=31) => read_greeting(datagram, None).unwrap_or(Kind::Records { epoch: None }),
         Some(first @ 32..=63) => Kind::Records { epoch: Some(first & 3) },
         _ => Kind::Noise,
     }
 }
 
+fn read_greeting(records: &[u8], cookie: Option<[u8; COOKIE]>) -> Option<Kind<'_>> {
+    let random = client_random(records)?;
+    let asking = records.strip_suffix(&ASKS);
+    let greeting = Greeting { random, cookie, asks: asking.is_some() };
+    Some(Kind::Hello { greeting, records: asking.unwrap_or(records) })
+}
+
 /// Whether a datagram is told apart as what it is; for the fuzz target.
 pub(crate) fn is_told_apart(datagram: &[u8]) -> bool {
     match classify(datagram) {
-        Kind::Hello { random, records, .. } => datagram.ends_with(records) && client_random(records) == Some(random),
+        Kind::Hello { greeting, records } => {
+            let end = if greeting.asks { [records, &ASKS].concat() } else { records.to_vec() };
+            datagram.ends_with(&end) && client_random(records) == Some(greeting.random)
+        }
+        Kind::Echo { random, answer } => [&[ECHO][..], &random, answer].concat() == datagram,
         Kind::Retry(_) | Kind::Unknown(_) => datagram.len() == 1 + COOKIE,
         Kind::Forgotten(_) => datagram.len() == 1 + TOKEN,
         Kind::Moved { id, cookie, record } => [&[MOVED][..], &id, &cookie, record].concat() == datagram,
@@ -110,16 +157,23 @@ fn moved(rest: &[u8]) -> Option<Kind<'_>> {
     Some(Kind::Moved { id: *id, cookie: *cookie, record })
 }
 
+const HANDSHAKE: u8 = 22;
+const CLIENT_HELLO: u8 = 1;
+const SERVER_HELLO: u8 = 2;
+
 /// The random of a ClientHello whose first part starts the datagram.
 pub(super) fn client_random(records: &[u8]) -> Option<[u8; 32]> {
-    const HANDSHAKE: u8 = 22;
-    const CLIENT_HELLO: u8 = 1;
     // Record header: 13 bytes. Handshake header: type, length (3), sequence
     // (2), offset of the part (3), its length (3). Then version (2), random.
     let is_hello = records.first() == Some(&HANDSHAKE) && records.get(13) == Some(&CLIENT_HELLO);
     let is_first_part = records.get(19..22) == Some(&[0, 0, 0]);
     let random = records.get(27..59).filter(|_| is_hello && is_first_part)?;
     random.try_into().ok()
+}
+
+/// Whether a datagram begins with a ServerHello that is not encrypted.
+pub(super) fn is_server_hello(records: &[u8]) -> bool {
+    matches!((records.first(), records.get(13)), (Some(&HANDSHAKE), Some(&SERVER_HELLO)))
 }
 
 /// Makes and checks cookies; keeps nothing about anybody.

@@ -12,6 +12,7 @@
 //! old one once it has proved itself. A dial to a peer to which there is a link
 //! takes another socket and so leads to another link.
 
+mod answers;
 mod endpoint;
 mod entry;
 mod established;
@@ -41,11 +42,11 @@ use crate::transport::Context;
 /// content type (1), tag (16).
 pub(crate) const SEAL_BYTES: usize = 22;
 
-/// The most bytes in a datagram of the handshake: with a cookie in front, and
-/// headers of IPv6 and UDP, it is of the size that every path carries, 1280.
-/// Like all of ours it is not to be cut on the way, and what is larger (a chain
+/// The most bytes in a datagram of the handshake: with a cookie in front, the
+/// question for an echo behind, and headers of IPv6 and UDP, it is of the size that
+/// every path carries, 1280. Like all of ours it is not to be cut on the way, and what is larger (a chain
 /// of certificates, a message) goes in pieces.
-const HANDSHAKE_BYTES: usize = 1280 - 40 - 8 - 1 - hello::COOKIE;
+const HANDSHAKE_BYTES: usize = 1280 - 40 - 8 - 1 - hello::COOKIE - hello::ASKS.len();
 
 // So does a packet of the usual size.
 const _: () = assert!(1200 + SEAL_BYTES <= 1280 - 40 - 8);

@@ -5,20 +5,20 @@ use std::sync::atomic::Ordering;
 
 use super::endpoint::Slot;
 use super::entry::{Entry, Phase, Turn};
-use super::hello;
+use super::hello::{self, Greeting};
 use super::outbox::Route;
 use super::table::Turning;
 use crate::counters::Live;
 
 impl Turning<'_> {
     /// Whether a stranger may begin a handshake with a first datagram of `size` bytes.
-    pub(super) fn admit(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>, size: usize) -> bool {
+    pub(super) fn admit(&mut self, route: Route, greeting: &Greeting, size: usize) -> bool {
         if self.endpoint.context.closing.load(Ordering::Relaxed) {
             return false;
         }
         let limit = self.endpoint.context.limits.handshakes;
         let needs_proof = self.table.strangers * 4 >= limit || size < hello::MIN_UNPROVED;
-        if needs_proof && !self.proves(route, cookie) {
+        if needs_proof && !self.proves(route, greeting) {
             return false;
         }
         let admitted = self.table.bucket.take(self.now);
@@ -33,13 +33,18 @@ impl Turning<'_> {
     }
 
     /// Checks a ClientHello's proof of its sender's address; one without it is answered with a cookie.
-    pub(super) fn proves(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>) -> bool {
-        let proves = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
+    pub(super) fn proves(&mut self, route: Route, greeting: &Greeting) -> bool {
+        let proves = self.has_proved(route, greeting);
         if !proves {
             let cookie = self.table.cookies.make(self.now, route.to);
-            self.table.outbox.push(route, &[&[hello::RETRY], &cookie]);
+            let echo = greeting.echo();
+            self.table.outbox.push(route, &[echo.as_ref().map_or(&[], |echo| echo), &[hello::RETRY], &cookie]);
         }
         proves
+    }
+
+    pub(super) fn has_proved(&self, route: Route, greeting: &Greeting) -> bool {
+        greeting.cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie))
     }
 
     /// Ends a stranger's handshake that holds the address of a peer to be dialled and has proved

@@ -7,14 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use dimpl::Dtls;
 use quinn::udp::RecvMeta;
 use roost_proto::RoleSet;
 
+use super::answers::Trust;
 use super::endpoint::{Endpoint, Slot};
 use super::entry::{Desk, Entry, Phase, Turn};
 use super::handshake::{Dialling, Handshake};
-use super::hello::{self, Bucket, Cookies, Kind, SessionId};
+use super::hello::{self, Bucket, Cookies, Greeting, Kind, SessionId};
 use super::outbox::{Outbox, Refused, Route};
 use super::session::Session;
 use crate::config::Limits;
@@ -30,7 +30,7 @@ const BATCHES: usize = 4;
 /// Timers that fire in one turn.
 const TIMERS: usize = 256;
 /// Room for what dimpl puts out: a record, or the peer's certificate, which is
-/// no longer than what [`Handshake::admits`].
+/// no longer than the pieces that dimpl keeps.
 const OUTPUT: usize = 64 * 1024;
 
 /// The sessions of an endpoint and what they share.
@@ -144,9 +144,11 @@ impl<'a> Turning<'a> {
         Live::add(&self.endpoint.live.datagrams_received, 1);
         let route = Route { to: from, from: to.filter(|_| self.endpoint.local.ip().is_unspecified()) };
         match hello::classify(datagram) {
-            Kind::Records { epoch } => self.handle_records(datagram, route, epoch),
-            Kind::Hello { random, cookie, records } => self.handle_hello(records, route, random, cookie),
-            Kind::Retry(cookie) => self.handle_retry(from, cookie),
+            Kind::Records { epoch: Some(epoch) } => self.handle_records(datagram, route, epoch),
+            Kind::Records { epoch: None } => self.handle_doubtful(datagram, from),
+            Kind::Hello { greeting, records } => self.handle_hello(records, route, &greeting),
+            Kind::Echo { random, answer } => self.handle_echo(route, random, answer),
+            Kind::Retry(cookie) => self.handle_retry(from, cookie, Trust::Doubtful),
             Kind::Unknown(cookie) => self.handle_unknown(from, &cookie),
             Kind::Forgotten(said) => self.handle_forgotten(from, &said),
             Kind::Moved { id, cookie, record } => self.handle_moved(route, &id, cookie, record),
@@ -154,10 +156,10 @@ impl<'a> Turning<'a> {
         }
     }
 
-    /// Records belong to the session under the address, to a handshake under
-    /// it, or, while a peer is being replaced, to either.
-    fn handle_records(&mut self, datagram: &[u8], route: Route, epoch: Option<u8>) {
-        const APPLICATION: Option<u8> = Some(3);
+    /// Encrypted records belong to the session under the address, to a handshake
+    /// under it, or, while a peer is being replaced, to either.
+    fn handle_records(&mut self, datagram: &[u8], route: Route, epoch: u8) {
+        const APPLICATION: u8 = 3;
         let from = route.to;
         let established = self.table.established.get(&from).copied();
         let handshaking = self.table.handshaking.get(&from).copied();
@@ -178,7 +180,8 @@ impl<'a> Turning<'a> {
         }
     }
 
-    fn handle_hello(&mut self, records: &[u8], route: Route, random: [u8; 32], cookie: Option<[u8; hello::COOKIE]>) {
+    fn handle_hello(&mut self, records: &[u8], route: Route, greeting: &Greeting) {
+        let random = greeting.random;
         let mut inherited = None;
         if let Some(slot) = self.table.handshaking.get(&route.to).copied() {
             let Some(entry) = self.entry(slot) else { return };
@@ -193,7 +196,7 @@ impl<'a> Turning<'a> {
                 return;
             }
             // Whoever can forge the peer's address must not end what is under way.
-            if !self.proves(route, cookie) {
+            if !self.proves(route, greeting) {
                 return;
             }
             let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) else { return };
@@ -203,34 +206,21 @@ impl<'a> Turning<'a> {
                 Turn::Same
             });
         }
-        if inherited.is_none() && !self.admit(route, cookie, records.len()) {
+        if inherited.is_none() && !self.admit(route, greeting, records.len()) {
             return;
         }
-        let is_proved = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
+        let is_proved = self.has_proved(route, greeting);
         let (dial, time) = inherited.unzip();
         let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &Dialling| dial.wish.expect);
         let Some(slot) = self.begin(route, dial, false, expect) else { return };
         if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) {
             handshake.random = Some(random);
+            handshake.echo = greeting.echo();
             handshake.is_proved = is_proved;
             // A dial has its time, however often its peer begins anew.
             (handshake.since, handshake.until) = time.unwrap_or((handshake.since, handshake.until));
         }
         self.with(slot, |entry, desk| entry.receive(records, desk));
-    }
-
-    /// The listener wants proof of our address.
-    fn handle_retry(&mut self, from: SocketAddr, cookie: [u8; hello::COOKIE]) {
-        let Some(slot) = self.table.handshaking.get(&from).copied() else { return };
-        let (now, limits) = (self.now, self.endpoint.context.limits);
-        let Some(Entry { phase: Phase::Handshake(handshake), route, .. }) = self.entry(slot) else { return };
-        if !handshake.client || handshake.is_answered() || handshake.cookie.is_some() {
-            return;
-        }
-        handshake.cookie = Some(cookie);
-        handshake.greet_again(now, &limits);
-        let (route, hello) = (*route, handshake.hello.clone());
-        self.table.outbox.push(route, &[&[hello::PROVED], &cookie, &hello]);
     }
 
     /// Enters a new handshake and lets it speak first if it is ours.
@@ -244,8 +234,7 @@ impl<'a> Turning<'a> {
         let endpoint = self.endpoint;
         let limits = endpoint.context.limits;
         let slot = self.table.free.pop().unwrap_or(self.table.entries.len() as Slot);
-        let mut dtls = Dtls::new_13(Arc::clone(&endpoint.config), endpoint.certificate(), self.now);
-        dtls.set_active(client);
+        let dtls = endpoint.dtls(client, self.now);
         let known = endpoint.context.round_trips.of(route.to.ip(), dial.as_ref().and_then(|dial| dial.wish.node));
         let limit = if client { limits.first_answer(known) } else { limits.stranger() };
         let handshake = Handshake::new(client, dial, expect, self.now, limit);

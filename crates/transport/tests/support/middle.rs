@@ -12,6 +12,8 @@ use super::Node;
 /// The first byte of the datagrams that are not DTLS.
 pub(crate) const UNKNOWN: u8 = 3;
 pub(crate) const MOVED: u8 = 4;
+/// An answer of a handshake that is not encrypted, after what it echoes.
+pub(crate) const ECHO: u8 = 6;
 /// A message of DTLS's handshake that is not encrypted.
 pub(crate) const HANDSHAKE: u8 = 22;
 /// Records of application data; bits of the sequence number do not show here.
@@ -97,7 +99,7 @@ impl Middle {
 
     /// How many of a handshake.
     pub(crate) fn handshakes(&self) -> usize {
-        self.count(To::Hub, HANDSHAKE) + self.count(To::Node, HANDSHAKE)
+        self.count(To::Hub, HANDSHAKE) + self.count(To::Node, ECHO)
     }
 
     /// Waits until something has passed.

@@ -1,11 +1,13 @@
 //! What the daemon itself tells.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use roost_control::{HubLink, State, Status};
 use roost_identity::{Refusal, Side};
+use roost_proto::who;
 
 use super::super::date;
+use super::super::status::certificate_end;
 use super::Finding;
 
 /// A certificate that ends sooner than this should be renewed.
@@ -36,8 +38,8 @@ fn version(status: &Status) -> Finding {
 }
 
 fn certificate(status: &Status) -> Finding {
-    let end = UNIX_EPOCH + Duration::from_secs(status.certificate_not_after_unix_s);
-    let renew = "issue the identity again (roost group issue), put it in place and restart the daemon";
+    let end = certificate_end(status);
+    let renew = "renew it (roost group renew), put its identity.pem in place and send SIGHUP to the daemon";
     match end.duration_since(SystemTime::now()) {
         Err(_) => Finding::fail("certificate", format!("the daemon's certificate ended {}", date(end)), renew),
         Ok(left) if left < RENEW_BEFORE => {
@@ -49,7 +51,9 @@ fn certificate(status: &Status) -> Finding {
 
 fn hub(status: &Status) -> Finding {
     match (&status.hub, status.state) {
-        (Some(hub), _) => Finding::ok("hub", format!("attached to {} at {}", hub.name, hub.address)),
+        (Some(hub), _) => {
+            Finding::ok("hub", format!("attached to {} at {}", who(hub.node, Some(&hub.name)), hub.address))
+        }
         (None, State::Listening) => Finding::ok("hub", "it is one itself"),
         (None, State::Draining) => Finding::warn("hub", "the daemon is on its way out", "start it again"),
         (None, _) => {
@@ -112,7 +116,11 @@ const fn fix_of_ours(refusal: Refusal) -> &'static str {
             "if it belongs to the group, issue the member again (roost group issue, into a new directory with -o), \
              put that identity in place and restart the daemon"
         }
-        Refusal::Expired | Refusal::Malformed => {
+        Refusal::Expired => {
+            "if both clocks are right, renew its certificate (roost group renew), put its identity.pem in place and \
+             send SIGHUP to the daemon"
+        }
+        Refusal::Malformed => {
             "issue the member again (roost group issue, into a new directory with -o), put that identity in place \
              and restart the daemon"
         }
@@ -154,7 +162,8 @@ fn refused(status: &Status) -> Option<Finding> {
         .filter(|(_, count)| **count > 0)
         .map(|(reason, count)| format!("{reason} {count}"))
         .collect();
-    let fix = "its log names them; issue them a new identity if they belong to the group";
+    let fix =
+        "the log line `peers were refused` says who and where; issue them a new identity if they belong to the group";
     (!counts.is_empty()).then(|| Finding::warn("refused", format!("peers turned away: {}", counts.join(", ")), fix))
 }
 

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use roost_control::Status;
 use roost_identity::Identity;
-use roost_proto::{Endpoint, Scheme};
+use roost_proto::{Endpoint, NodeId, Scheme, who};
 use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Socket, Type};
 
@@ -23,14 +24,47 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Below this a daemon runs out of file descriptors before it is busy.
 const FILES: u64 = 1024;
 
-/// Whether the clock can be right at all.
-pub(super) fn clock() -> Finding {
+/// Two clocks that are farther apart, seconds, are not both right.
+const MOST_APART_S: u64 = 60;
+
+/// A hub whose clock is known, and the seconds by which it is ahead.
+type OtherClock<'a> = (NodeId, Option<&'a str>, i64);
+
+/// Whether the clock can be right, also beside those of the daemon's hubs.
+pub(super) fn clock(status: Option<&Status>) -> Finding {
     let now = SystemTime::now();
     if now < UNIX_EPOCH + EARLIEST {
         let fix = "set the clock (timedatectl set-ntp true): certificates are valid by it";
         return Finding::fail("clock", format!("it shows {}, which is past", date(now)), fix);
     }
-    Finding::ok("clock", format!("{} UTC", date(now)))
+    let Some((node, name, ahead)) = status.and_then(farthest) else { return Finding::ok("clock", date(now)) };
+    let apart = ahead.unsigned_abs();
+    let found = match ahead {
+        0 => format!("{}, as that of {}", date(now), who(node, name)),
+        1.. => format!("{}, {apart} s behind that of {}", date(now), who(node, name)),
+        _ => format!("{}, {apart} s ahead of that of {}", date(now), who(node, name)),
+    };
+    if apart <= MOST_APART_S {
+        return Finding::ok("clock", found);
+    }
+    let fix = "set whichever is wrong, here or there (timedatectl set-ntp true): certificates are valid by it";
+    Finding::warn("clock", found, fix)
+}
+
+/// The hub whose clock differs most.
+fn farthest(status: &Status) -> Option<OtherClock<'_>> {
+    let home = status.hub.iter().filter_map(|hub| Some((hub.node, Some(hub.name.as_str()), hub.clock_ahead_s?)));
+    let others = status.hubs.iter().filter_map(|hub| Some((hub.node?, hub.name.as_deref(), hub.clock_ahead_s?)));
+    home.chain(others).max_by_key(|(_, _, ahead)| ahead.unsigned_abs())
+}
+
+/// What to do about a daemon that does not answer, if its identity says why it waits.
+pub(super) fn waiting(dir: &Path) -> Option<String> {
+    let error = Identity::load(dir).ok()?.check_validity(SystemTime::now()).err()?;
+    Some(format!(
+        "if it runs, it waits until its certificate is valid by this host's clock, which shows {}: {error}",
+        date(SystemTime::now())
+    ))
 }
 
 /// Whether sockets get the buffers that bursts need.
@@ -131,7 +165,7 @@ fn dates(identity: &Identity) -> Finding {
                 "set the clock (timedatectl set-ntp true)",
             )
         }
-        Err(error) => Finding::fail("identity", error.to_string(), "issue it again: roost group issue"),
+        Err(error) => Finding::fail("identity", error.to_string(), "set the clock, or renew it: roost group renew"),
     }
 }
 

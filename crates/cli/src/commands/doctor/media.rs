@@ -6,33 +6,31 @@ use std::time::Duration;
 
 use roost_control::Status;
 use roost_proto::reflection::StreamId;
-use roost_proto::{Endpoint, Role};
+use roost_proto::{Role, who};
 use roost_reflector::words::{Said, Word};
 
 use super::Finding;
 
-/// A super node at the one port has its media port at the other, unless its settings say otherwise.
-const HUB_PORT: u16 = 7700;
-const MEDIA_PORT: u16 = 7702;
-
 /// The wait for each question's answer: 3.5 s in all, enough for the longest paths.
 const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
-/// Asks the media port of the node's super node for a sign of life, if it is known.
+/// Asks the media port of the node's super node for a sign of life.
 pub(super) fn check(status: &Status) -> Option<Finding> {
     let hub = status.hub.as_ref().filter(|hub| status.role == Role::Node && hub.role == Role::SuperNode)?;
-    let endpoint: Endpoint = hub.address.parse().ok()?;
-    let host: IpAddr = endpoint.hosts.first().filter(|_| endpoint.port == HUB_PORT)?.parse().ok()?;
-    let media = SocketAddr::new(host.to_canonical(), MEDIA_PORT);
+    let who = who(hub.node, Some(&hub.name));
+    let Some(media) = hub.media else {
+        return Some(Finding::ok("media port", format!("{who} reflects no streams: its setting `media` is off")));
+    };
+    let media = SocketAddr::new(media.ip().to_canonical(), media.port());
     Some(match answers(media) {
-        Ok(true) => Finding::ok("media port", format!("{} answers at udp {media}", hub.name)),
-        Ok(false) => unanswered(format!("{} does not answer at udp {media}: no reflected stream comes here", hub.name)),
+        Ok(true) => Finding::ok("media port", format!("{who} answers at udp {media}")),
+        Ok(false) => unanswered(format!("{who} does not answer at udp {media}: no reflected stream comes here")),
         Err(error) => unanswered(format!("nothing can be sent to udp {media}: {error}")),
     })
 }
 
 fn unanswered(found: String) -> Finding {
-    let fix = "let UDP through to that port and back; nothing, if its settings give `media` another port or are off";
+    let fix = "let UDP through to that port and back, in the firewalls of both hosts and between them";
     Finding::warn("media port", found, fix)
 }
 

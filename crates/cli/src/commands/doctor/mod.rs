@@ -13,6 +13,12 @@ use roost_terminal::{Finding, Output, Verdict, show};
 use crate::args::DoctorArgs;
 use crate::failure::{Code, Failure, Outcome};
 
+/// The folder of a daemon's identity unless its settings say otherwise.
+const IDENTITY: &str = "/etc/roost/identity";
+
+/// What to do about a daemon that does not answer, of which no more is known.
+const START: &str = "start it (systemctl start overlay-node, or overlay-node --config FILE) or give its --socket";
+
 /// Checks the daemon, the host and, if it is named, the identity.
 pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Outcome {
     let mut findings = Vec::new();
@@ -21,6 +27,7 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
         Err(error) => Err(error),
     };
     let reachable = reached.is_ok();
+    let clock = host::clock(reached.as_ref().ok());
     match reached {
         Ok(status) => {
             findings.extend(daemon::check(&status));
@@ -28,13 +35,14 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
         }
         Err(error) => {
             let Failure::Said { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
-            let fix = "start it (systemctl start overlay-node, or overlay-node --config FILE) or give its --socket";
+            let dir = args.identity.as_deref().unwrap_or(Path::new(IDENTITY));
+            let fix = host::waiting(dir).unwrap_or_else(|| START.to_owned());
             findings.push(Finding::fail("daemon", message, fix));
         }
     }
     findings.extend(args.identity.iter().flat_map(|dir| host::identity(dir)));
     findings.extend(args.listen.iter().map(host::port));
-    findings.extend([host::clock(), host::buffers(), host::files()]);
+    findings.extend([clock, host::buffers(), host::files()]);
     findings.iter_mut().for_each(|finding| finding.found = plain(&finding.found));
     show(&findings, output)?;
     verdict(&findings, reachable)

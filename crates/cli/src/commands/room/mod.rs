@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use roost_control::{Client, Member, RequestQuery, RoomQuery, RoomStream, Roster};
 use roost_proto::peer::Reflection;
-use roost_proto::{Area, Cell, NodeId};
+use roost_proto::{Area, Cell, NodeId, who};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::connect;
 use super::watch::Seen;
-use super::{connect, who};
 use crate::args::RoomArgs;
 use crate::failure::{Code, Failure, Outcome};
 use places::{Key, Places};
@@ -100,10 +100,10 @@ impl Room<'_> {
         let listed: BTreeSet<NodeId> = roster.members.iter().map(|member| member.node).collect();
         let gone: Vec<NodeId> = self.members.keys().filter(|node| !listed.contains(node)).copied().collect();
         for node in gone {
-            self.members.remove(&node);
+            let name = self.members.remove(&node).and_then(|member| member.name);
             let line = self.seen.gone(node);
             self.known.gone(node);
-            self.show(Happening::Left { node: node.to_string() }, Some(line))?;
+            self.show(Happening::Left { node: node.to_string(), name }, Some(line))?;
         }
         for member in roster.members {
             let line = self.seen.present((member.node, member.name.as_deref()), member.cell, &member.services);
@@ -166,6 +166,7 @@ impl Room<'_> {
     /// Something has happened to a stream.
     fn hear(&mut self, key: Key, told: Told) -> Outcome {
         let (node, service, who) = (key.0.to_string(), key.1.name(), self.who(key.0));
+        let name = self.name(key.0).map(str::to_owned);
         let Some(came) = self.known.stream(key) else { return Ok(()) };
         let (failure, again) = match told {
             Told::Came { bytes, lost } => {
@@ -177,7 +178,7 @@ impl Room<'_> {
                 let to = came.to.clone();
                 let place = to.as_ref().map(|to| format!(" into {to}")).unwrap_or_default();
                 self.say(format!("{who}: {service} comes{place}"));
-                return self.show(Happening::Receiving { node, service, to, reflected }, None);
+                return self.show(Happening::Receiving { node, name, service, to, reflected }, None);
             }
             Told::Broken { failure, again } => (failure, Some(again.as_secs_f64())),
             Told::Unwritable(failure) => (failure, None),
@@ -185,7 +186,7 @@ impl Room<'_> {
         let message = failure.to_string();
         let then = again.map(|again| format!("; asking again in {again:.0} s")).unwrap_or_default();
         self.say(format!("{who}: {service}: {message}{then}"));
-        self.show(Happening::Broken { node, service, message, again_in_s: again }, None)
+        self.show(Happening::Broken { node, name, service, message, again_in_s: again }, None)
     }
 
     /// The member's name, if the roster has it.

@@ -8,7 +8,7 @@ use roost_proto::{Cell, NodeId, Service};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
-use super::super::{SHORT_ID, bytes, seconds};
+use super::super::{bytes, seconds};
 use super::places::Key;
 use crate::failure::Outcome;
 
@@ -25,11 +25,11 @@ pub(super) enum Happening<'a> {
     /// Somebody is elsewhere, or offers something else.
     Changed(&'a Member),
     /// Somebody has left.
-    Left { node: String },
+    Left { node: String, name: Option<String> },
     /// A stream begins.
-    Receiving { node: String, service: &'static str, to: Option<String>, reflected: bool },
+    Receiving { node: String, name: Option<String>, service: &'static str, to: Option<String>, reflected: bool },
     /// A stream has not begun, or no longer comes.
-    Broken { node: String, service: &'static str, message: String, again_in_s: Option<f64> },
+    Broken { node: String, name: Option<String>, service: &'static str, message: String, again_in_s: Option<f64> },
     /// What has come of everybody who was in; the last one.
     Report { room: &'a str, members: Vec<Row> },
 }
@@ -50,6 +50,8 @@ pub(super) fn print(happening: Happening<'_>, output: Output) -> Outcome {
 #[derive(Serialize)]
 pub(super) struct Row {
     node: String,
+    #[serde(skip)]
+    short: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     cell: String,
@@ -114,6 +116,7 @@ impl Known {
         let name = |node| Some(peers?.peers.iter().find(|peer| peer.node == node)?.name.clone());
         let row = |node: NodeId, guest: &Guest, stream: Option<(&Service, &Came)>| Row {
             node: node.to_string(),
+            short: format!("{node:?}"),
             name: name(node).or_else(|| guest.name.clone()),
             cell: guest.cell.to_string(),
             service: stream.map(|(service, _)| service.name()),
@@ -138,7 +141,7 @@ pub(super) fn table(rows: &[Row]) -> Table {
         let left = if row.present { "" } else { ", has left" };
         table.row([
             row.name.clone().unwrap_or_else(|| "-".to_owned()),
-            row.node.chars().take(SHORT_ID).collect(),
+            row.short.clone(),
             row.cell.clone(),
             row.service.unwrap_or("-").to_owned(),
             bytes(row.bytes),

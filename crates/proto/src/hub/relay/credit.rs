@@ -9,7 +9,7 @@ use crate::time::Time;
 
 /// So many times as much as an honest provider sends beyond the reports may wait at the hub: after a
 /// silence it sends again what may be lost.
-const TIMES: u64 = 4;
+pub(super) const TIMES: u64 = 4;
 
 /// Reports of a flow within [`SPAN`], beside one for each message of its provider.
 const MAX_REPORTS: u32 = 64;

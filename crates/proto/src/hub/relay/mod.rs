@@ -5,6 +5,7 @@
 //! rewritten, the rest passes as it is.
 
 mod credit;
+mod exchange;
 mod header;
 mod table;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::credit::Credit;
+use self::exchange::Exchange;
 use self::header::{Header, is_whole, kind, with_id};
 pub(super) use self::table::Relays;
 use self::table::{Passage, Relay, Side};
@@ -58,7 +60,7 @@ impl Hub {
         }
         let id = self.relays.next_id(self.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
-        let (heard, credit) = (now, Credit::default());
+        let (heard, credit, exchange) = (now, Credit::default(), Exchange::default());
         let trip = |link| self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.pto());
         let linger = LINGER.max(trip(asker_link) + trip(provider_link));
         let relay = Relay {
@@ -74,6 +76,7 @@ impl Hub {
             linger,
             listed,
             credit,
+            exchange,
         };
         self.relays.insert(id, relay);
         self.counters.relays += 1;
@@ -102,7 +105,7 @@ impl Hub {
             Passage::Open(link, channel, delivery, other) => (link, channel, delivery, other),
             Passage::Closed => return true,
             Passage::Overrun => {
-                self.overrun(id);
+                self.overrun(id, side);
                 return true;
             }
         };
@@ -125,15 +128,22 @@ impl Hub {
         true
     }
 
-    /// A provider has sent beyond all credit: its flow ends, and others are asked before it. What it
-    /// fills is the requester's link, which is not to blame.
-    fn overrun(&mut self, id: RequestId) {
+    /// One side has sent beyond all credit: the flow ends. If it was the provider, others are asked before
+    /// it. It has filled the link of the other side, which is not to blame.
+    fn overrun(&mut self, id: RequestId, side: Side) {
         let Some(relay) = self.relays.table.get(&id) else { return };
-        let provider = relay.provider;
+        let (asker, provider) = (relay.key.asker, relay.provider);
         self.counters.overruns += 1;
-        self.directory.failed(provider);
-        self.events.push_back(Event::Refused { node: provider, what: "it sends more than it may" });
-        self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
+        let node = match side {
+            Side::Asker => asker,
+            Side::Provider => provider,
+        };
+        self.events.push_back(Event::Refused { node, what: "it sends more than it may" });
+        if side == Side::Provider {
+            self.directory.failed(provider);
+            return self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
+        }
+        self.end_relay(id, Some(Reason::Protocol), Some(Reason::Unreachable));
     }
 
     /// A message of a flow was not taken, as the link has no room: the flow has a gap and ends, the link

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::IDLE;
 use super::credit::Credit;
+use super::exchange::Exchange;
 use super::header::kind;
 use crate::delivery::{Delivery, Terms};
 use crate::hub::requests::Key;
@@ -43,6 +44,7 @@ pub(super) struct Relay {
     /// The time under which it stands in `timers`; no later than its end.
     pub(super) listed: Time,
     pub(super) credit: Credit,
+    pub(super) exchange: Exchange,
 }
 
 /// The fate of a message of a flow.
@@ -51,7 +53,7 @@ pub(super) enum Passage {
     Open(LinkId, Channel, Delivery, RequestId),
     /// It is dropped.
     Closed,
-    /// It is dropped, as its provider heeds no credit.
+    /// It is dropped, as who sends it heeds no credit.
     Overrun,
 }
 
@@ -223,8 +225,12 @@ impl Relays {
         let delivery = if kind == kind::THROUGH { Delivery::asked(Service::Image, relay.terms) } else { delivery };
         let datagram = (kind == kind::PACKET || kind == kind::REPORT) && !relay.must_be_whole();
         let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
-        let counts = side == Side::Provider && !datagram;
-        if counts && !relay.credit.sends(relay.service, message.len()) {
+        let has_credit = match side {
+            _ if kind == kind::THROUGH => relay.exchange.says(now, side, message),
+            Side::Provider if !datagram => relay.credit.sends(relay.service, message.len()),
+            _ => true,
+        };
+        if !has_credit {
             return Passage::Overrun;
         }
         if kind == kind::END {

@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::address::{Address, Scheme};
+use crate::flow::{CHUNK_BYTES, INLINE_BYTES};
 use crate::hub::testing::{Bench, address, decline, forwarded, node, over, refused, request};
 use crate::hub::{Config, Kind};
 use crate::ids::Nonce;
 use crate::machine::Input;
 use crate::service::Role;
-use crate::wire::{Accept, Chunk, Mode, Offer, Packet, Report, Request};
+use crate::wire::{Accept, Chunk, Mode, Offer, Packet, Push, Report, Request};
 
 const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 
@@ -210,5 +211,96 @@ fn an_object_that_came_with_the_acceptance_leaves_no_flow_behind() {
         assert_eq!(bench.say(provider, &accept).len(), 1);
         bench.wait(LINGER);
         assert_eq!(bench.hub.status(bench.now).relays, 0);
+    }
+}
+
+/// A message between the ends of a way, as one of them says it.
+fn through(id: RequestId, inner: &Message) -> Bytes {
+    Message::Through { id, message: inner.encode() }.encode()
+}
+
+fn file_chunk(id: RequestId) -> Message {
+    Message::Chunk(Chunk { id, offset: 0, payload: vec![7; CHUNK_BYTES].into() })
+}
+
+fn deliver(bench: &mut Bench, link: LinkId, message: &Bytes) -> Vec<(LinkId, Message)> {
+    bench.input(Input::Message { link, message: message.clone() })
+}
+
+/// Three gigabytes from one end of a way to the other, whichever has called.
+#[test]
+fn a_long_file_passes_through() {
+    const FILE: RequestId = RequestId(9);
+    for sends in [Side::Asker, Side::Provider] {
+        let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+        let (from, to) = match sends {
+            Side::Asker => ((asker, RequestId(1)), (provider, id)),
+            Side::Provider => ((provider, id), (asker, RequestId(1))),
+        };
+        let chunk = through(from.1, &file_chunk(FILE));
+        for round in 1..=48_000_u64 {
+            assert_eq!(deliver(&mut bench, from.0, &chunk).len(), 1, "the file goes on in round {round}");
+            let report = Report { id: FILE, bytes: round * 64 * 1024, ..Report::default() };
+            assert_eq!(deliver(&mut bench, to.0, &through(to.1, &Message::Report(report))).len(), 1, "{round}");
+        }
+        assert_eq!(bench.hub.counters().overruns, 0);
+    }
+}
+
+/// Small files come with their acceptances, and nobody reports them.
+#[test]
+fn many_small_files_pass_through() {
+    let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+    let inline = Some(Bytes::from(vec![7; INLINE_BYTES]));
+    for number in 1..=20_000 {
+        let file = RequestId(number);
+        let push = Push { id: file, name: "x".repeat(200), bytes: 1_024, digest: [1; 32], addresses: vec![address(1)] };
+        let offer = Offer::Object {
+            bytes: 1_024,
+            digest: [1; 32],
+            format: String::new(),
+            inline: inline.clone(),
+            offset: None,
+        };
+        let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
+        let accept = Accept { id: file, nonce, offer, cell, provider: None, reflected: None };
+        for message in [Message::Push(push), Message::Accept(accept)] {
+            assert_eq!(deliver(&mut bench, asker, &through(RequestId(1), &message)).len(), 1, "{number}");
+        }
+        let wanted = Message::Request(request(number, Mode::Forward));
+        assert_eq!(deliver(&mut bench, provider, &through(id, &wanted)).len(), 1);
+    }
+    assert_eq!(bench.hub.counters().overruns, 0);
+}
+
+/// Who floods the other end of a way loses it, and is told apart from who is flooded.
+#[test]
+fn a_flood_ends_the_way_of_who_sends_it() {
+    for (floods, number) in [(Side::Asker, 2), (Side::Provider, 1)] {
+        let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+        let (from, other) = match floods {
+            Side::Asker => ((asker, RequestId(1)), (provider, id)),
+            Side::Provider => ((provider, id), (asker, RequestId(1))),
+        };
+        let chunk = through(from.1, &file_chunk(RequestId(9)));
+        let is_stop =
+            |sent: &[(LinkId, Message)]| sent.iter().any(|(_, message)| matches!(message, Message::Stop { .. }));
+        let mut passed = 0;
+        let mut last = Vec::new();
+        while !is_stop(&last) {
+            passed += chunk.len();
+            assert!(passed < 12 << 20, "the link has no room for more");
+            last = deliver(&mut bench, from.0, &chunk);
+            bench.now = bench.now + Duration::from_millis(1);
+        }
+        let stop = |(link, id), reason| (link, Message::Stop { id, reason });
+        let mut expected = vec![stop(from, Reason::Protocol), stop(other, Reason::Unreachable)];
+        expected.sort_by_key(|(link, _)| *link != asker);
+        assert_eq!(last, expected);
+        let refused = bench
+            .events
+            .iter()
+            .filter(|event| matches!(event, Event::Refused { node: who, .. } if *who == node(number)));
+        assert_eq!((refused.count(), bench.hub.status(bench.now).relays), (1, 0));
     }
 }

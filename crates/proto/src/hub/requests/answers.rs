@@ -83,6 +83,9 @@ impl Hub {
                 Err(reason) => self.note(key, reason),
             }
         }
+        if matches!(declined, Reason::Unreachable | Reason::NoTransport) {
+            self.note_dialling(key);
+        }
         let reason = match (to, declined) {
             (Choice::Node(_), reason) => to_requester(reason),
             // The provider's home leaves: in a moment it is found elsewhere.
@@ -94,6 +97,14 @@ impl Hub {
         }
         self.note(key, reason);
         self.advance(now, key);
+    }
+
+    /// Somebody dials, or has dialled, where another hub says that the requester is. Nobody else is to: its
+    /// home was charged for one.
+    fn note_dialling(&mut self, key: Key) {
+        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.is_carried()) {
+            asked.is_dialled = true;
+        }
     }
 
     /// One of the parents has answered, so the other's silence cuts nothing off.
@@ -124,6 +135,7 @@ impl Hub {
             return;
         };
         self.note_answer(now, key);
+        self.note_dialling(key);
         let provider = self.whereabouts(key, (to, from.link), told);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         if let Stage::Handed { repeated, .. } = &mut asked.stage {
@@ -140,7 +152,10 @@ impl Hub {
     fn whereabouts(&self, key: Key, (to, link): (Choice, LinkId), told: Option<Whereabouts>) -> Option<Whereabouts> {
         let asked = self.requests.get(key).filter(|asked| asked.relay().is_none())?;
         let Whereabouts { node, mut addresses } = match to {
-            Choice::Hub { .. } => told?,
+            Choice::Hub { .. } => {
+                let Whereabouts { node, addresses } = told?;
+                Whereabouts { node, addresses: self.told_by_hub(link, addresses) }
+            }
             Choice::Node(node) => {
                 let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
                 self.add_seen(link, &mut addresses);

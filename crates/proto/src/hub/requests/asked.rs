@@ -43,6 +43,8 @@ pub(in crate::hub) struct Asked {
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
+    /// True once a provider dials there.
+    pub(super) is_dialled: bool,
     /// When it came.
     pub(super) came: Time,
     pub(super) until: Time,
@@ -127,6 +129,7 @@ impl Asked {
             elsewhere: false,
             spill: None,
             reply_to: Vec::new(),
+            is_dialled: false,
             came: now,
             until: until(now, request.deadline_ms),
             choices: VecDeque::new(),
@@ -160,6 +163,7 @@ impl Asked {
             came: now,
             until: until(now, carry.deadline_ms),
             reply_to: carry.reply_to,
+            is_dialled: false,
             choices: VecDeque::new(),
             rest: Vec::new(),
             climbed: false,

@@ -17,8 +17,9 @@ use crate::wire::{Carry, Decline, Message, Params, Reason, Way};
 
 impl Hub {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn carried(&mut self, now: Time, from: Sender, carry: Carry) {
+    pub(in crate::hub) fn carried(&mut self, now: Time, from: Sender, mut carry: Carry) {
         let relay = carry.reply_to.is_empty();
+        carry.reply_to = self.told_by_hub(from.link, carry.reply_to);
         let key = Key { asker: if relay { from.node } else { carry.requester }, id: carry.id };
         let requester = (!relay).then_some(carry.requester);
         let taken = Message::Underway { id: carry.id, requester, provider: None };
@@ -37,6 +38,8 @@ impl Hub {
         let connected = carry.provider.is_some_and(|provider| self.neighbours.is_up(provider));
         let reason = if self.leaving.is_some() && !connected {
             Some(Reason::Leaving)
+        } else if !relay && carry.reply_to.is_empty() {
+            Some(Reason::NoTransport)
         } else if carry.way == Way::Up && !matches!(self.relation(from.node), Some(Relation::Child(_))) {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)

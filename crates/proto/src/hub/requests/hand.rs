@@ -22,6 +22,10 @@ pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 impl Hub {
     /// Hands the request to one provider or hub, or starts to dial it.
     pub(in crate::hub) fn hand(&mut self, now: Time, key: Key, choice: Choice, relay: bool) -> Result<(), Reason> {
+        if !relay && self.requests.get(key).is_some_and(|asked| asked.is_dialled) {
+            // The requester's home relays it, if anybody does.
+            return Err(Reason::NoTransport);
+        }
         let reply_to = if relay { Vec::new() } else { self.reply_to(now, key, choice, Turn::First) };
         let asked = self.requests.get(key).ok_or(Reason::Cancelled)?;
         let allowed = asked.transports();

@@ -22,14 +22,14 @@ const GRACE: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_millis(500);
 
 /// The queries of requests that may be held. No more than there are requests.
-pub(super) type Held = BTreeMap<Key, (Query, Scope)>;
+pub(super) type Early = BTreeMap<Key, (Query, Scope)>;
 
 impl Hub {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
     /// whether it does.
     pub(super) fn hold(&mut self, now: Time, key: Key) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| !asked.is_carried()) else { return false };
-        if !self.requests.held.contains_key(&key) {
+        if !self.requests.early.contains_key(&key) {
             return false;
         }
         let back = self.started.map_or(now, |started| started + self.config.lease / 3);
@@ -59,18 +59,17 @@ impl Hub {
     pub(in crate::hub) fn serve_held(&mut self, now: Time, node: NodeId) {
         let Some(entry) = self.directory.get(node) else { return };
         let (services, cell) = (entry.services(), entry.cell());
-        let is_held = |key: &Key| matches!(self.requests.get(*key).map(|asked| asked.stage), Some(Stage::Held { .. }));
         let fits =
             |query: &Query| services.contains(query.service) && query.area.contains(cell) && query.except != Some(node);
-        let fitting = self.requests.held.iter().filter(|(key, (query, _))| fits(query) && is_held(key));
-        for key in fitting.map(|(key, _)| *key).take(MAX_PER_WAKE).collect::<Vec<_>>() {
+        let is_for = |key: &Key| self.requests.early.get(key).is_some_and(|(query, _)| fits(query));
+        for key in self.requests.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect::<Vec<_>>() {
             self.look_again(now, key);
         }
     }
 
     /// Looks once more for somebody who serves a held request.
     pub(super) fn look_again(&mut self, now: Time, key: Key) {
-        let Some((query, scope)) = self.requests.held.get(&key).copied() else { return };
+        let Some((query, scope)) = self.requests.early.get(&key).copied() else { return };
         self.requests.set_stage(key, Stage::Seeking);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         (asked.reason, asked.climbed) = (Reason::NotFound, false);

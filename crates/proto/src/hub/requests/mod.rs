@@ -59,7 +59,7 @@ impl Hub {
         self.remember(key, from, Asked::by_node(now, from, &request));
         let scope = request.scope.unwrap_or_default();
         if self.is_young(now) {
-            self.requests.held.insert(key, (query, scope));
+            self.requests.early.insert(key, (query, scope));
         }
         if let Some(provider) = self.requests.get(key).and_then(Asked::meant) {
             return self.choose_meant(now, key, provider);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::asked::{Asked, Choice, Stage};
-use super::held::Held;
+use super::held::Early;
 use crate::hub::reflect::{Granted, Spill};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::Tag;
@@ -29,7 +29,9 @@ pub(in crate::hub) struct Requests {
     /// Times by which a hub should have confirmed a request, or a held one has waited long enough.
     pub(super) hops: BTreeSet<(Time, Key)>,
     /// The queries of requests that came while the hub was young.
-    pub(super) held: Held,
+    pub(super) early: Early,
+    /// Those that wait for a provider to come.
+    pub(super) held: BTreeSet<Key>,
 }
 
 impl Requests {
@@ -59,6 +61,7 @@ impl Requests {
     pub(super) fn remove(&mut self, key: Key) -> Option<Asked> {
         let asked = self.table.remove(&key)?;
         self.timers.remove(&(asked.until, key));
+        self.early.remove(&key);
         self.held.remove(&key);
         if let Some(due) = asked.stage.due() {
             self.hops.remove(&(due, key));
@@ -112,6 +115,10 @@ impl Requests {
     pub(super) fn set_stage(&mut self, key: Key, stage: Stage) {
         let Some(asked) = self.table.get_mut(&key) else { return };
         let before = std::mem::replace(&mut asked.stage, stage);
+        match stage {
+            Stage::Held { .. } => self.held.insert(key),
+            _ => self.held.remove(&key),
+        };
         if let Some(due) = before.due() {
             self.hops.remove(&(due, key));
         }

@@ -295,3 +295,27 @@ fn hubs_in_turn_take_little_room() {
         assert_eq!(forwarded(&bench.ask(asker, request(7, Mode::Forward))).0, other);
     }
 }
+
+/// Who publishes at a young hub is compared with those that wait, not with all requests.
+#[test]
+fn only_who_waits_is_looked_at() {
+    let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
+    let asker = bench.requester(2);
+    let held = |bench: &Bench| bench.hub.requests.held.len();
+    for id in 1..=3 {
+        bench.ask(asker, request(id, Mode::Forward));
+    }
+    assert_eq!(held(&bench), 3);
+    let provider = bench.up(1, Role::Node);
+    let sent = bench.say(provider, &Message::Publish(record(1)));
+    assert_eq!(
+        (sent.iter().filter(|(_, message)| matches!(message, Message::Forward(_))).count(), held(&bench)),
+        (3, 0)
+    );
+    for id in 4..=6 {
+        bench.ask(asker, request(id, Mode::Forward));
+    }
+    assert_eq!((held(&bench), bench.hub.requests.early.len()), (0, 6));
+    bench.wait(Duration::from_secs(60));
+    assert_eq!((held(&bench), bench.hub.requests.early.len()), (0, 0));
+}

@@ -285,7 +285,9 @@ impl Hub {
         let (service, area, _, names, _) = seeking.want;
         let fits = |candidate: &Candidate| {
             let is_meant = names.is_none_or(|called| called.means(candidate.node, candidate.name.as_deref()));
-            is_meant && candidate.services.contains(service) && area.contains(candidate.cell)
+            // Who is called is wanted whatever it offers.
+            let is_called = names.is_some_and(|called| !called.is_everybody());
+            is_meant && (is_called || candidate.services.contains(service)) && area.contains(candidate.cell)
         };
         let fitting: Vec<Candidate> = found.candidates.into_iter().filter(fits).collect();
         for candidate in &fitting {

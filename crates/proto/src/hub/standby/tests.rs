@@ -158,7 +158,11 @@ fn who_has_missed_something_asks_for_everything_and_believes_nothing_until_then(
 fn what_is_not_here_any_more_is_asked_for_when_it_moves() {
     let (mut bench, home, _) = standing_by();
     let peer = bench.up(101, Role::SuperNode);
-    bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+    let claim = Message::Claim { node: node(1), version: version(2) };
+    bench.say(peer, &claim);
+    assert_eq!(bench.hub.status(bench.now).mirrored, 1, "its home is there and holds on to it");
+    bench.wait(LIVELY);
+    bench.say(peer, &claim);
     assert_eq!(bench.hub.status(bench.now).mirrored, 0);
     assert_eq!(bench.say(home, &shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
 }

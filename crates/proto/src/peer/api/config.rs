@@ -17,6 +17,8 @@ use crate::service::{Role, ServiceSet};
 pub struct Config {
     /// Its id, as its certificate gives it.
     pub node: NodeId,
+    /// The name in its certificate, which it tells those on its link who ask for names.
+    pub name: String,
     /// When it started, in seconds of the Unix epoch. A record of a later
     /// epoch replaces any of an earlier one, so this must not go back.
     pub epoch: u32,

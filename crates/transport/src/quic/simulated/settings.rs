@@ -9,7 +9,7 @@ use quinn_proto::{ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, E
 use crate::config::Limits;
 use crate::quic::plain::Plain;
 use crate::quic::probing::Probing;
-use crate::quic::settings::transport;
+use crate::quic::settings::{Flight, transport};
 
 /// Connection ids of the length of quinn's own, which only have to differ.
 struct Numbered(u64);
@@ -41,7 +41,7 @@ pub(super) fn endpoint(by_peer: bool) -> Endpoint {
 /// How a path is dialled.
 pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientConfig {
     let mut config = ClientConfig::new(Arc::new(Plain));
-    config.transport_config(transport(Limits::default().packet(), probing, has_several));
+    config.transport_config(transport(Limits::default().packet(), probing, Flight::usual(has_several)));
     config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&[7 + path; 20])));
     config
 }
@@ -51,7 +51,7 @@ pub(super) fn server(probing: Option<&Probing>, has_several: bool) -> Arc<Server
     let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
     let mut config = ServerConfig::new(Arc::new(Plain), Arc::new(token));
     if let Some(probing) = probing {
-        config.transport_config(transport(Limits::default().packet(), probing, has_several));
+        config.transport_config(transport(Limits::default().packet(), probing, Flight::usual(has_several)));
     }
     Arc::new(config)
 }

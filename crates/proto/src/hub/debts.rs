@@ -1,0 +1,107 @@
+//! Members that have gone are remembered as long as they are in debt, so that nobody is better off for
+//! coming anew.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::foreign::Allowance;
+use crate::ids::NodeId;
+use crate::time::Time;
+
+/// Time that a member which has gone is remembered.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// The most members remembered. Who owes least makes room.
+const MAX_REMEMBERED: usize = 4_096;
+
+/// All that a member has used up of what it may ask of the hub.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Debt {
+    /// Limits the dials of others to hosts that it names and at which it is not seen.
+    pub(super) allowance: Allowance,
+    /// Time up to which what it may do to trouble others is used up.
+    pub(super) charged: Time,
+    /// Time up to which what it may ask is used up.
+    pub(super) tolled: Time,
+}
+
+impl Debt {
+    pub(super) fn none(now: Time) -> Self {
+        Self { allowance: Allowance::default(), charged: now, tolled: now }
+    }
+
+    /// How far it is ahead of the time.
+    fn ahead(&self) -> (Time, u64) {
+        (self.tolled.max(self.charged), self.allowance.spent())
+    }
+}
+
+/// The debts of those that have gone.
+#[derive(Debug, Default)]
+pub(super) struct Debts {
+    gone: BTreeMap<NodeId, (Time, Debt)>,
+}
+
+impl Debts {
+    /// A member has gone.
+    pub(super) fn keep(&mut self, now: Time, node: NodeId, debt: Debt) {
+        if debt.ahead() <= (now, 0) {
+            return;
+        }
+        self.gone.insert(node, (now, debt));
+        if self.gone.len() > MAX_REMEMBERED {
+            self.gone.retain(|_, (since, _)| now.since(*since) < MEMORY);
+        }
+        if self.gone.len() > MAX_REMEMBERED {
+            let least = self.gone.iter().min_by_key(|(_, (_, debt))| debt.ahead()).map(|(node, _)| *node);
+            if let Some(node) = least {
+                self.gone.remove(&node);
+            }
+        }
+    }
+
+    /// A member is here, perhaps again.
+    pub(super) fn take(&mut self, now: Time, node: NodeId) -> Debt {
+        let kept = self.gone.remove(&node).filter(|(since, _)| now.since(*since) < MEMORY);
+        kept.map_or_else(|| Debt::none(now), |(_, debt)| debt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(number: u32) -> NodeId {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        NodeId::from_bytes(bytes)
+    }
+
+    fn owing(seconds: u64) -> Debt {
+        Debt { tolled: Time::ZERO + Duration::from_secs(seconds), ..Debt::none(Time::ZERO) }
+    }
+
+    #[test]
+    fn debt_is_kept_for_a_minute() {
+        let mut debts = Debts::default();
+        debts.keep(Time::ZERO, node(1), owing(300));
+        debts.keep(Time::ZERO, node(2), owing(300));
+        let later = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        assert_eq!(debts.take(later(59), node(1)).tolled, later(300));
+        assert_eq!(debts.take(later(59), node(1)).tolled, later(59), "it is taken along");
+        assert_eq!(debts.take(later(60), node(2)).tolled, later(60));
+    }
+
+    #[test]
+    fn who_owes_least_makes_room() {
+        let mut debts = Debts::default();
+        debts.keep(Time::ZERO, node(0), owing(3_000));
+        debts.keep(Time::ZERO, node(1), owing(1));
+        for number in 2..10_000 {
+            debts.keep(Time::ZERO, node(number), owing(2));
+            debts.keep(Time::ZERO, node(number + 100_000), owing(0));
+        }
+        assert_eq!(debts.gone.len(), MAX_REMEMBERED);
+        assert!(debts.gone.contains_key(&node(0)) && !debts.gone.contains_key(&node(1)));
+    }
+}

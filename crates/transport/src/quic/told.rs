@@ -1,0 +1,117 @@
+//! Hosts that a remote tells of, and how much is sent there before one has shown to be the remote's.
+//!
+//! Anybody's host may be among them. So one is tried at a time, by a first packet that is not
+//! repeated, and what all of them get is no more than [`FACTOR`] times what the remote itself has
+//! sent: whoever lies pays for it. A host that has answered as the remote is tried as any other.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Most bytes of payload that a try sends to a host that is not the remote's: a first packet, the end
+/// of the attempt, and one more if something else answers there.
+const TRY_BYTES: u64 = 3 * 1200;
+
+/// Bytes for each that the remote has sent, as RFC 9000, section 8.1, lets go to an address that is
+/// not validated.
+const FACTOR: u64 = 3;
+
+/// The shortest wait for an answer, and for the next try if the remote has to send more before.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// The most hosts remembered as the remote's.
+const MOST_PROVED: usize = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    proved: BTreeSet<IpAddr>,
+    /// Bytes sent to hosts that have not answered, or may have been.
+    spent: u64,
+    /// A host is being tried.
+    trying: bool,
+}
+
+/// Whether to try a host now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Try,
+    /// Another one is being tried.
+    Wait,
+    /// Not before this time.
+    Later(Instant),
+}
+
+impl Told {
+    /// True if a host has answered as the remote.
+    pub(super) fn has_proved(&self, host: IpAddr) -> bool {
+        self.proved.contains(&host.to_canonical())
+    }
+
+    pub(super) const fn is_trying(&self) -> bool {
+        self.trying
+    }
+
+    /// Asks to try a host; the remote has sent so many bytes.
+    pub(super) fn ask(&mut self, now: Instant, received: u64) -> Verdict {
+        if self.trying {
+            return Verdict::Wait;
+        }
+        if self.spent + TRY_BYTES > FACTOR * received {
+            return Verdict::Later(now + WAIT);
+        }
+        self.trying = true;
+        self.spent += TRY_BYTES;
+        Verdict::Try
+    }
+
+    /// A try is over.
+    pub(super) fn settle(&mut self, host: IpAddr, is_remote: bool) {
+        self.trying = false;
+        if is_remote {
+            self.spent -= TRY_BYTES;
+            if self.proved.len() >= MOST_PROVED {
+                self.proved.clear();
+            }
+            self.proved.insert(host.to_canonical());
+        }
+    }
+}
+
+/// How long such a host has for its answer, if the link's round trip is `rtt` and the pause after a
+/// failure is now `pause`: another way may be longer, which later tries allow for.
+pub(super) fn patience(rtt: Duration, pause: Duration) -> Duration {
+    WAIT.max(pause).max(3 * rtt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+    #[test]
+    fn lies_get_no_more_than_they_cost() {
+        let (mut told, now) = (Told::default(), Instant::now());
+        for received in (0..200_000).step_by(700) {
+            if told.ask(now, received) == Verdict::Try {
+                assert_eq!(told.ask(now, u64::MAX / FACTOR), Verdict::Wait);
+                told.settle(HOST, false);
+            }
+            assert!(told.spent <= FACTOR * received);
+        }
+        assert!(told.spent > 500_000);
+    }
+
+    #[test]
+    fn honest_hosts_cost_nothing() {
+        let (mut told, now) = (Told::default(), Instant::now());
+        for host in 0..200 {
+            assert_eq!(told.ask(now, TRY_BYTES / FACTOR), Verdict::Try);
+            told.settle(IpAddr::from([10, 0, 0, host]), true);
+            assert!(told.has_proved(IpAddr::from([10, 0, 0, host])));
+        }
+        assert!(told.proved.len() <= MOST_PROVED);
+        assert_eq!(told.ask(now, TRY_BYTES / FACTOR - 1), Verdict::Later(now + WAIT));
+    }
+}

@@ -1,0 +1,192 @@
+//! What is not encrypted, and answers a ClientHello of ours or seems to.
+//!
+//! An answer with an [echo](super::hello::ECHO) is from somebody who has seen our ClientHello. A
+//! listener of the version before echoes nothing; what it says could be anybody's who forges its
+//! address. So one such ServerHello is set aside, and used only if no echo comes for a while; and if
+//! one comes after all, the handshake begins anew and believes nothing else.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::endpoint::Slot;
+use super::entry::{Desk, Entry, Phase, Turn};
+use super::handshake::{Handshake, most_bytes};
+use super::hello::{self, COOKIE, Kind, SessionId};
+use super::outbox::Route;
+use super::table::Turning;
+use crate::counters::Live;
+
+/// What is known of an answer's sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It has seen our ClientHello.
+    Echoed,
+    /// It may be anybody.
+    Doubtful,
+}
+
+/// How long a ServerHello that echoes nothing is set aside; four times as long each time that the
+/// handshake begins anew, since an answer that echoes may have a longer way.
+const ASIDE: Duration = Duration::from_secs(1);
+/// How often a handshake of ours begins anew before its dial fails.
+const MOST_ANEW: u8 = 3;
+
+/// What a handshake of ours knows of the answers to its ClientHello.
+#[derive(Default)]
+pub(super) struct Answers {
+    /// An answer has come that echoes: the listener does so, and nothing else is its own.
+    is_echoed: bool,
+    /// A ServerHello that echoes nothing, and the time at which it is used.
+    aside: Option<(Vec<u8>, Instant)>,
+    /// One has been used.
+    is_doubtful: bool,
+    anew: u8,
+}
+
+impl Answers {
+    /// An answer echoes; tells whether another one has been used before it.
+    fn note_echo(&mut self) -> bool {
+        self.is_echoed = true;
+        self.aside = None;
+        self.is_doubtful
+    }
+
+    fn set_aside(&mut self, answer: &[u8], now: Instant) {
+        if !self.is_echoed && !self.is_doubtful {
+            let at = self.aside.take().map_or(now + ASIDE * 4u32.pow(self.anew.into()), |(_, at)| at);
+            self.aside = Some((answer.to_vec(), at));
+        }
+    }
+
+    /// The answer that was set aside for long enough.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let (answer, _) = self.aside.take_if(|(_, at)| *at <= now)?;
+        self.is_doubtful = true;
+        Some(answer)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.aside.as_ref().map(|(_, at)| *at)
+    }
+
+    /// The same for a handshake that begins anew, if it may.
+    pub(super) fn anew(&self) -> Option<Self> {
+        (self.anew < MOST_ANEW).then(|| Self { is_echoed: self.is_echoed, anew: self.anew + 1, ..Self::default() })
+    }
+}
+
+impl Handshake {
+    /// What goes in front of a datagram and behind it.
+    pub(super) fn around(&self, datagram: &[u8]) -> (Vec<u8>, &'static [u8]) {
+        let is_plain = datagram.first().is_some_and(|first| *first < 32);
+        match self.echo.filter(|_| is_plain) {
+            Some(echo) => (echo.to_vec(), &[]),
+            None if self.client && hello::client_random(datagram).is_some() => {
+                let proof = self.cookie.map(|(cookie, _)| [&[hello::PROVED][..], &cookie].concat());
+                (proof.unwrap_or_default(), &hello::ASKS)
+            }
+            None => (Vec::new(), &[]),
+        }
+    }
+
+    fn is_greeted_by(&self, random: &SessionId) -> bool {
+        self.client && self.random.as_ref().is_some_and(|ours| ours.starts_with(random))
+    }
+
+    /// Takes a cookie; tells whether it is a new one.
+    fn prove_with(&mut self, cookie: [u8; COOKIE], trust: Trust) -> bool {
+        let before = self.cookie.map(|(_, trust)| trust);
+        let is_wanted = self.client
+            && !self.is_answered()
+            && match trust {
+                Trust::Echoed => before != Some(Trust::Echoed),
+                Trust::Doubtful => before.is_none() && !self.answers.is_echoed,
+            };
+        if is_wanted {
+            self.cookie = Some((cookie, trust));
+        }
+        is_wanted
+    }
+}
+
+impl Entry {
+    /// Takes an answer that echoes.
+    fn receive_answer(&mut self, answer: &[u8], desk: &mut Desk<'_>) -> Turn {
+        let Phase::Handshake(handshake) = &mut self.phase else { return Turn::Same };
+        if handshake.answers.note_echo() && self.begin_anew(desk) {
+            return Turn::Same;
+        }
+        self.receive(answer, desk)
+    }
+
+    /// Begins a handshake of ours anew if it has not found its peer yet: what it failed for may have been forged.
+    pub(super) fn begin_anew(&mut self, desk: &mut Desk<'_>) -> bool {
+        let Phase::Handshake(handshake) = &mut self.phase else { return false };
+        let begins = handshake.begin_anew(desk.now, desk.context.limits.stranger());
+        if begins {
+            tracing::debug!(peer = %self.route.to, "a handshake begins anew");
+            self.dtls = desk.endpoint.dtls(true, desk.now);
+            self.dtls_deadline = Some(desk.now);
+            self.late.clear();
+        }
+        begins
+    }
+}
+
+impl Turning<'_> {
+    fn handshake(&mut self, at: SocketAddr) -> Option<(Slot, &mut Handshake)> {
+        let slot = self.table.handshaking.get(&at).copied()?;
+        match self.entry(slot)? {
+            Entry { phase: Phase::Handshake(handshake), .. } => Some((slot, handshake)),
+            _ => None,
+        }
+    }
+
+    /// An answer of somebody who has seen a ClientHello.
+    pub(super) fn handle_echo(&mut self, route: Route, random: SessionId, answer: &[u8]) {
+        let found = self.handshake(route.to).filter(|(_, handshake)| handshake.is_greeted_by(&random));
+        let slot = found.map(|(slot, _)| slot);
+        match (slot, hello::classify(answer)) {
+            (Some(_), Kind::Retry(cookie)) => self.handle_retry(route.to, cookie, Trust::Echoed),
+            (Some(slot), Kind::Records { epoch: None }) => {
+                self.with(slot, |entry, desk| entry.receive_answer(answer, desk));
+            }
+            _ => Live::add(&self.endpoint.live.malformed, 1),
+        }
+    }
+
+    /// Records that are not encrypted and echo nothing. Alerts, acknowledgements and pieces are of no
+    /// use: anybody may have sent them.
+    pub(super) fn handle_doubtful(&mut self, datagram: &[u8], from: SocketAddr) {
+        let (now, most) = (self.now, most_bytes(&self.endpoint.context.limits));
+        let slot = self.handshake(from).filter(|(_, handshake)| handshake.client).map(|(slot, _)| slot);
+        let Some(slot) = slot.filter(|_| datagram.len() <= most && hello::is_server_hello(datagram)) else {
+            return Live::add(&self.endpoint.live.malformed, 1);
+        };
+        // The time at which it is used may be the next that there is.
+        self.with(slot, |entry, _| {
+            if let Phase::Handshake(handshake) = &mut entry.phase {
+                handshake.answers.set_aside(datagram, now);
+            }
+            Turn::Same
+        });
+    }
+
+    /// The listener wants proof of our address.
+    pub(super) fn handle_retry(&mut self, from: SocketAddr, cookie: [u8; COOKIE], trust: Trust) {
+        let (now, limits) = (self.now, self.endpoint.context.limits);
+        let Some((slot, handshake)) = self.handshake(from) else { return };
+        if !handshake.prove_with(cookie, trust) {
+            return;
+        }
+        let was_misled = trust == Trust::Echoed && handshake.answers.note_echo();
+        handshake.greet_again(now, &limits);
+        let hello = handshake.hello.clone();
+        self.with(slot, |entry, desk| {
+            if !was_misled || !entry.begin_anew(desk) {
+                entry.post(&hello, desk);
+            }
+            Turn::Same
+        });
+    }
+}
