@@ -160,7 +160,8 @@ impl NodeOwner {
             }
             Event::Data { ticket, payload } => return self.data(ticket, payload),
             Event::Finished { ticket, mut summary } => {
-                if let Some((reason, detail)) = self.watching.over(ticket, Some(&mut summary)) {
+                let who = |node| self.names.who(&self.shared, node);
+                if let Some((reason, detail)) = self.watching.over(ticket, Some(&mut summary), who) {
                     return self.reply(Event::Failed { ticket, reason, detail, retry_after: None });
                 }
                 let counted = summary.clone();
@@ -173,7 +174,7 @@ impl NodeOwner {
                 return;
             }
             Event::Failed { ticket, reason, detail, retry_after } => {
-                let _ = self.watching.over(ticket, None);
+                let _ = self.watching.over(ticket, None, |node| self.names.who(&self.shared, node));
                 let sentence = detail.clone();
                 let reply = Reply::Failed { reason, detail, retry_after };
                 if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver(ticket, reply) {

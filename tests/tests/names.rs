@@ -150,7 +150,7 @@ fn watches_and_rooms_tell_names() {
 #[test]
 fn node_that_offers_nothing_is_meant_by_name() {
     let scene = scene();
-    let Scene { network, hubs, ground, uav8, .. } = &scene;
+    let Scene { network, hubs, ground, uav7, uav8 } = &scene;
     let inbox = text(&network.path("silent-inbox"));
     let silent = network.node("silent", "9,9", &["--super", &hubs[0].endpoint("udp"), "--inbox", &inbox]);
     let file = text(&network.path("notes.txt"));
@@ -163,7 +163,7 @@ fn node_that_offers_nothing_is_meant_by_name() {
     let log = silent.log();
     assert!(log.contains(&format!("ground ({})", &id(ground)[..8])), "{log}");
     // It is there, and offers nothing.
-    let said = ground.fails(4, &["request", "image", "--from", "silent"]);
+    let said = uav7.fails(4, &["request", "image", "--from", "silent"]);
     assert!(said.contains("no node silent is among those that offer image"), "{said}");
     let said = uav8.fails(5, &["send", &file, "ground"]);
     assert!(said.contains(&format!("ground ({}) takes no files", &id(ground)[..8])), "{said}");

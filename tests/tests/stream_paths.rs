@@ -201,5 +201,7 @@ fn stream_that_never_comes_ends_after_half_a_minute() {
     let node = case.node("s", "1,1", &[]);
     let (output, file) = watch(&network, &node, "45s");
     assert_eq!(judge(&output, &file), Ok(false));
-    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("p (") && said.contains("has accepted, but no packet of the stream came"), "{said}");
 }

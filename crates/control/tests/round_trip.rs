@@ -14,6 +14,7 @@ use roost_control::{
     RequestEvent, RequestQuery, SCHEMA, WatchEvent, WatchQuery,
 };
 use roost_proto::{Area, Cell, NodeId, Service, ServiceSet};
+use std::collections::BTreeMap;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -68,6 +69,7 @@ async fn a_long_index_is_fetched_page_by_page() {
             expires_in_s: None,
             suspended: None,
             home: None,
+            home_name: None,
         };
         // No answer has more than ten, as no answer of a hub has more than ten thousand.
         let nodes = (after + 1..=25).take(limit.min(10).into()).map(row).collect();
@@ -76,7 +78,7 @@ async fn a_long_index_is_fetched_page_by_page() {
     let (_folder, client) = serve(Router::new().route("/v1/index", get(page))).await;
     let mut ids = Vec::new();
     for (limit, after) in [(5, None), (22, None), (100, None), (100, Some(NodeId::from_bytes([20; 16])))] {
-        let index = client.index(limit, after).await.unwrap();
+        let index = client.index(limit, after.map(Into::into)).await.unwrap();
         ids.push(index.nodes.iter().map(|node| node.node.as_bytes()[0]).collect::<Vec<_>>());
     }
     let counted: Vec<Vec<u8>> = vec![(1..=5).collect(), (1..=22).collect(), (1..=25).collect(), (21..=25).collect()];

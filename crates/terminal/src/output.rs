@@ -191,6 +191,8 @@ fn one_line(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use roost_proto::printable::is_plain;
+
     use super::*;
 
     #[test]
@@ -203,7 +205,7 @@ mod tests {
     fn json_of_others_commands_nothing() {
         let said = json!({"name": "x\u{9b}2J\u{202e}\u{2028}"});
         let line = one_line(&said);
-        assert!(line.trim_end().chars().all(roost_proto::printable::is_plain), "{line:?}");
+        assert!(line.trim_end().chars().all(is_plain), "{line:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), said);
     }
 }

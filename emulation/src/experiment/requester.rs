@@ -368,6 +368,7 @@ mod tests {
             received_messages: 0,
             retransmissions: 0,
             since_s,
+            clock_ahead_s: None,
             paths: Vec::new(),
             clock_ahead_s: None,
         }

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use roost_proto::NodeId;
 use roost_proto::peer::{Summary, Ticket};
 use roost_proto::wire::Reason;
 
@@ -99,7 +98,7 @@ impl Tally {
     }
 
     /// Why nothing has come, as a reason and a sentence; `None` if something has.
-    pub(crate) fn emptiness(&self, provider: NodeId, media: Option<SocketAddr>) -> Option<(Reason, String)> {
+    pub(crate) fn emptiness(&self, provider: &str, media: Option<SocketAddr>) -> Option<(Reason, String)> {
         match (self.packets, self.is_offered) {
             (1.., _) => None,
             (0, true) => {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::{Media, Stopped};
+use roost_proto::NodeId;
 use roost_proto::peer::{Command, Peer, Summary, Ticket};
 use roost_proto::reflection::Tag;
 use roost_proto::wire::Reason;
@@ -99,7 +100,13 @@ impl Watching {
     /// A request is over, or has a stream of its own. If it had a reflected one its summary gets what the
     /// machine cannot know; answers why nothing has come of one, where the machine does
     /// not know better.
-    pub(crate) fn over(&mut self, ticket: Ticket, mut summary: Option<&mut Summary>) -> Option<(Reason, String)> {
+    /// `who` shows a node to people.
+    pub(crate) fn over(
+        &mut self,
+        ticket: Ticket,
+        mut summary: Option<&mut Summary>,
+        who: impl FnOnce(NodeId) -> String,
+    ) -> Option<(Reason, String)> {
         if let (Some(before), Some(summary)) = (self.before.remove(&ticket), summary.as_deref_mut()) {
             before.precede(summary);
         }
@@ -109,6 +116,6 @@ impl Watching {
         tally.complete(summary, began);
         let is_silent = matches!(summary.reason, None | Some(Reason::Unreachable | Reason::TimedOut));
         let asks_why = summary.reflected && summary.broken.is_none() && is_silent;
-        asks_why.then(|| tally.emptiness(summary.provider, self.address)).flatten()
+        asks_why.then(|| tally.emptiness(&who(summary.provider), self.address)).flatten()
     }
 }
