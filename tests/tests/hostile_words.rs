@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use roost_tests::liar::{Doorkeeper, FalseHub};
-use roost_tests::network::{Client, Network};
+use roost_tests::network::{Client, Network, PATIENCE, text};
+use roost_tests::process::wait_until;
 
 /// Clears a screen, renames a window, turns text around, and begins a line of the log.
 const WORDS: &str = "\u{1b}[2J\u{1b}]0;OWNED\u{7}\u{9b}31m\u{202e}\r\n2026-01-01T00:00:00Z  INFO forged line";
@@ -82,4 +83,27 @@ fn false_name_commands_nothing() {
         assert!(!String::from_utf8_lossy(&output.stdout).contains("forged"), "{output:?}");
     }
     assert_plain("the log", node.log().as_bytes());
+}
+
+/// A file's name is its sender's word, and stands in the receiver's log.
+#[test]
+fn name_of_a_file_commands_nothing_in_a_log_of_json() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let (endpoint, inbox) = (hub.endpoint("udp"), text(&network.path("inbox")));
+    let receiver = network.node(
+        "r",
+        "1,1",
+        &["--super", &endpoint, "--services", "sensor", "--inbox", &inbox, "--log-format", "json"],
+    );
+    let sender = network.node("s", "2,2", &["--super", &endpoint, "--log-format", "json"]);
+    let file = network.path("file");
+    std::fs::write(&file, "x").unwrap();
+    let output = sender.roost(&["send", &text(&file), "r", "--json", "--name", "OWNED\u{9b}2J\u{202e}gpj\u{2028}"]);
+    assert_plain("send", &output.stdout);
+    assert_plain("send", &output.stderr);
+    let told = wait_until(PATIENCE, || receiver.log().contains("OWNED").then_some(()));
+    assert!(told.is_some(), "{}", receiver.log());
+    assert_plain("the log", receiver.log().as_bytes());
+    assert!(receiver.log().contains(r"OWNED\u009b2J\u202egpj\u2028"), "{}", receiver.log());
 }
