@@ -370,7 +370,6 @@ mod tests {
             since_s,
             clock_ahead_s: None,
             paths: Vec::new(),
-            clock_ahead_s: None,
         }
     }
 
