@@ -94,7 +94,7 @@ fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
     let said = refusal(&path);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[0], format!("error: {shown}:4: there is no host `c`"));
-    assert!(lines[1].starts_with(&format!("{shown}:5: `rate` of a link: `5Mbyte` is no rate")), "{said}");
+    assert!(lines[1].starts_with(&format!("  {shown}:5: `rate` of a link: `5Mbyte` is no rate")), "{said}");
     let missing = refusal(&folder.path().join("missing.toml"));
     assert!(missing.starts_with("error: cannot read ") && missing.contains("No such file"), "{missing}");
     std::fs::write(folder.path().join("x.json"), "{}").unwrap();

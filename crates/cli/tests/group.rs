@@ -55,7 +55,7 @@ fn a_member_is_issued_shown_verified_and_revoked() {
     let grove = Grove::new();
     let (dir, member) = (grove.dir(), grove.path("uav7"));
     let issued = grove.json(&["issue", &dir, "uav7", "--role", "node", "--valid", "30d", "-o", &member]);
-    assert_eq!(keys(&issued), ["certificate", "dir", "schema"]);
+    assert_eq!(keys(&issued), ["certificate", "cut_to_group", "dir", "schema"]);
     let certificate =
         ["name", "node", "not_after_unix_s", "not_before_unix_s", "revoked_unix_s", "role", "serial", "state"];
     assert_eq!(keys(&issued["certificate"]), certificate);
