@@ -31,7 +31,14 @@ impl Relay {
         kind: Kind,
     ) -> Result<(), Refused> {
         let to = canonical(to);
-        let is_known = self.streams.get(&stream).ok_or(Refused::NoStream)?.members.contains_key(&to);
+        if let Some(door) = self.doors.of(tag, stream).filter(|door| *door != to) {
+            if door.ip() == to.ip() && self.has_member(stream, door) {
+                // It has called from another port since, where it is offered the stream or has it.
+                return Ok(());
+            }
+            self.withdraw(now, stream, tag);
+        }
+        let is_known = self.has_member(stream, to);
         if !is_known {
             self.check_room(stream, to)?;
         }
@@ -58,6 +65,10 @@ impl Relay {
         self.tend_member(now, stream, to);
         self.note_watch(now, stream);
         Ok(())
+    }
+
+    fn has_member(&self, stream: StreamId, address: SocketAddr) -> bool {
+        self.streams.get(&stream).is_some_and(|known| known.members.contains_key(&address))
     }
 
     fn check_room(&self, stream: StreamId, to: SocketAddr) -> Result<(), Refused> {

@@ -32,6 +32,15 @@ impl Doors {
             self.0.pop_first();
         }
     }
+
+    /// The address at which a stream is offered under a tag, if it is this stream.
+    pub(super) fn of(&self, tag: Tag, stream: StreamId) -> Option<SocketAddr> {
+        self.0.get(&tag).filter(|(offered, _)| *offered == stream).map(|(_, to)| *to)
+    }
+
+    fn forget(&mut self, tag: Tag) {
+        self.0.remove(&tag);
+    }
 }
 
 impl Relay {
@@ -62,7 +71,7 @@ impl Relay {
         let Some((stream, to)) = self.doors.0.get(&tag).copied() else { return };
         let member = self.streams.get(&stream).and_then(|known| known.members.get(&to));
         let Some(member) = member.filter(|member| member.is_offered_under(tag)) else { return };
-        let (kind, has_answered) = (member.kind, member.has_answered());
+        let kind = member.kind;
         if from.ip() != to.ip() {
             return;
         }
@@ -71,11 +80,21 @@ impl Relay {
             // It has called the address here that it knows, from which alone it is answered.
             return self.offer_again(now, stream, to);
         }
-        if !has_answered {
-            self.detach(now, stream, to);
-        }
+        self.withdraw(now, stream, tag);
         // If there is no room, the subscriber hears of it by getting no offer.
         let _ = self.attach(now, stream, (from, Begin::Answered), tag, kind);
+    }
+
+    /// A stream is no longer offered under a tag at the address where it was: one tag stands for one
+    /// copy, however many addresses its host has.
+    pub(super) fn withdraw(&mut self, now: Time, stream: StreamId, tag: Tag) {
+        let Some(to) = self.doors.of(tag, stream) else { return };
+        self.doors.forget(tag);
+        let known = self.streams.get_mut(&stream);
+        let Some(member) = known.and_then(|known| known.members.get_mut(&to)) else { return };
+        if member.withdraw(tag) {
+            self.detach(now, stream, to);
+        }
     }
 
     fn offer_again(&mut self, now: Time, stream: StreamId, to: SocketAddr) {
@@ -130,6 +149,25 @@ mod tests {
         assert_eq!(to, [(at(1, 6000), Some([10, 9, 9, 9].into()))]);
         assert!(!relay.streams[&STREAM].members.contains_key(&at(1, 5000)));
         assert!(knock(&mut relay, at(1, 6000), TAG).len() <= 1);
+    }
+
+    fn say(relay: &mut Relay, from: SocketAddr, word: Word, said: &Said) {
+        relay.handle_datagram(Time::ZERO, Path::from(from), &said.encode(STREAM, word), |_, _| {});
+    }
+
+    #[test]
+    fn one_tag_is_one_copy() {
+        let mut relay = offering(at(1, 5000));
+        relay.attach(Time::ZERO, STREAM, (at(1, 5000), Begin::Answered), Tag(98), Kind::Subscriber).unwrap();
+        let word = relay.streams[&STREAM].members[&at(1, 5000)].word;
+        say(&mut relay, at(1, 5000), word, &Said::Answer { tag: Tag(98), next: 0 });
+        for port in 6000..6100 {
+            knock(&mut relay, at(1, port), TAG);
+            // The hub that granted it says so again.
+            relay.attach(Time::ZERO, STREAM, (at(1, 5000), Begin::Answered), TAG, Kind::Subscriber).unwrap();
+        }
+        let members: Vec<_> = relay.streams[&STREAM].members.keys().copied().collect();
+        assert_eq!(members, [at(1, 5000), at(1, 6099)]);
     }
 
     #[test]

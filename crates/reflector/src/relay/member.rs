@@ -96,6 +96,12 @@ impl Member {
         }
     }
 
+    /// It is offered the stream under this tag no more; true if that was the last one.
+    pub(super) fn withdraw(&mut self, tag: Tag) -> bool {
+        self.offered.remove(&tag);
+        self.offered.is_empty()
+    }
+
     /// The tags under which an offer is due, each of which is taken for made.
     pub(super) fn due_offers(&mut self, now: Time) -> Vec<Tag> {
         let mut due = Vec::new();

@@ -1,8 +1,9 @@
 //! The streams of a relay are shared by those who publish them and those who watch: when there are as many
-//! as there may be, one of whoever has most gives way.
+//! as there may be, one of whoever has most gives way. Whoever offers a stream writes whose it is: that counts
+//! once somebody whom it is for knows the publisher, and until then it is a stream of the host that offers it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use roost_proto::Time;
 use roost_proto::reflection::{Kind, StreamId};
@@ -19,25 +20,32 @@ pub(crate) const MAX_OF_PUBLISHER: usize = 16;
 enum Party {
     /// The node whose id begins so.
     Publisher(u32),
+    /// The host that offers it, while nobody knows the publisher.
+    Offerer(IpAddr),
     /// The only host that watches it.
     Subscriber(IpAddr),
 }
 
 impl Relay {
-    /// True if there may be one more stream, which is for `whom`; another one may end for that.
-    pub(super) fn makes_room(&mut self, now: Time, stream: StreamId, whom: &For) -> bool {
+    /// True if there may be one more stream, which is for `whom` and offered from there; another one may
+    /// end for that.
+    pub(super) fn makes_room(&mut self, now: Time, stream: StreamId, whom: &For, from: SocketAddr) -> bool {
         if self.streams.contains_key(&stream) {
             return true;
         }
         let held = self.held();
         let count = |party: &Party| held.get(party).copied().unwrap_or(0);
-        if count(&publisher_of(stream)) >= MAX_OF_PUBLISHER {
+        let source = match whom {
+            For::There(grant) if grant.provider.is_some() => publisher_of(stream),
+            For::There(_) | For::Here => offerer(from),
+        };
+        if matches!(source, Party::Publisher(_)) && count(&source) >= MAX_OF_PUBLISHER {
             return false;
         }
         if self.streams.len() < MAX_STREAMS {
             return true;
         }
-        let own = [Some(publisher_of(stream)), subscriber_of(whom)];
+        let own = [Some(source), subscriber_of(whom)];
         let would_hold = own.iter().flatten().map(|party| count(party) + 1).max().unwrap_or(1);
         let holder = |(stream, known): (&StreamId, &Stream)| {
             let most = parties(*stream, known).into_iter().flatten().map(|party| count(&party)).max().unwrap_or(0);
@@ -67,7 +75,16 @@ fn parties(stream: StreamId, known: &Stream) -> [Option<Party>; 2] {
     // Behind another hub there may be anybody.
     let first = hosts.next().filter(|(_, kind)| *kind == Kind::Subscriber);
     let only = first.filter(|first| hosts.all(|other| other == *first));
-    [Some(publisher_of(stream)), only.map(|(host, _)| Party::Subscriber(host))]
+    let source = if known.has_known_publisher(stream) {
+        Some(publisher_of(stream))
+    } else {
+        known.legs.first().map(|leg| offerer(leg.address))
+    };
+    [source, only.map(|(host, _)| Party::Subscriber(host))]
+}
+
+fn offerer(address: SocketAddr) -> Party {
+    Party::Offerer(address.ip().to_canonical())
 }
 
 fn publisher_of(stream: StreamId) -> Party {

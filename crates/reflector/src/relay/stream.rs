@@ -131,6 +131,12 @@ impl Stream {
         }
     }
 
+    /// True if it begins here, or whoever asked for it knows whose it is.
+    pub(super) fn has_known_publisher(&self, stream: StreamId) -> bool {
+        let is_known = |name: &Name| name.provider.is_some_and(|provider| stream.is_of(provider));
+        self.is_published || self.names.iter().any(is_known)
+    }
+
     /// Takes a packet of this host's publisher; answers whether it is one that comes next.
     pub(super) fn push(&mut self, now: Time, packet: &[u8]) -> bool {
         let pushed = self.reflector.publish(now, packet);

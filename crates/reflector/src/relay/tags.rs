@@ -95,12 +95,14 @@ impl Tags {
         Ok(())
     }
 
-    /// Takes over what a grant says that is known already; answers which stream was offered for it.
+    /// Takes over what a grant says that is known already; answers which stream was offered for it. A
+    /// stream of somebody else than the provider that is meant, as is now known, was none.
     pub(super) fn renew(&mut self, grant: Grant) -> Option<StreamId> {
         let asked = self.by_tag.get_mut(&grant.tag)?;
         if let For::There(known) = &mut asked.whom {
             *known = grant;
         }
+        asked.stream = asked.stream.filter(|stream| grant.provider.is_none_or(|provider| stream.is_of(provider)));
         asked.stream
     }
 

@@ -29,7 +29,7 @@ impl Relay {
             }
             return;
         };
-        let known = if self.makes_room(now, stream, &whom) { self.stream_or_new(stream) } else { None };
+        let known = if self.makes_room(now, stream, &whom, from) { self.stream_or_new(stream) } else { None };
         let Some(known) = known else {
             // The one that offers it need not go on.
             self.rejected.unknown += 1;
