@@ -1,7 +1,8 @@
 //! Objects that nodes offer here, until the owner has taken them or has not.
 //!
 //! An offer costs its sender nothing, so it gives no right to a place: one that is not sent gives
-//! way to that of a node which has fewer under way.
+//! way to that of a node which has fewer under way. One of which something has come gives way to a
+//! node that has fewer even then: a byte costs next to nothing, and what has come is kept.
 
 use std::collections::BTreeMap;
 
@@ -76,9 +77,10 @@ impl Receptions {
             return true;
         }
         let holds = |node| held.get(&node).copied().unwrap_or(0);
-        let unsent = self.offers.iter().filter(|(_, offered)| offered.is_under_way() && !offered.has_begun);
-        let greedy = unsent.filter(|((node, _), _)| holds(*node) > own);
-        let loser = greedy.max_by_key(|((node, _), offered)| (holds(*node), std::cmp::Reverse(offered.at)));
+        let under_way = self.offers.iter().filter(|(_, offered)| offered.is_under_way());
+        let greedy = under_way.filter(|((node, _), offered)| holds(*node) > own + usize::from(offered.has_begun));
+        let loser =
+            greedy.max_by_key(|((node, _), offered)| (!offered.has_begun, holds(*node), std::cmp::Reverse(offered.at)));
         let Some(key) = loser.map(|(key, _)| *key) else { return false };
         self.offers.remove(&key);
         let (node, id) = key;

@@ -198,41 +198,75 @@ fn first_of(world: &World, receiver: HostId, node: NodeId) -> Option<RequestId> 
     world.events(receiver).iter().find_map(|(_, event)| of_node(event))
 }
 
+/// A receiver whose places four members have, and one who is to get one.
+struct Full {
+    world: World,
+    members: Vec<HostId>,
+    receiver: HostId,
+    honest: HostId,
+}
+
+impl Full {
+    fn new() -> Self {
+        let mut world = World::new(7);
+        let hub = world.hub(Role::SuperNode);
+        let nodes: Vec<HostId> = (0..6).map(|number| world.node((number, 0), &[], &[hub])).collect();
+        nodes.iter().for_each(|node| world.hosts[node.0].stored = object(BYTES));
+        world.settle();
+        let (members, receiver, honest) = (nodes[..4].to_vec(), nodes[4], nodes[5]);
+        for member in &members {
+            for _ in 0..MAX_RECEPTIONS_FROM_ONE {
+                push(&mut world, *member, receiver);
+            }
+        }
+        world.run(3 * SECOND);
+        let full = Self { world, members, receiver, honest };
+        assert_eq!(offered(&full.world, receiver).len(), MAX_RECEPTIONS);
+        full
+    }
+
+    fn unoffered(&self) -> Vec<(NodeId, RequestId)> {
+        let unoffered = |event: &Event| match event {
+            Event::Unoffered { from, id } => Some((*from, *id)),
+            _ => None,
+        };
+        self.world.events(self.receiver).iter().filter_map(|(_, event)| unoffered(event)).collect()
+    }
+
+    /// The honest member's object finds a place, and is taken.
+    fn is_fair(&mut self) -> bool {
+        let ticket = push(&mut self.world, self.honest, self.receiver);
+        self.world.run(2 * SECOND);
+        let from = node_id(self.honest.0);
+        let Some(id) = first_of(&self.world, self.receiver, from) else { return false };
+        self.world.command(self.receiver, Command::Received { from, id, reception: Reception::Stored });
+        !self.unoffered().contains(&(from, id)) && pushed(&mut self.world, self.honest, ticket) == Reception::Stored
+    }
+}
+
 /// Four members offer what they never send: they have all places. One who sends gets one.
 #[test]
 fn what_is_not_sent_gives_way() {
-    let mut world = World::new(7);
-    let hub = world.hub(Role::SuperNode);
-    let nodes: Vec<HostId> = (0..6).map(|number| world.node((number, 0), &[], &[hub])).collect();
-    let (receiver, honest) = (nodes[4], nodes[5]);
-    nodes.iter().for_each(|node| world.hosts[node.0].stored = object(BYTES));
-    world.settle();
-    for rogue in &nodes[..4] {
-        for _ in 0..MAX_RECEPTIONS_FROM_ONE {
-            push(&mut world, *rogue, receiver);
+    let mut full = Full::new();
+    // One of them begins to send, and keeps its place: there are others.
+    let from = node_id(full.members[0].0);
+    let id = first_of(&full.world, full.receiver, from).unwrap();
+    full.world.command(full.receiver, Command::Receiving { from, id });
+    assert!(full.is_fair());
+    assert!(!full.unoffered().is_empty() && !full.unoffered().contains(&(from, id)), "{:?}", full.unoffered());
+}
+
+/// Four members have all places by a byte of each object. Each keeps as many as anybody who comes.
+#[test]
+fn who_sends_next_to_nothing_keeps_no_more_places_than_others() {
+    let mut full = Full::new();
+    for offer in full.world.events(full.receiver).to_vec() {
+        if let (_, Event::Offered { from, push }) = offer {
+            full.world.command(full.receiver, Command::Receiving { from, id: push.id });
         }
     }
-    world.run(3 * SECOND);
-    let before = offered(&world, receiver);
-    assert_eq!(before.len(), MAX_RECEPTIONS);
-    // One of them begins to send, and keeps its place whatever comes.
-    let (first, id) = (node_id(nodes[0].0), first_of(&world, receiver, node_id(nodes[0].0)).unwrap());
-    world.command(receiver, Command::Receiving { from: first, id });
-    let ticket = push(&mut world, honest, receiver);
-    world.run(2 * SECOND);
-    let place = (node_id(honest.0), first_of(&world, receiver, node_id(honest.0)).unwrap());
-    let given_up: Vec<_> = world
-        .events(receiver)
-        .iter()
-        .filter_map(|(_, event)| match event {
-            Event::Unoffered { from, id } => Some((*from, *id)),
-            _ => None,
-        })
-        .collect();
-    assert!(!given_up.is_empty() && !given_up.contains(&place) && !given_up.contains(&(first, id)), "{given_up:?}");
-    let reception = Reception::Stored;
-    world.command(receiver, Command::Received { from: place.0, id: place.1, reception });
-    assert_eq!(pushed(&mut world, honest, ticket), Reception::Stored);
+    assert!(full.is_fair());
+    assert_eq!(full.unoffered().len(), 1, "{:?}", full.unoffered());
 }
 
 #[test]
