@@ -108,6 +108,11 @@ impl Asked {
         heard.is_none_or(|heard| heard <= self.commanded)
     }
 
+    /// Whether it waits for a home, and not for the moment to ask that one again.
+    fn is_homeless(&self) -> bool {
+        matches!(self.phase, Phase::Homeless) && self.last.is_none()
+    }
+
     /// Whether a refusal may turn out otherwise in a moment: because the hub is
     /// young, because a provider's silence was but loss, or because the home has
     /// changed and the providers, who had the same home, are on their way to
@@ -240,7 +245,7 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         Reason::NotFound if asked.ways.link_only() => {
             format!("nobody on this link offers {service} {area}, or none that could take it on")
         }
-        Reason::Unreachable | Reason::TimedOut if matches!(asked.phase, Phase::Homeless) => {
+        Reason::Unreachable | Reason::TimedOut if asked.is_homeless() => {
             format!("no hub could be reached within {deadline:?}")
         }
         Reason::TimedOut if asked.is_unheard(core) => format!("the hub has not answered within {deadline:?}"),

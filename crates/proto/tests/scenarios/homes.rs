@@ -194,3 +194,19 @@ fn who_does_not_answer_is_named() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The deadline may come while the request waits to be put to the hub again.
+#[test]
+fn a_hub_that_answers_is_not_said_to_be_out_of_reach() {
+    for tenths in 5..50 {
+        let (mut world, _, provider, requester) = three(33, Role::SuperNode);
+        world.kill(provider);
+        let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
+            (wanted.deadline, wanted.prolonged) = (100 * MS * tenths, false);
+        });
+        match world.outcome(requester, ticket) {
+            Event::Failed { detail, .. } => assert!(!detail.starts_with("no hub"), "{tenths}: {detail}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
