@@ -40,9 +40,9 @@ pub struct Limits {
     /// Shortest wait of one end of a handshake for the other's next message; it is longer if the
     /// round trip asks for it, see [`Self::longest_round_trip`]. Default 5 s.
     pub handshake_timeout: Duration,
-    /// The longest round trip that is allowed for. An address of which nothing is
-    /// known has one and a half of it for its first answer, who has answered once
-    /// three of the round trips measured, and a peer that dials three of these.
+    /// The longest round trip that is allowed for. An address has one and a half of it for
+    /// its first answer while no round trip to it or to others is known, who has answered
+    /// once three of the round trips measured, and a peer that dials three of these.
     /// Default 10 s.
     pub longest_round_trip: Duration,
     /// The most bytes that wait in a link to be sent or acknowledged, for

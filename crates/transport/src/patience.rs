@@ -1,11 +1,12 @@
 //! An end of a handshake waits for the other's next message for as long as the path may need.
 //!
-//! Nobody knows how far a stranger is: its first answer may take as long as the
-//! longest round trip that is allowed for. An address whose round trip is known, and
-//! an end that has answered once, have a few time-outs of their own (RFC 9002,
-//! section 6.2), and no less than [`Limits::handshake_timeout`].
+//! Nobody knows how far a stranger is: while nobody has been measured, its first answer may take as
+//! long as the longest round trip that is allowed for. After that it is taken to be as far as the
+//! farthest of all others, and has the whole time once it has been given up for that. An address
+//! whose round trip is known, and an end that has answered once, have a few time-outs of their own
+//! (RFC 9002, section 6.2). None has less than [`Limits::handshake_timeout`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,33 +52,36 @@ pub(crate) struct RoundTrips(Mutex<Table>);
 struct Table {
     hosts: HashMap<IpAddr, Duration>,
     nodes: HashMap<NodeId, Duration>,
+    /// Hosts that have not answered in time.
+    silent: HashSet<IpAddr>,
 }
 
 impl RoundTrips {
     /// Notes the round trip of a handshake.
     pub(crate) fn note(&self, host: Option<IpAddr>, node: NodeId, rtt: Duration) {
         let mut table = self.lock();
-        if table.hosts.len() >= MAX_KNOWN || table.nodes.len() >= MAX_KNOWN {
-            // Not knowing costs patience alone, and who is still there is soon known again.
-            *table = Table::default();
-        }
+        table.make_room();
         if let Some(host) = host {
+            table.silent.remove(&host.to_canonical());
             table.hosts.insert(host.to_canonical(), rtt);
         }
         table.nodes.insert(node, rtt);
     }
 
-    /// The round trip of a host, or of the node that is expected there.
+    /// The round trip of a host, or of the node that is expected there, or else of the farthest host.
     pub(crate) fn of(&self, host: IpAddr, node: Option<NodeId>) -> Option<Duration> {
-        let table = self.lock();
-        let host = table.hosts.get(&host.to_canonical());
-        host.or_else(|| table.nodes.get(&node?)).copied()
+        let (table, host) = (self.lock(), host.to_canonical());
+        let own = table.hosts.get(&host).or_else(|| table.nodes.get(&node?));
+        let farthest = || table.hosts.values().max().filter(|_| !table.silent.contains(&host));
+        own.or_else(farthest).copied()
     }
 
     /// A host has not answered in time: it may be farther away than it was.
     pub(crate) fn doubt(&self, host: IpAddr, node: Option<NodeId>) {
         let mut table = self.lock();
+        table.make_room();
         table.hosts.remove(&host.to_canonical());
+        table.silent.insert(host.to_canonical());
         if let Some(node) = node {
             table.nodes.remove(&node);
         }
@@ -85,6 +89,15 @@ impl RoundTrips {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Not knowing costs patience alone, and who is still there is soon known again.
+    fn make_room(&mut self) {
+        if self.hosts.len().max(self.nodes.len()).max(self.silent.len()) >= MAX_KNOWN {
+            *self = Self::default();
+        }
     }
 }
 
@@ -128,9 +141,22 @@ mod tests {
         let trips = RoundTrips::default();
         trips.note(Some(HOST), node(1), SECOND);
         assert_eq!((trips.of(HOST, None), trips.of(OTHER, Some(node(1)))), (Some(SECOND), Some(SECOND)));
-        assert_eq!(trips.of(OTHER, None), None);
         trips.doubt(HOST, Some(node(1)));
         assert_eq!((trips.of(HOST, None), trips.of(OTHER, Some(node(1)))), (None, None));
+    }
+
+    #[test]
+    fn a_stranger_is_as_far_as_the_farthest_until_it_is_silent() {
+        let trips = RoundTrips::default();
+        assert_eq!(trips.of(OTHER, None), None);
+        for (host, rtt) in [(1, SECOND / 50), (2, SECOND / 2), (3, SECOND / 10)] {
+            trips.note(Some(IpAddr::from([10, 1, 0, host])), node(host.into()), rtt);
+        }
+        assert_eq!(trips.of(OTHER, Some(node(9))), Some(SECOND / 2));
+        trips.doubt(OTHER, None);
+        assert_eq!((trips.of(OTHER, None), trips.of(HOST, None)), (None, Some(SECOND / 2)));
+        trips.note(Some(OTHER), node(9), 3 * SECOND);
+        assert_eq!((trips.of(OTHER, None), trips.of(HOST, None)), (Some(3 * SECOND), Some(3 * SECOND)));
     }
 
     #[test]
@@ -138,7 +164,8 @@ mod tests {
         let trips = RoundTrips::default();
         for number in 0..2 * MAX_KNOWN as u32 {
             trips.note(Some(IpAddr::from(number.to_be_bytes())), node(number as u16), SECOND);
-            assert!(trips.lock().hosts.len() <= MAX_KNOWN);
+            trips.doubt(IpAddr::from(number.to_le_bytes()), None);
+            assert!(trips.lock().hosts.len().max(trips.lock().silent.len()) <= MAX_KNOWN);
         }
     }
 }

@@ -25,6 +25,9 @@ use crate::transport::Context;
 /// dimpl names a deadline even when it has nothing to do; one that is this far
 /// away means none.
 const IDLE: Duration = Duration::from_secs(60);
+/// Bytes that a host gets before it has shown that it dials us, for each that came in its name:
+/// as in QUIC (RFC 9000, section 8.1).
+const UNPROVED_SHARE: u64 = 3;
 /// The close code that stands for no refusal.
 pub(super) const NO_REFUSAL: u8 = 0;
 
@@ -237,8 +240,17 @@ impl Entry {
         }
     }
 
+    /// A host that may not have dialled us has been sent enough. If it did, it repeats what it has sent.
+    fn is_sent_enough(&self, more: usize) -> bool {
+        let Phase::Handshake(handshake) = &self.phase else { return false };
+        handshake.is_doubtful() && self.bytes_sent + more as u64 > UNPROVED_SHARE * self.bytes_received
+    }
+
     /// Puts a sealed datagram into the outbox.
     pub(super) fn post(&mut self, datagram: &[u8], desk: &mut Desk<'_>) {
+        if self.is_sent_enough(datagram.len()) {
+            return;
+        }
         self.bytes_sent += datagram.len() as u64;
         self.moving.last_sent = Some(desk.now);
         let mut behind: &[u8] = &[];

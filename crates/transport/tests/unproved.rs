@@ -1,0 +1,46 @@
+//! Hosts that somebody says to speak for, before they have spoken themselves.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+mod support;
+
+use std::time::Duration;
+
+use roost_proto::{Address, RoleSet, Scheme};
+use support::World;
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+/// A hub has repeated what is not answered by then.
+const REPEATED: Duration = Duration::from_secs(5);
+
+/// The bytes that a hub sends to a host from which one first packet came, for each of that packet.
+async fn share(scheme: Scheme) -> f64 {
+    let world = World::new();
+    let (hub, mut node) = (world.hub(scheme).await, world.node("uav").await);
+    let listener = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    node.dial(vec![Address::single(scheme, listener.local_addr().unwrap())], RoleSet::ALL);
+    let mut packet = [0; 2048];
+    let (length, _) = listener.recv_from(&mut packet).await.unwrap();
+
+    let victim = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let at = hub.address();
+    victim.send_to(&packet[..length], (at.hosts[0], at.port)).await.unwrap();
+    let mut come = 0;
+    while let Ok(Ok((more, _))) = timeout(REPEATED, victim.recv_from(&mut packet)).await {
+        come += more;
+    }
+    assert!(come > 0, "{scheme}: the hub answers a first packet of {length} bytes");
+    come as f64 / length as f64
+}
+
+/// The source of a packet is easily forged. QUIC's library begins its last packet while a single byte
+/// of the three times that RFC 9000, section 8.1, allows is left.
+#[tokio::test]
+async fn a_host_that_has_not_spoken_is_sent_three_times_what_came_in_its_name() {
+    for (scheme, most) in [(Scheme::Udp, 3.0), (Scheme::Quic, 3.2)] {
+        let share = share(scheme).await;
+        println!("{scheme}: {share:.2} × what came");
+        assert!(share <= most, "{scheme}: {share:.2} × what came");
+    }
+}
