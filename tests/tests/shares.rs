@@ -19,12 +19,17 @@ const IMAGE: usize = 600_000;
 
 /// A super node, a provider and a requester.
 fn scene(network: &Network) -> [Daemon; 3] {
-    let hub = network.supernode("sn1", &[]);
+    scene_of(network, &[])
+}
+
+/// The same, with more arguments for the super node.
+fn scene_of(network: &Network, with: &[&str]) -> [Daemon; 3] {
+    let hub = network.supernode("sn1", with);
     let endpoint = hub.endpoint("udp");
     std::fs::write(network.path("image"), vec![7; IMAGE]).unwrap();
     let source = format!("file:{}", text(&network.path("image")));
-    let with = ["--super", &endpoint, "--services", "video", "--sources-image", &source];
-    let provider = network.node("p", "5,5", &with);
+    let services = ["--super", &endpoint, "--services", "video", "--sources-image", &source];
+    let provider = network.node("p", "5,5", &services);
     let requester = network.node("r", "1,1", &["--super", &endpoint]);
     [hub, provider, requester]
 }
@@ -131,7 +136,7 @@ const FLOOD: u32 = 2000;
 #[test]
 fn flood_of_lookups_leaves_time_to_others() {
     let network = Network::new();
-    let [hub, _provider, requester] = scene(&network);
+    let [hub, _provider, requester] = scene_of(&network, &["--lookups-per-second", "200"]);
     let what = ["lookup", "video", "--near", "5,5"];
     assert!(Served::count(|| requester.roost(&what).status.success()).all("a lookup, alone"));
     let liar = Liar::at(&network.identity("m1", "node"), at(&hub));

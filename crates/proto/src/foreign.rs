@@ -30,6 +30,9 @@ const HANDSHAKE_BYTES: u64 = 1_200;
 /// For so many bytes that a member has sent, one may be sent to a host that it names.
 const BYTES_FOR_ONE: u64 = 2;
 
+/// The most bytes that may be sent once to a host that a member names, for each that it has sent.
+const MOST_CREDIT: u64 = 2;
+
 /// The most bytes to such hosts that a member can have saved up by what it sent.
 const MOST_SAVED: u64 = 20_000;
 
@@ -140,10 +143,12 @@ impl Allowance {
         self.spent = self.spent.saturating_sub(cost(scheme));
     }
 
-    /// Takes one dial over this transport out.
-    fn take(&mut self, scheme: Scheme) -> bool {
+    /// Takes one dial over this transport out. Who has spent nothing may owe for it, up to
+    /// [`MOST_CREDIT`] for each byte that it has sent.
+    fn take(&mut self, scheme: Scheme, on_credit: bool) -> bool {
         let spent = self.spent + cost(scheme);
-        let allowed = spent <= self.heard / BYTES_FOR_ONE;
+        let credit = if on_credit && self.spent == 0 { MOST_CREDIT * self.heard } else { 0 };
+        let allowed = spent <= credit.max(self.heard / BYTES_FOR_ONE);
         if allowed {
             self.spent = spent;
         }
@@ -195,12 +200,13 @@ pub(crate) struct Targets {
 
 impl Targets {
     /// True if one more dial over this transport may go to `host` because `member`, with this
-    /// allowance, names it; the allowance is charged for it.
+    /// allowance, names it; the allowance is charged for it, if need be on credit.
     pub(crate) fn admit(
         &mut self,
         now: Time,
         (member, allowance): (NodeId, &mut Allowance),
         (scheme, host): (Scheme, IpAddr),
+        on_credit: bool,
     ) -> bool {
         if now.since(self.since) >= WINDOW {
             self.since = now;
@@ -209,7 +215,7 @@ impl Targets {
         let host = host.to_canonical();
         let dialled = self.dialled.get(&host).map_or(0, |(dialled, _)| *dialled);
         let has_room = dialled > 0 || self.dialled.len() < MAX_HOSTS_REMEMBERED;
-        let admitted = has_room && dialled < MOST_TO_HOST && allowance.take(scheme);
+        let admitted = has_room && dialled < MOST_TO_HOST && allowance.take(scheme, on_credit);
         if admitted {
             self.dialled.insert(host, (dialled + 1, member));
         }
@@ -282,7 +288,7 @@ mod tests {
                 allowance.hear(bytes);
                 heard += bytes as u64;
                 let target = (Scheme::ALL[scheme], IpAddr::from([10, 0, 0, host]));
-                let is_admitted = targets.admit(now, (MEMBER, &mut allowance), target);
+                let is_admitted = targets.admit(now, (MEMBER, &mut allowance), target, false);
                 spent += if is_admitted { cost(target.0) } else { 0 };
                 prop_assert!(spent <= heard / BYTES_FOR_ONE);
             }
@@ -319,19 +325,22 @@ mod tests {
 
     #[test]
     fn a_newcomer_gets_one_cheap_dial() {
-        let mut dials = Scheme::ALL.map(|scheme| {
-            let mut allowance = Allowance::default();
-            (scheme, (0..10).filter(|_| allowance.take(scheme)).count())
-        });
-        dials.sort_by_key(|(_, dials)| *dials);
-        assert_eq!(dials, [(Scheme::Udp, 0), (Scheme::Quic, 0), (Scheme::Tcp, 1)]);
+        let dials = |on_credit| {
+            [Scheme::Udp, Scheme::Quic, Scheme::Tcp].map(|scheme| {
+                let mut allowance = Allowance::default();
+                (0..10).filter(|_| allowance.take(scheme, on_credit)).count()
+            })
+        };
+        assert_eq!(dials(false), [0, 0, 1]);
+        assert_eq!(dials(true), [1, 0, 1]);
     }
 
     #[test]
     fn one_host_is_dialled_few_times() {
         let (mut targets, host) = (Targets::default(), IpAddr::from([10, 0, 0, 9]));
-        let ask =
-            |targets: &mut Targets, now| targets.admit(now, (MEMBER, &mut Allowance::default()), (Scheme::Tcp, host));
+        let ask = |targets: &mut Targets, now| {
+            targets.admit(now, (MEMBER, &mut Allowance::default()), (Scheme::Tcp, host), false)
+        };
         let admitted = (0..100).filter(|_| ask(&mut targets, Time::ZERO)).count();
         assert_eq!(admitted, MOST_TO_HOST as usize);
         assert!(ask(&mut targets, Time::ZERO + WINDOW));

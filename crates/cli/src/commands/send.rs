@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     if output.is_json() {
         let elapsed_ms = seconds * 1e3;
         let report = json!({
-            "schema": SCHEMA, "event": "finished", "node": sent.node.map(|node| node.to_string()),
+            "schema": SCHEMA, "event": "finished", "node": sent.node.map_or_else(|| node.to_string(), |node| node.to_string()),
             "node_name": sent.node_name, "name": name, "bytes": length, "resumed_at": sent.begun, "elapsed_ms": elapsed_ms, "rate_bits_per_second": rate,
         });
         return Ok(output.json(&report)?);

@@ -45,7 +45,7 @@ pub(super) struct Debts {
 impl Debts {
     /// A member has gone.
     pub(super) fn keep(&mut self, now: Time, node: NodeId, debt: Debt) {
-        if debt.ahead() <= (now, 0) {
+        if debt.tolled.max(debt.charged) <= now && debt.allowance.spent() == 0 {
             return;
         }
         self.gone.insert(node, (now, debt));
@@ -69,7 +69,11 @@ impl Debts {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
+    use crate::address::Scheme;
+    use crate::foreign::Targets;
 
     fn node(number: u32) -> NodeId {
         let mut bytes = [0; 16];
@@ -90,6 +94,18 @@ mod tests {
         assert_eq!(debts.take(later(59), node(1)).tolled, later(300));
         assert_eq!(debts.take(later(59), node(1)).tolled, later(59), "it is taken along");
         assert_eq!(debts.take(later(60), node(2)).tolled, later(60));
+    }
+
+    #[test]
+    fn dials_are_remembered_of_who_asks_no_more_than_it_may() {
+        let (mut debts, mut debt, mut targets) = (Debts::default(), Debt::none(Time::ZERO), Targets::default());
+        let named = (Scheme::Tcp, IpAddr::from([10, 0, 0, 9]));
+        let now = Time::ZERO + Duration::from_secs(1);
+        for admitted in [true, false] {
+            assert_eq!(targets.admit(now, (node(1), &mut debt.allowance), named, false), admitted);
+            debts.keep(now, node(1), debt);
+            debt = debts.take(now, node(1));
+        }
     }
 
     #[test]

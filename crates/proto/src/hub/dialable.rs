@@ -11,11 +11,13 @@ use crate::foreign;
 use crate::ids::{LinkId, NodeId};
 use crate::time::Time;
 
-/// A repeated dial to the same provider is not charged again.
+/// A repeated dial to the same provider is not charged again, and a stand-by, of which a node names one
+/// at a time, is dialled on credit once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     First,
     Again,
+    StandBy,
 }
 
 impl Hub {
@@ -34,7 +36,8 @@ impl Hub {
             return true;
         }
         let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
-        let admitted = self.targets.admit(now, (node, &mut neighbour.debt.allowance), (address.scheme, host));
+        let payer = (node, &mut neighbour.debt.allowance);
+        let admitted = self.targets.admit(now, payer, (address.scheme, host), turn == Turn::StandBy);
         self.counters.over_limit += u64::from(!admitted);
         admitted
     }

@@ -321,6 +321,7 @@ impl Hub {
         }
         self.drop_watches_of(node);
         if role.is_hub() {
+            self.believe_contested(now, node);
             self.events.push_back(Event::PeerDown { node, reason: reason.to_owned() });
             self.peer_lost(now, node, now.since(neighbour.since), reason);
             self.suspend_registered(node);

@@ -193,10 +193,24 @@ impl Hub {
         }
     }
 
+    /// A home is gone: nodes of it that another hub has claimed meanwhile are there.
+    pub(super) fn believe_contested(&mut self, now: Time, home: NodeId) {
+        let is_newer = |node: &NodeId| {
+            let held = self.directory.get(*node).map(|entry| entry.version());
+            self.copies.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
+        };
+        let claimed = self.copies.of(home).filter(is_newer);
+        for node in claimed.collect::<Vec<_>>() {
+            self.drop_copy(now, home, node);
+        }
+    }
+
     /// True if a home that is there holds on to a node whose record it keeps here, though another hub says
-    /// that it is its own. Records bear no signature, so the home is believed until it lets go.
+    /// that it is its own. Records bear no signature, so the home is believed until it lets go. A central
+    /// server's homes are caches of its own, the latest of which counts.
     pub(super) fn is_contested(&self, now: Time, node: NodeId, by: NodeId) -> bool {
-        self.copies.home_of(node).is_some_and(|home| home != by && self.is_lively(now, home))
+        let contests = |home| home != by && self.is_lively(now, home);
+        self.config.kind != Kind::Server && self.copies.home_of(node).is_some_and(contests)
     }
 
     /// Whether the copy of a record is here just as its home has told it.

@@ -249,6 +249,10 @@ impl Relay {
             return Err(Refused::Leaving);
         }
         self.tags.wait(grant.tag, For::There(grant))?;
+        let offered = self.tags.get_mut(grant.tag).and_then(|asked| asked.stream);
+        if let Some(stream) = offered.filter(|stream| grant.provider.is_some_and(|provider| !stream.is_of(provider))) {
+            self.withdraw(now, stream, grant.their_tag);
+        }
         self.timers.set(Timer::Tag(grant.tag), now + GRANTED);
         let name = Name::from(&grant);
         let offered = self.tags.renew(grant).and_then(|stream| self.streams.get_mut(&stream));

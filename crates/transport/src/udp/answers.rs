@@ -36,11 +36,19 @@ const MOST_ANEW: u8 = 3;
 pub(super) struct Answers {
     /// An answer has come that echoes: the listener does so, and nothing else is its own.
     is_echoed: bool,
-    /// A ServerHello that echoes nothing, and the time at which it is used.
-    aside: Option<(Vec<u8>, Instant)>,
+    /// A ServerHello that echoes nothing.
+    aside: Option<Aside>,
     /// One has been used.
     is_doubtful: bool,
     anew: u8,
+}
+
+struct Aside {
+    answer: Vec<u8>,
+    /// When the first such answer came.
+    came: Instant,
+    /// When it is used.
+    due: Instant,
 }
 
 impl Answers {
@@ -53,20 +61,21 @@ impl Answers {
 
     fn set_aside(&mut self, answer: &[u8], now: Instant) {
         if !self.is_echoed && !self.is_doubtful {
-            let at = self.aside.take().map_or(now + ASIDE * 4u32.pow(self.anew.into()), |(_, at)| at);
-            self.aside = Some((answer.to_vec(), at));
+            let first = (now, now + ASIDE * 4u32.pow(self.anew.into()));
+            let (came, due) = self.aside.take().map_or(first, |aside| (aside.came, aside.due));
+            self.aside = Some(Aside { answer: answer.to_vec(), came, due });
         }
     }
 
-    /// The answer that was set aside for long enough.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<Vec<u8>> {
-        let (answer, _) = self.aside.take_if(|(_, at)| *at <= now)?;
+    /// The answer that was set aside for long enough, and the time for which it was.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<(Vec<u8>, Duration)> {
+        let aside = self.aside.take_if(|aside| aside.due <= now)?;
         self.is_doubtful = true;
-        Some(answer)
+        Some((aside.answer, now.saturating_duration_since(aside.came)))
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.aside.as_ref().map(|(_, at)| *at)
+        self.aside.as_ref().map(|aside| aside.due)
     }
 
     /// The same for a handshake that begins anew, if it may.

@@ -438,8 +438,9 @@ impl Entry {
             }
         }
         if let Phase::Handshake(handshake) = &mut self.phase
-            && let Some(answer) = handshake.answers.take_due(desk.now)
+            && let Some((answer, held)) = handshake.answers.take_due(desk.now)
         {
+            handshake.answer_was_held(held);
             return self.receive(&answer, desk);
         }
         match &mut self.phase {

@@ -181,6 +181,11 @@ impl Handshake {
         self.asked = Some(now);
     }
 
+    /// The answer that is used now came so long ago: that is no part of the round trip.
+    pub(super) fn answer_was_held(&mut self, time: Duration) {
+        self.asked = self.asked.map(|asked| asked + time);
+    }
+
     /// The peer has answered, which measures the round trip: it has its time for the next word.
     fn extend(&mut self, now: Instant, limits: &Limits) {
         let rtt = now.saturating_duration_since(self.asked.unwrap_or(self.since));

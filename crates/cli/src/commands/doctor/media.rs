@@ -19,7 +19,10 @@ pub(super) fn check(status: &Status) -> Option<Finding> {
     let hub = status.hub.as_ref().filter(|hub| status.role == Role::Node && hub.role == Role::SuperNode)?;
     let who = who(hub.node, Some(&hub.name));
     let Some(media) = hub.media else {
-        return Some(Finding::ok("media port", format!("{who} reflects no streams: its setting `media` is off")));
+        return Some(Finding::ok(
+            "media port",
+            format!("{who} tells of no media port: its setting `media` is off, or it is of an earlier version"),
+        ));
     };
     let media = SocketAddr::new(media.ip().to_canonical(), media.port());
     Some(match answers(media) {

@@ -83,7 +83,13 @@ impl Hub {
                 Err(reason) => self.note(key, reason),
             }
         }
-        if matches!(declined, Reason::Unreachable | Reason::NoTransport) {
+        // A provider that has no transport for the requester has not dialled it.
+        let has_dialled = match declined {
+            Reason::Unreachable => true,
+            Reason::NoTransport => to.node().is_none(),
+            _ => false,
+        };
+        if has_dialled {
             self.note_dialling(key);
         }
         let reason = match (to, declined) {

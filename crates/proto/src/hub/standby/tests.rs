@@ -221,3 +221,15 @@ fn whoever_lacks_more_than_it_can_name_asks_for_everything() {
     let sent = bench.say(home, &next(3, Mirror { heard: heard(520), ..Mirror::default() }));
     assert_eq!(sent, [(home, retell(3, (0..512).collect()))]);
 }
+
+/// A node that goes to a third hub as its home dies is there, though the home was heard of late.
+#[test]
+fn a_claim_against_a_home_counts_once_that_is_gone() {
+    let (mut bench, home, link) = standing_by();
+    let other = bench.up(101, Role::SuperNode);
+    bench.down(link);
+    bench.say(other, &Message::Claim { node: node(1), version: version(2) });
+    assert_eq!(bench.hub.status(bench.now).mirrored, 1, "a home that lives is believed");
+    bench.down(home);
+    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+}
