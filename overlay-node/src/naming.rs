@@ -31,7 +31,7 @@ pub(crate) fn everybody(names: bool) -> Option<Called> {
     names.then_some(Called::EVERYBODY)
 }
 
-/// Of which nodes one is meant.
+/// The nodes of which one is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meant {
     /// Those that offer this.
@@ -41,7 +41,7 @@ pub(crate) enum Meant {
 }
 
 impl Meant {
-    /// What is looked up to find it.
+    /// The lookup that finds it.
     fn services(&self) -> &[Service] {
         match self {
             Self::Offers(service) => std::slice::from_ref(service),

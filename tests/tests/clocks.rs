@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What `roost doctor` finds about the clock.
+/// The finding of `roost doctor` about the clock.
 fn finding(client: &Client, check: &str) -> Value {
     let output = client.roost(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

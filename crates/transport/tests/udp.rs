@@ -180,7 +180,7 @@ async fn a_dial_ends_in_time_however_often_its_peer_begins_anew() {
 /// A way that is longer than the pause between two forgeries.
 const SOON: Duration = Duration::from_millis(50);
 
-/// What somebody says in another's name without seeing what that one is sent; the number makes it
+/// Datagrams in another's name of somebody who does not see what that one is sent; the number makes it
 /// another one each time.
 type Forgery = fn(u8) -> Vec<u8>;
 

@@ -78,7 +78,7 @@ fn unread(error: SourceError) -> Failure {
 
 /// A file that has arrived.
 struct Sent {
-    /// How much of it was there before.
+    /// Bytes of it that were there before.
     begun: u64,
     node: Option<NodeId>,
     node_name: Option<String>,

@@ -21,7 +21,7 @@ pub enum SendEvent {
         offset: u64,
         /// How many bytes, at most 262 144.
         bytes: u64,
-        /// Who receives.
+        /// The receiver.
         #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
         /// The name in its certificate, if it is known.
@@ -30,7 +30,7 @@ pub enum SendEvent {
     },
     /// The receiver has it, verified and under its name; the last event.
     Finished {
-        /// Who received.
+        /// The node that has received the file.
         #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
         /// The name in its certificate, if it is known.

@@ -59,7 +59,7 @@ pub struct Driver<M: Machine, O, N> {
     started: Instant,
     given_up: Pace,
     sleep: Sleep,
-    /// What the machine was told last of the host's wall clock, Unix seconds.
+    /// The host's wall clock as last told to the machine, Unix seconds.
     wall_clock: u64,
 }
 

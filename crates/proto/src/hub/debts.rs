@@ -19,9 +19,9 @@ const MAX_REMEMBERED: usize = 4_096;
 pub(super) struct Debt {
     /// Limits the dials of others to hosts that it names and at which it is not seen.
     pub(super) allowance: Allowance,
-    /// Time up to which what it may do to trouble others is used up.
+    /// Time up to which its allowance to trouble others is used up.
     pub(super) charged: Time,
-    /// Time up to which what it may ask is used up.
+    /// Time up to which its allowance of questions is used up.
     pub(super) tolled: Time,
 }
 
@@ -30,7 +30,7 @@ impl Debt {
         Self { allowance: Allowance::default(), charged: now, tolled: now }
     }
 
-    /// How far it is ahead of the time.
+    /// The order in which members owe.
     fn ahead(&self) -> (Time, u64) {
         (self.tolled.max(self.charged), self.allowance.spent())
     }

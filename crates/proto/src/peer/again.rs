@@ -44,7 +44,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 pub(super) struct Again {
     times: u32,
     since: Time,
-    /// How often a hub was left for it of late, and when the last time.
+    /// The number of times that a hub was left for it of late, and the last of these times.
     left: u32,
     left_at: Time,
 }
@@ -67,12 +67,12 @@ impl Again {
         Next::After(pause + Duration::from_nanos(random.below(pause.as_nanos() as u64 / 2)))
     }
 
-    /// How often a hub was left of late.
+    /// The number of times that a hub was left of late.
     fn left(&self, now: Time) -> u32 {
         if now.since(self.left_at) < MEMORY { self.left } else { 0 }
     }
 
-    /// How long no hub is dialled, as the last ones have all gone on so.
+    /// Pause before a hub is dialled again, as the last ones have all gone on so.
     pub(super) fn rest(&self, now: Time) -> Duration {
         let Some(doublings) = self.left(now).checked_sub(2) else { return Duration::ZERO };
         let rest = (FIRST_REST * (1 << doublings.min(8))).min(LONGEST_REST);

@@ -108,7 +108,7 @@ impl Asked {
         heard.is_none_or(|heard| heard <= self.commanded)
     }
 
-    /// Whether it waits for a home, and not for the moment to ask that one again.
+    /// True if it waits for a home, and not for the moment to ask that one again.
     fn is_homeless(&self) -> bool {
         matches!(self.phase, Phase::Homeless) && self.last.is_none()
     }

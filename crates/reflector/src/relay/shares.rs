@@ -1,6 +1,7 @@
 //! The streams of a relay are shared by those who publish them and those who watch: when there are as many
-//! as there may be, one of whoever has most gives way. Whoever offers a stream writes whose it is: that counts
-//! once somebody whom it is for knows the publisher, and until then it is a stream of the host that offers it.
+//! as there may be, one of whoever has most gives way. The id of a stream names its publisher, and its sender
+//! writes the id: the stream counts as the publisher's once a request has named that one, and as the sending
+//! host's until then.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

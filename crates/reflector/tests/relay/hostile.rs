@@ -284,7 +284,7 @@ fn nobody_uses_up_the_streams_of_another() {
     );
 }
 
-/// Who offers the stream of another before the provider is known is not taken for that provider after.
+/// A member that offers a stream before the provider is known is not taken for that provider after.
 #[test]
 fn a_stream_of_somebody_else_gets_no_providers_name() {
     let mut world = World::new(1);

@@ -54,7 +54,7 @@ impl Wanted {
     }
 }
 
-/// How a path is tried.
+/// The manner in which a path is tried.
 struct Attempt {
     /// Only the remote says of the host that it is its own.
     is_told: bool,
@@ -171,7 +171,7 @@ impl Keeper {
         !is_known && !told.has_proved(to.ip())
     }
 
-    /// Whether a path that is due may be tried, which is put off otherwise.
+    /// True if a path that is due may be tried; it is put off otherwise.
     fn may_try(&self, pair: Pair, path: &mut Wanted, told: &mut Told) -> bool {
         if !self.is_told(pair.1, told) {
             return true;

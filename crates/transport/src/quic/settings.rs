@@ -55,7 +55,7 @@ pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
     config
 }
 
-/// How a dial begins.
+/// The first flight of a dial.
 #[derive(Clone, Copy)]
 pub(super) struct Flight {
     /// There are several paths, or will be.

@@ -32,7 +32,7 @@ pub(super) struct Told {
     trying: bool,
 }
 
-/// Whether to try a host now.
+/// A decision about a host that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Try,
@@ -78,7 +78,7 @@ impl Told {
     }
 }
 
-/// How long such a host has for its answer, if the link's round trip is `rtt` and the pause after a
+/// The time that such a host has for its answer, if the link's round trip is `rtt` and the pause after a
 /// failure is now `pause`: another way may be longer, which later tries allow for.
 pub(super) fn patience(rtt: Duration, pause: Duration) -> Duration {
     WAIT.max(pause).max(3 * rtt)

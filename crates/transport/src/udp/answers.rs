@@ -1,4 +1,4 @@
-//! What is not encrypted, and answers a ClientHello of ours or seems to.
+//! Unencrypted answers to this end's ClientHello, true or forged.
 //!
 //! An answer with an [echo](super::hello::ECHO) is from somebody who has seen our ClientHello. A
 //! listener of the version before echoes nothing; what it says could be anybody's who forges its
@@ -16,7 +16,7 @@ use super::outbox::Route;
 use super::table::Turning;
 use crate::counters::Live;
 
-/// What is known of an answer's sender.
+/// Trust in an answer's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// It has seen our ClientHello.
@@ -25,13 +25,13 @@ pub(super) enum Trust {
     Doubtful,
 }
 
-/// How long a ServerHello that echoes nothing is set aside; four times as long each time that the
+/// Time for which a ServerHello that echoes nothing is set aside; four times as long each time that the
 /// handshake begins anew, since an answer that echoes may have a longer way.
 const ASIDE: Duration = Duration::from_secs(1);
-/// How often a handshake of ours begins anew before its dial fails.
+/// The most times that a dialler's handshake begins anew before its dial fails.
 const MOST_ANEW: u8 = 3;
 
-/// What a handshake of ours knows of the answers to its ClientHello.
+/// The answers that a dialler's handshake has had to its ClientHello.
 #[derive(Default)]
 pub(super) struct Answers {
     /// An answer has come that echoes: the listener does so, and nothing else is its own.
@@ -45,9 +45,9 @@ pub(super) struct Answers {
 
 struct Aside {
     answer: Vec<u8>,
-    /// When the first such answer came.
+    /// Arrival of the first such answer.
     came: Instant,
-    /// When it is used.
+    /// Time at which it is used.
     due: Instant,
 }
 
@@ -85,7 +85,7 @@ impl Answers {
 }
 
 impl Handshake {
-    /// What goes in front of a datagram and behind it.
+    /// The bytes in front of a datagram and behind it.
     pub(super) fn around(&self, datagram: &[u8]) -> (Vec<u8>, &'static [u8]) {
         let is_plain = datagram.first().is_some_and(|first| *first < 32);
         match self.echo.filter(|_| is_plain) {

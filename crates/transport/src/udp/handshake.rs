@@ -51,7 +51,7 @@ pub(super) struct Handshake {
     pub(super) is_proved: bool,
     /// The proof of address that the listener asked for.
     pub(super) cookie: Option<([u8; COOKIE], Trust)>,
-    /// What goes in front of what we answer unencrypted.
+    /// The bytes in front of unencrypted answers.
     pub(super) echo: Option<[u8; ECHO_BYTES]>,
     pub(super) answers: Answers,
     /// Our first datagram, to be repeated with a cookie.
@@ -133,7 +133,7 @@ impl Handshake {
         }
     }
 
-    /// Whether a datagram may be of use. An encrypted one is of none before there are keys.
+    /// True if a datagram may be of use; an encrypted one is of none before there are keys.
     pub(super) fn admits(&mut self, datagram: &[u8], limits: &Limits) -> bool {
         let is_plain = datagram.first().is_some_and(|first| *first < 32);
         let admits = datagram.len() <= most_bytes(limits) && (is_plain || self.has_heard || !self.client);
@@ -141,7 +141,7 @@ impl Handshake {
         admits
     }
 
-    /// Whether the peer has sent anything that may be of use.
+    /// True if the peer has sent anything that may be of use.
     pub(super) const fn has_heard(&self) -> bool {
         self.has_heard
     }

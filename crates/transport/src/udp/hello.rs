@@ -32,7 +32,7 @@ pub(super) const UNKNOWN: u8 = 3;
 pub(super) const MOVED: u8 = 4;
 /// The answer to that where nobody has such a session: the token that was left with the peer.
 pub(super) const FORGOTTEN: u8 = 5;
-/// In front of an answer that is not encrypted: the begin of the random of the ClientHello that it answers.
+/// In front of an answer that is not encrypted: the beginning of the random of the ClientHello that it answers.
 pub(super) const ECHO: u8 = 6;
 /// Its length with what it carries.
 pub(super) const ECHO_BYTES: usize = 1 + size_of::<SessionId>();
@@ -83,7 +83,7 @@ pub(super) enum Kind<'a> {
     Noise,
 }
 
-/// How a handshake begins.
+/// The first datagrams of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
     pub(super) random: [u8; 32],
@@ -94,13 +94,13 @@ pub(super) struct Greeting {
 }
 
 impl Greeting {
-    /// What goes in front of an answer that is not encrypted.
+    /// The bytes in front of an unencrypted answer.
     pub(super) fn echo(&self) -> Option<[u8; ECHO_BYTES]> {
         self.asks.then(|| echo(&self.random))
     }
 }
 
-/// What shows that an answer's sender has seen a ClientHello.
+/// The bytes that show that an answer's sender has seen a ClientHello.
 pub(super) fn echo(random: &[u8; 32]) -> [u8; ECHO_BYTES] {
     let mut echo = [ECHO; ECHO_BYTES];
     echo[1..].copy_from_slice(&random[..ECHO_BYTES - 1]);
@@ -171,7 +171,7 @@ pub(super) fn client_random(records: &[u8]) -> Option<[u8; 32]> {
     random.try_into().ok()
 }
 
-/// Whether a datagram begins with a ServerHello that is not encrypted.
+/// True if a datagram begins with an unencrypted ServerHello.
 pub(super) fn is_server_hello(records: &[u8]) -> bool {
     matches!((records.first(), records.get(13)), (Some(&HANDSHAKE), Some(&SERVER_HELLO)))
 }

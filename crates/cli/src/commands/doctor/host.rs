@@ -30,7 +30,7 @@ const MOST_APART_S: u64 = 60;
 /// A hub whose clock is known, and the seconds by which it is ahead.
 type OtherClock<'a> = (NodeId, Option<&'a str>, i64);
 
-/// Whether the clock can be right, also beside those of the daemon's hubs.
+/// Judges the clock by itself, and beside those of the daemon's hubs.
 pub(super) fn clock(status: Option<&Status>) -> Finding {
     let now = SystemTime::now();
     if now < UNIX_EPOCH + EARLIEST {
@@ -58,7 +58,7 @@ fn farthest(status: &Status) -> Option<OtherClock<'_>> {
     home.chain(others).max_by_key(|(_, _, ahead)| ahead.unsigned_abs())
 }
 
-/// What to do about a daemon that does not answer, if its identity says why it waits.
+/// The remedy for a daemon that does not answer, if its identity says why it waits.
 pub(super) fn waiting(dir: &Path) -> Option<String> {
     let error = Identity::load(dir).ok()?.check_validity(SystemTime::now()).err()?;
     Some(format!(

@@ -16,7 +16,7 @@ use crate::failure::{Code, Failure, Outcome};
 /// The folder of a daemon's identity unless its settings say otherwise.
 const IDENTITY: &str = "/etc/roost/identity";
 
-/// What to do about a daemon that does not answer, of which no more is known.
+/// The remedy for a daemon that does not answer, of which no more is known.
 const START: &str = "start it (systemctl start overlay-node, or overlay-node --config FILE) or give its --socket";
 
 /// Checks the daemon, the host and, if it is named, the identity.

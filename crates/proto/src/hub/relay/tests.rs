@@ -273,7 +273,7 @@ fn many_small_files_pass_through() {
     assert_eq!(bench.hub.counters().overruns, 0);
 }
 
-/// Who floods the other end of a way loses it, and is told apart from who is flooded.
+/// The end that floods the other loses the way; the one that is flooded is told apart.
 #[test]
 fn a_flood_ends_the_way_of_who_sends_it() {
     for (floods, number) in [(Side::Asker, 2), (Side::Provider, 1)] {

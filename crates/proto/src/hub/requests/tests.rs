@@ -296,7 +296,7 @@ fn hubs_in_turn_take_little_room() {
     }
 }
 
-/// Who publishes at a young hub is compared with those that wait, not with all requests.
+/// A node that publishes at a young hub is compared with the requests that wait, not with all.
 #[test]
 fn only_who_waits_is_looked_at() {
     let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));

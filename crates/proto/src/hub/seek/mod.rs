@@ -285,7 +285,7 @@ impl Hub {
         let (service, area, _, names, _) = seeking.want;
         let fits = |candidate: &Candidate| {
             let is_meant = names.is_none_or(|called| called.means(candidate.node, candidate.name.as_deref()));
-            // Who is called is wanted whatever it offers.
+            // A node that is called is wanted whatever it offers.
             let is_called = names.is_some_and(|called| !called.is_everybody());
             is_meant && (is_called || candidate.services.contains(service)) && area.contains(candidate.cell)
         };
