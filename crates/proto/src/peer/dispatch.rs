@@ -7,10 +7,14 @@ use bytes::Bytes;
 
 use super::api::Event;
 use super::core::Core;
+use super::links::{Link, Loss};
 use super::multicast::Parts;
 use super::{Peer, liveness, multicast};
 use crate::ids::LinkId;
 use crate::wire::{Decline, Message, Params, WireError};
+
+/// The reason for which an association ends whose node tries to answer the requests of others.
+const GUESSES: &str = "it accepts requests without their secrets";
 
 impl Core {
     /// Skips a message of a later version, and tells of the first one.
@@ -48,6 +52,10 @@ impl Peer {
             self.attach.on_answered(&mut self.core, link);
         }
         self.dispatch(link, message);
+        if self.core.links.get(link).is_some_and(Link::has_guessed) {
+            self.core.bid_farewell(link, GUESSES);
+            self.on_link_down(link, Loss { reason: GUESSES, refused: true });
+        }
     }
 
     fn dispatch(&mut self, link: LinkId, message: Message) {

@@ -99,8 +99,20 @@ pub(super) struct Link {
     pub(super) clock: Option<WallClock>,
     /// True once it has said something of a later version, which is reported only once.
     pub(super) said_later: bool,
+    /// Acceptances of a node that did not show the request's nonce.
+    pub(super) guesses: u8,
     /// The hub through which it goes, if it is but a way of requests.
     pub(super) through: Option<Through>,
+}
+
+/// The most such acceptances of an association: more are guesses.
+const MAX_GUESSES: u8 = 2;
+
+impl Link {
+    /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
+    pub(super) fn has_guessed(&self) -> bool {
+        self.guesses > MAX_GUESSES && self.through.is_none() && self.peer.role == Role::Node
+    }
 }
 
 /// A way through hubs, which stands in for a connection with a node that cannot be reached.
@@ -299,6 +311,7 @@ mod tests {
             hello: Hello::UNSAID,
             clock: None,
             said_later: false,
+            guesses: 0,
             through: None,
         }
     }

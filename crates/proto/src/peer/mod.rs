@@ -184,9 +184,20 @@ impl Peer {
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
         let rtt = Rtt::new(rtt);
-        let (hello, clock, said_later, through) = (Hello::UNSAID, None, false, None);
-        let entry =
-            Link { peer, address, rtt, used: now, heard: now, answered: now, hello, clock, said_later, through };
+        let (hello, clock, said_later, guesses, through) = (Hello::UNSAID, None, false, 0, None);
+        let entry = Link {
+            peer,
+            address,
+            rtt,
+            used: now,
+            heard: now,
+            answered: now,
+            hello,
+            clock,
+            said_later,
+            guesses,
+            through,
+        };
         self.core.links.insert(link, entry);
         self.core.send_reliably(link, RequestId(0), &self.greeting());
         if let Some(spare) = self.core.links.spare(node, link) {

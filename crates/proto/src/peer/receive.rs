@@ -41,6 +41,9 @@ impl Requests {
         let Origin { provider, relayed, scheme, .. } = origin;
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
+            if let Some(entry) = core.links.get_mut(link) {
+                entry.guesses = entry.guesses.saturating_add(1);
+            }
             return;
         }
         if let Phase::Receiving(receiving) = &mut asked.phase {

@@ -218,8 +218,9 @@ fn enter(core: &mut Core, link: LinkId, node: NodeId, id: RequestId) -> bool {
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
     let peer = Neighbour { node, role: Role::Node, name: String::new() };
     let way = core.links.number_way();
-    let (hello, clock, said_later) = (Hello::UNSAID, None, false);
-    let entry = Link { peer, address, rtt, used: now, heard: now, answered: now, hello, clock, said_later, through };
+    let (hello, clock, said_later, guesses) = (Hello::UNSAID, None, false, 0);
+    let entry =
+        Link { peer, address, rtt, used: now, heard: now, answered: now, hello, clock, said_later, guesses, through };
     core.links.insert(way, entry);
     true
 }

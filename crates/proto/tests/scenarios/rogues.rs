@@ -134,6 +134,36 @@ fn shown_numbers_do_not_determine_nonces() {
     assert_eq!(numbers(0), (shown, nonces));
 }
 
+/// A member that knows a request's number tries nonces: it is left, and nobody else.
+#[test]
+fn who_guesses_nonces_is_left() {
+    let (mut world, [hub, provider, requester, rogue]) = with_rogue(2);
+    world.freeze(provider);
+    world.corpus = Some(Vec::new());
+    world.request(requester, Service::Video, Area::At(Cell::new(27, 92)));
+    world.run(20 * MS);
+    let said = world.corpus.take().unwrap_or_default();
+    let id = said.iter().find_map(|message| match Message::decode(message) {
+        Ok(Message::Request(request)) => Some(request.id),
+        _ => None,
+    });
+    let accept = |number| Accept {
+        id: id.unwrap(),
+        nonce: Nonce::from_u64(number),
+        offer: Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() },
+        cell: Cell::new(0, 0),
+        provider: None,
+        reflected: None,
+    };
+    let tries = (0..100).take_while(|number| {
+        let said = world.inject(rogue, requester, Message::Accept(accept(*number)).encode());
+        world.run(MS);
+        said
+    });
+    assert!((3..20).contains(&tries.count()));
+    assert!(world.is_attached(requester) && world.home(requester) == Some(hub));
+}
+
 #[test]
 fn an_acceptance_without_the_nonce_is_refused() {
     let (mut world, [hub, provider, requester, rogue]) = with_rogue(2);
