@@ -187,7 +187,7 @@ fn doctor_asks_the_media_port_over_every_transport() {
     let deaf = network.supernode("sn2", &["--media", "off"]);
     let node = network.node("n", "1,1", &["--super", &deaf.endpoint("quic")]);
     let row = media_row(&node);
-    assert!(row["verdict"] == "ok" && row["found"].as_str().unwrap().contains("reflects no streams"), "{row}");
+    assert!(row["verdict"] == "ok" && row["found"].as_str().unwrap().contains("tells of no media port"), "{row}");
 }
 
 /// Nothing comes for half a minute, which is the patience of a stream.
