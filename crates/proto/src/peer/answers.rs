@@ -46,8 +46,7 @@ impl Requests {
             }
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
-                let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;
-                let pause = asked.retry_after.unwrap_or(longer);
+                let pause = asked.retry_after.unwrap_or(asked.pause_after_refusal());
                 let id = self.renumber(core, id);
                 core.set(Timer::Ask(id), pause.clamp(SHORT_PAUSE, Duration::from_secs(1)));
             }

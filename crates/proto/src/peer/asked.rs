@@ -8,6 +8,7 @@ use super::direct;
 use super::inquire::Ways;
 use super::meet::Meeting;
 use super::receiving::Receiving;
+use super::requests::SHORT_PAUSE;
 use super::subscribe::Taking;
 use super::timers::Timer;
 use crate::address::SchemeSet;
@@ -23,6 +24,10 @@ const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
 /// How often a request is put that meets with silence: on a path that loses,
 /// silence is not death.
 const UNREACHABLE_ASKS: u32 = 5;
+
+/// The same for a stream under way, whose provider may be on its way to another home: it is asked for in
+/// short turns, for as long in all.
+const LOST_STREAM_ASKS: u32 = 15;
 
 /// The same for a way upward that is cut: the super nodes have tried it twice.
 const CUT_OFF_ASKS: u32 = 1;
@@ -118,14 +123,26 @@ impl Asked {
     /// changed and the providers, who had the same home, are on their way to
     /// another one, too.
     pub(super) fn may_be_premature(&self, core: &Core, reason: Reason) -> bool {
+        let most = if self.is_for_lost_stream() { LOST_STREAM_ASKS } else { UNREACHABLE_ASKS };
         match reason {
             _ if self.is_direct() => false,
-            Reason::Unreachable if self.numbers <= UNREACHABLE_ASKS => true,
+            Reason::Unreachable if self.numbers <= most => true,
             Reason::UnreachableAbove if self.numbers <= CUT_OFF_ASKS => true,
             Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,
             Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
             _ => false,
         }
+    }
+
+    /// Pause before a refusal that may turn out otherwise is asked about again.
+    pub(super) fn pause_after_refusal(&self) -> Duration {
+        let doublings = if self.is_for_lost_stream() { 1 } else { self.numbers.clamp(1, 3) };
+        SHORT_PAUSE * (1 << doublings) / 2
+    }
+
+    /// True if it asks for another way of a stream under way, of which nothing comes meanwhile.
+    fn is_for_lost_stream(&self) -> bool {
+        self.taking.replaces.is_some()
     }
 
     /// What is asked of a provider beyond the service's name.
@@ -278,6 +295,7 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Service;
 
     #[test]
     fn durations_are_told_rounded() {
@@ -285,6 +303,20 @@ mod tests {
         let nanos = [9_999_999_599, 4_999_999_430, 10_000_000_000, 1_540_000_000, 12_400_000, 0];
         assert_eq!(nanos.map(told), ["10s", "5s", "10s", "1.5s", "12ms", "0ns"]);
         assert!(for_people(Duration::MAX) > Duration::from_secs(1 << 40));
+    }
+
+    #[test]
+    fn a_lost_stream_is_asked_for_in_short_turns_and_as_long_as_others() {
+        let now = Time::ZERO;
+        let wanted = Wanted::new(Service::Video, Area::Anywhere);
+        let asked = |numbers, replaces| {
+            let taking = Taking { replaces, ..Taking::default() };
+            Asked { numbers, taking, ..Asked::new(Ticket(1), wanted.clone(), now, Duration::from_secs(10)) }
+        };
+        let pauses = |replaces, most| (1..=most).map(move |numbers| asked(numbers, replaces).pause_after_refusal());
+        let (usual, lost) = (pauses(None, UNREACHABLE_ASKS), pauses(Some(RequestId(1)), LOST_STREAM_ASKS));
+        assert!(lost.clone().all(|pause| pause == SHORT_PAUSE));
+        assert_eq!(usual.sum::<Duration>(), lost.sum::<Duration>());
     }
 
     #[test]
