@@ -165,7 +165,8 @@ mod tests {
         for number in 0..2 * MAX_KNOWN as u32 {
             trips.note(Some(IpAddr::from(number.to_be_bytes())), node(number as u16), SECOND);
             trips.doubt(IpAddr::from(number.to_le_bytes()), None);
-            assert!(trips.lock().hosts.len().max(trips.lock().silent.len()) <= MAX_KNOWN);
+            let table = trips.lock();
+            assert!(table.hosts.len().max(table.silent.len()) <= MAX_KNOWN);
         }
     }
 }
