@@ -61,7 +61,7 @@ pub use status::{LegStatus, MemberStatus, StreamStatus};
 pub use stream::Name;
 use stream::Stream;
 pub(crate) use tags::MAX_TAGS;
-use tags::{EXPECTED, For, GRANTED, Tags};
+use tags::{EXPECTED, For, GRANTED, Renewed, Tags};
 use timers::{Timer, Timers};
 
 /// The most streams.
@@ -249,14 +249,13 @@ impl Relay {
             return Err(Refused::Leaving);
         }
         self.tags.wait(grant.tag, For::There(grant))?;
-        let offered = self.tags.get_mut(grant.tag).and_then(|asked| asked.stream);
-        if let Some(stream) = offered.filter(|stream| grant.provider.is_some_and(|provider| !stream.is_of(provider))) {
-            self.withdraw(now, stream, grant.their_tag);
-        }
         self.timers.set(Timer::Tag(grant.tag), now + GRANTED);
         let name = Name::from(&grant);
-        let offered = self.tags.renew(grant).and_then(|stream| self.streams.get_mut(&stream));
-        offered.into_iter().for_each(|stream| stream.call(name));
+        match self.tags.renew(grant) {
+            Renewed::Unoffered => {}
+            Renewed::Offered(stream) => self.streams.get_mut(&stream).into_iter().for_each(|stream| stream.call(name)),
+            Renewed::OfAnother(stream) => self.withdraw(now, stream, grant.their_tag),
+        }
         let carried = self.streams.iter().find(|(_, stream)| stream.is_called(&name) && !stream.legs.is_empty());
         if let Some(stream) = carried.map(|(stream, _)| *stream) {
             self.attach(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind)?;

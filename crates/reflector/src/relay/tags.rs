@@ -74,6 +74,15 @@ pub(super) enum Bound {
     Instead(StreamId),
 }
 
+/// The stream that was offered under the tag of a grant before that grant was repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renewed {
+    Unoffered,
+    Offered(StreamId),
+    /// It is not of the provider that the grant names.
+    OfAnother(StreamId),
+}
+
 /// The tags that are waited for.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
@@ -95,15 +104,21 @@ impl Tags {
         Ok(())
     }
 
-    /// Takes over what a grant says that is known already; answers which stream was offered for it. A
-    /// stream of somebody else than the provider that is meant, as is now known, was none.
-    pub(super) fn renew(&mut self, grant: Grant) -> Option<StreamId> {
-        let asked = self.by_tag.get_mut(&grant.tag)?;
+    /// Takes over what a grant says that is known already. The provider that is meant may be known only now:
+    /// a stream of somebody else is forgotten.
+    pub(super) fn renew(&mut self, grant: Grant) -> Renewed {
+        let Some(asked) = self.by_tag.get_mut(&grant.tag) else { return Renewed::Unoffered };
         if let For::There(known) = &mut asked.whom {
             *known = grant;
         }
-        asked.stream = asked.stream.filter(|stream| grant.provider.is_none_or(|provider| stream.is_of(provider)));
-        asked.stream
+        match asked.stream {
+            None => Renewed::Unoffered,
+            Some(stream) if grant.provider.is_none_or(|provider| stream.is_of(provider)) => Renewed::Offered(stream),
+            Some(stream) => {
+                asked.stream = None;
+                Renewed::OfAnother(stream)
+            }
+        }
     }
 
     pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Asked> {

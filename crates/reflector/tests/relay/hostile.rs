@@ -254,6 +254,16 @@ fn colluding_members_fill_no_table() {
     }
 }
 
+/// The hub takes a stream that it has granted by the provider's name from that provider.
+fn takes_the_providers_own(world: &mut World, grant: Grant) {
+    let (now, owner) = (world.now, NodeId::from_bytes([P; 16]));
+    world.relay(HP).grant(now, Grant { provider: Some(owner), ..grant }).unwrap();
+    world.sends(P, HP, Said::Offer(grant.tag).encode(StreamId::of(owner, 1), Word(1)).to_vec());
+    world.passes(SECOND / 10);
+    let heard = world.said.get(&(HP, P)).cloned().unwrap_or_default();
+    assert!(heard.iter().any(|said| matches!(said, Said::Answer { tag, .. } if *tag == grant.tag)), "{heard:?}");
+}
+
 /// While nobody knows the provider of what is asked for by place, whoever offers it writes whose it is.
 #[test]
 fn nobody_uses_up_the_streams_of_another() {
@@ -262,7 +272,7 @@ fn nobody_uses_up_the_streams_of_another() {
     for number in 0..64_u32 {
         let tag = Tag(5_000 + u64::from(number));
         let grant = world.grant_of(tag, EVIL, Tag(9_000 + u64::from(number)), Kind::Subscriber);
-        let _ = world.relay(HP).grant(now, Grant { provider: None, ..grant });
+        let _ = world.relay(HP).grant(now, grant);
         let word = Word(u64::from(number));
         for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 }] {
             world.sends(EVIL, HP, said.encode(StreamId::of(owner, 1000 + number), word).to_vec());
@@ -270,38 +280,25 @@ fn nobody_uses_up_the_streams_of_another() {
     }
     world.passes(SECOND / 10);
     assert!(world.hosts[&HP].streams(world.now).count() > 16);
-    let (tag, stream, word) = (Tag(900), StreamId::of(owner, 7), Word(7));
-    let grant = world.grant_of(tag, S, Tag(901), Kind::Subscriber);
-    let now = world.now;
-    world.relay(HP).grant(now, Grant { provider: Some(owner), ..grant }).unwrap();
-    world.sends(P, HP, Said::Offer(tag).encode(stream, word).to_vec());
-    world.passes(SECOND / 10);
-    let heard = world.said.get(&(HP, P)).into_iter().flatten();
-    assert!(
-        heard.clone().any(|said| matches!(said, Said::Answer { tag: Tag(900), .. })),
-        "{:?}",
-        world.said.get(&(HP, P))
-    );
+    let grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
+    takes_the_providers_own(&mut world, grant);
 }
 
-/// A member that offers a stream before the provider is known is not taken for that provider after.
+/// A member that offers a stream before the provider is known is not taken for that provider after, and its
+/// copy is withdrawn.
 #[test]
 fn a_stream_of_somebody_else_gets_no_providers_name() {
     let mut world = World::new(1);
-    let (now, tag) = (world.now, Tag(900));
-    let (evil, owner) = (NodeId::from_bytes([EVIL; 16]), NodeId::from_bytes([P; 16]));
-    let grant = world.grant_of(tag, S, Tag(901), Kind::Subscriber);
-    world.relay(HP).grant(now, Grant { provider: None, ..grant }).unwrap();
-    world.sends(EVIL, HP, Said::Offer(tag).encode(StreamId::of(evil, 1), Word(1)).to_vec());
+    let (now, evil) = (world.now, StreamId::of(NodeId::from_bytes([EVIL; 16]), 1));
+    let grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
+    world.relay(HP).grant(now, grant).unwrap();
+    world.sends(EVIL, HP, Said::Offer(grant.tag).encode(evil, Word(1)).to_vec());
     world.passes(SECOND / 10);
-    let now = world.now;
-    world.relay(HP).grant(now, Grant { provider: Some(owner), ..grant }).unwrap();
-    world.sends(P, HP, Said::Offer(tag).encode(StreamId::of(owner, 1), Word(2)).to_vec());
-    world.passes(SECOND / 10);
-    let heard = world.said.get(&(HP, P)).into_iter().flatten();
-    assert!(
-        heard.clone().any(|said| matches!(said, Said::Answer { tag: Tag(900), .. })),
-        "{:?}",
-        world.said.get(&(HP, P))
-    );
+    let copies = |world: &World| {
+        let streams = world.hosts[&HP].streams(world.now).filter(|status| status.stream == evil);
+        streams.map(|status| status.members.len()).sum::<usize>()
+    };
+    assert_eq!(copies(&world), 1);
+    takes_the_providers_own(&mut world, grant);
+    assert_eq!(copies(&world), 0);
 }
