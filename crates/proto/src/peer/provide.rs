@@ -195,8 +195,13 @@ impl Provide {
     /// Takes a request on, or says why not.
     pub(super) fn consider(&mut self, core: &mut Core, wish: Wish) {
         if let Some(session) = self.index.get(&wish.key).copied() {
-            let same = |known: &Session| known.wish.nonce == wish.nonce && !known.was_missed();
-            if self.sessions.get(&session).is_some_and(same) {
+            let same = self.sessions.get(&session).filter(|known| known.wish.nonce == wish.nonce);
+            if same.is_some_and(Session::has_given_way) {
+                // Packets of its stream may still come to the requester, which would take them for
+                // the beginning of a second stream of this number.
+                return decline(core, &wish, Reason::Busy, self.until_free(core.now));
+            }
+            if same.is_some_and(|known| !known.was_missed()) {
                 return self.repeat(core, session, (wish.asked_by, wish.reflect));
             }
             // The requester never heard of it, or has started anew and counts from elsewhere.

@@ -339,7 +339,7 @@ impl Provide {
         }
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
-        session.phase = Phase::Done { bytes, missed };
+        session.phase = Phase::Done { bytes, reason, missed };
         let (was_stream, was_pushed) = (session.wish.service.is_stream(), session.wish.pushed.is_some());
         self.live.remove(&id);
         self.done.insert(id);

@@ -16,7 +16,7 @@ use crate::ids::{LinkId, RequestId};
 use crate::machine::Channel;
 use crate::service::Form;
 use crate::time::Time;
-use crate::wire::{Accept, Hop, Message, Offer, Report, Step, Traced};
+use crate::wire::{Accept, Hop, Message, Offer, Reason, Report, Step, Traced};
 
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
@@ -71,8 +71,8 @@ pub(super) enum Phase {
     Done {
         /// Payload bytes sent.
         bytes: u64,
-        /// Whether the requester never heard of it, so that a repetition is
-        /// to be served.
+        reason: Option<Reason>,
+        /// The requester never heard of it.
         missed: bool,
     },
 }
@@ -186,9 +186,14 @@ impl Session {
         }
     }
 
-    /// Whether the session has ended without the requester's knowledge.
+    /// True if the session has ended without the requester's knowledge.
     pub(super) fn was_missed(&self) -> bool {
         matches!(self.phase, Phase::Done { missed: true, .. })
+    }
+
+    /// True if its place went to another one without the requester's knowledge.
+    pub(super) fn has_given_way(&self) -> bool {
+        matches!(self.phase, Phase::Done { missed: true, reason: Some(Reason::Busy), .. })
     }
 
     /// Memory that the object under way takes as long as it is, bytes.

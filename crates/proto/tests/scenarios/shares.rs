@@ -185,6 +185,28 @@ fn endless_streams_do_not_shut_others_out() {
     });
 }
 
+/// Packets of the first stream may still come, and nothing tells them from those of a second one.
+#[test]
+fn stream_that_gave_way_unheard_is_not_begun_anew() {
+    for_few_seeds(|seed| {
+        let (mut world, [_, provider, one, _], rogues) = crowd(seed, 1);
+        let meeting = world.request(rogues[0], Service::Sensor, ANYWHERE);
+        assert!(finished(&mut world, rogues[0], meeting).complete, "seed {seed}");
+        world.mute(rogues[0], provider);
+        let ask = |world: &mut World| {
+            for number in 100..108 {
+                world.inject(rogues[0], provider, request(number, Service::Video, Mode::Forward).encode());
+            }
+            world.run(20 * MS);
+            world.status(provider).sessions.len()
+        };
+        assert_eq!(ask(&mut world), 8, "seed {seed}");
+        let ticket = world.request_with(one, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(SECOND));
+        assert!(finished(&mut world, one, ticket).complete, "seed {seed}");
+        assert_eq!(ask(&mut world), 7, "seed {seed}");
+    });
+}
+
 #[test]
 fn one_requester_has_all_places_alone() {
     let (mut world, [_, provider, one, other], _) = crowd(10, 0);
