@@ -44,3 +44,22 @@ async fn a_host_that_has_not_spoken_is_sent_three_times_what_came_in_its_name() 
         assert!(share <= most, "{scheme}: {share:.2} × what came");
     }
 }
+
+/// The kernel sends to the broadcast address of a network at hand only what has asked for it.
+#[tokio::test]
+async fn a_subnets_broadcast_is_not_dialled() {
+    let world = World::new();
+    let everybody = UdpSocket::bind("0.0.0.0:0").await.unwrap();
+    let port = everybody.local_addr().unwrap().port();
+    let mut node = world.node("uav").await;
+    for scheme in [Scheme::Udp, Scheme::Quic] {
+        node.dial(vec![Address::single(scheme, ([127, 255, 255, 255], port).into())], RoleSet::ALL);
+    }
+    let mut packet = [0; 2048];
+    assert!(timeout(Duration::from_secs(1), everybody.recv_from(&mut packet)).await.is_err());
+    // It does come to who may send there.
+    let announcer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    announcer.set_broadcast(true).unwrap();
+    announcer.send_to(b"here", ("127.255.255.255", port)).await.unwrap();
+    assert_eq!(everybody.recv_from(&mut packet).await.unwrap().0, 4);
+}

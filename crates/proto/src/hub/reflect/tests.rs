@@ -317,6 +317,22 @@ fn who_is_connected_and_published_elsewhere_is_asked_by_way_of_its_home() {
 }
 
 #[test]
+fn who_is_connected_is_asked_itself_once_its_home_is_silent() {
+    let mut bench = bench();
+    let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
+    let home = bench.up(100, Role::SuperNode);
+    bench.say(home, &Message::Mirror(copies(vec![record(2)])));
+    let (to, carry) = the_carry(&bench.ask(asker, naming(1, 2)));
+    assert_eq!((to, carry.provider), (home, Some(node(2))));
+    let sent = bench.wait(Duration::from_millis(400));
+    assert_eq!(the_forward(&sent).0, provider, "{sent:?}");
+    // The home is dead until it says something.
+    assert_eq!(the_forward(&bench.ask(asker, naming(2, 2))).0, provider);
+    bench.say(home, &Message::Ping(0));
+    assert_eq!(the_carry(&bench.ask(asker, naming(3, 2))).0, home);
+}
+
+#[test]
 fn a_second_hub_of_the_requester_gets_the_copy_when_it_asks_last() {
     let mut bench = bench();
     let (first, second) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));

@@ -90,7 +90,7 @@ impl Hub {
         let connected = self.neighbours.is_up(node);
         let is_copy_of = |home: &NodeId| {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.neighbour != *home);
-            elsewhere && self.neighbours.is_up(*home)
+            elsewhere && self.neighbours.is_up(*home) && !self.neighbours.is_doubtful(*home)
         };
         let home = self.copies.home_of(node).filter(|home| !connected || is_copy_of(home));
         let central = self.central().filter(|_| !is_carried).map(|server| (server, Way::Up));

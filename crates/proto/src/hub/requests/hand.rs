@@ -12,7 +12,7 @@ use crate::hub::{Hub, Outcome, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Carry, Forward, Message, Params, Reason, Step};
+use crate::wire::{Carry, Forward, Message, Params, Reason, Step, Way};
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
@@ -230,6 +230,10 @@ impl Hub {
         let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
         if silences + 1 < asks {
             asked.choices.push_back(Choice::Hub { hub, way, named, silences: silences + 1 });
+        }
+        if let Some((provider, _)) = named.filter(|(node, _)| way == Way::Down && self.neighbours.is_up(*node)) {
+            // Nothing has to be between it and this hub.
+            asked.choices.push_front(Choice::Node(provider));
         }
         self.neighbours.doubt(hub);
         self.give_up(now, key, to, relay, Reason::silence(way));
