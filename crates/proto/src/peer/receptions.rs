@@ -20,6 +20,9 @@ pub const MAX_RECEPTIONS: usize = 16;
 /// The most that are taken at once from one node.
 pub const MAX_RECEPTIONS_FROM_ONE: usize = 4;
 
+/// The most numbers that one object under way has.
+const MAX_NUMBERS: usize = 8;
+
 /// The most offers whose end is remembered, so that it can be said again.
 const MAX_ENDED: usize = 256;
 
@@ -31,6 +34,11 @@ pub(super) struct Receptions {
 
 #[derive(Debug)]
 struct Offered {
+    /// The number under which the owner knows it. A sender that has started again offers the same
+    /// object under another one, while what it has begun goes on.
+    owned_as: RequestId,
+    name: String,
+    digest: [u8; 32],
     reception: Reception,
     /// Time of the last change of `reception`.
     at: Time,
@@ -58,12 +66,47 @@ impl Receptions {
         if let Some(offered) = self.offers.get(&key) {
             return core.send(link, &Message::Pushed { id, reception: offered.reception });
         }
-        if !self.has_place(core, from) {
+        let known = self.under_way(from, &push);
+        let has_place = match &known {
+            Some((_, numbers)) => *numbers < MAX_NUMBERS,
+            None => self.has_place(core, from),
+        };
+        if !has_place {
             return core.send(link, &Message::Pushed { id, reception: Reception::Busy });
         }
-        self.offers.insert(key, Offered { reception: Reception::Underway, at: core.now, has_begun: false });
+        let offered = Offered {
+            owned_as: known.map_or(id, |(owned_as, _)| owned_as),
+            name: push.name.clone(),
+            digest: push.digest,
+            reception: Reception::Underway,
+            at: core.now,
+            has_begun: false,
+        };
+        self.offers.insert(key, offered);
         core.send(link, &Message::Pushed { id, reception: Reception::Underway });
-        core.emit(Event::Offered { from, push });
+        if known.is_none() {
+            core.emit(Event::Offered { from, push });
+        }
+    }
+
+    /// The number under which the owner knows an object that is under way already, and how many numbers
+    /// it has.
+    fn under_way(&self, from: NodeId, push: &Push) -> Option<(RequestId, usize)> {
+        let is_it =
+            |offered: &&Offered| offered.is_under_way() && (&offered.name, offered.digest) == (&push.name, push.digest);
+        let owned_as = self.of(from).map(|(_, offered)| offered).find(is_it)?.owned_as;
+        Some((owned_as, self.of(from).filter(|(_, offered)| offered.owned_as == owned_as).count()))
+    }
+
+    /// What a node has offered, by its numbers.
+    fn of(&self, from: NodeId) -> impl Iterator<Item = (RequestId, &Offered)> {
+        let all = (from, RequestId(0))..=(from, RequestId(u32::MAX));
+        self.offers.range(all).map(|((_, id), offered)| (*id, offered))
+    }
+
+    /// All numbers of the object that the owner knows as `id`.
+    fn numbers(&self, from: NodeId, id: RequestId) -> Vec<RequestId> {
+        self.of(from).filter(|(_, offered)| offered.owned_as == id).map(|(number, _)| number).collect()
     }
 
     /// True if one more of this node may be under way, for which another one may have to give way.
@@ -77,22 +120,29 @@ impl Receptions {
             return true;
         }
         let holds = |node| held.get(&node).copied().unwrap_or(0);
-        let under_way = self.offers.iter().filter(|(_, offered)| offered.is_under_way());
+        let under_way = self.places();
         let greedy = under_way.filter(|((node, _), offered)| holds(*node) > own + usize::from(offered.has_begun));
         let loser =
             greedy.max_by_key(|((node, _), offered)| (!offered.has_begun, holds(*node), std::cmp::Reverse(offered.at)));
         let Some(key) = loser.map(|(key, _)| *key) else { return false };
-        self.offers.remove(&key);
         let (node, id) = key;
-        say(core, node, id, Reception::Busy);
+        for number in self.numbers(node, id) {
+            self.offers.remove(&(node, number));
+            say(core, node, number, Reception::Busy);
+        }
         core.emit(Event::Unoffered { from: node, id });
         true
+    }
+
+    /// The objects under way, each once.
+    fn places(&self) -> impl Iterator<Item = (&(NodeId, RequestId), &Offered)> {
+        self.offers.iter().filter(|((_, id), offered)| offered.is_under_way() && offered.owned_as == *id)
     }
 
     /// Counts the objects that each node has under way.
     fn held(&self) -> BTreeMap<NodeId, usize> {
         let mut held = BTreeMap::new();
-        for ((node, _), _) in self.offers.iter().filter(|(_, offered)| offered.is_under_way()) {
+        for ((node, _), _) in self.places() {
             *held.entry(*node).or_default() += 1;
         }
         held
@@ -107,13 +157,15 @@ impl Receptions {
 
     /// The owner has taken an object that was offered, or will not.
     pub(super) fn received(&mut self, core: &mut Core, from: NodeId, id: RequestId, reception: Reception) {
-        let Some(offered) = self.offers.get_mut(&(from, id)) else { return };
-        (offered.reception, offered.at) = (reception, core.now);
-        if reception == Reception::Busy {
-            // It may be offered again under its number.
-            self.offers.remove(&(from, id));
+        for number in self.numbers(from, id) {
+            let Some(offered) = self.offers.get_mut(&(from, number)) else { continue };
+            (offered.reception, offered.at) = (reception, core.now);
+            if reception == Reception::Busy {
+                // It may be offered again under its number.
+                self.offers.remove(&(from, number));
+            }
+            say(core, from, number, reception);
         }
-        say(core, from, id, reception);
         self.forget();
     }
 

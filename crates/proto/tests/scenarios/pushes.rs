@@ -130,6 +130,30 @@ fn a_refusal_is_told_and_an_offer_without_an_answer_ends() {
     assert_eq!(failed(&mut world, sender, ticket), Reason::TimedOut);
 }
 
+/// What was begun goes on, and is what the sender offers again.
+#[test]
+fn a_sender_that_restarts_sends_its_object_once() {
+    for_seeds(6, |seed| {
+        let (mut world, sender, receiver) = two(seed, Role::SuperNode);
+        push(&mut world, sender, receiver);
+        world.run(2 * SECOND);
+        let offer = offered(&world, receiver)[0].clone();
+        let got = take(&mut world, receiver, sender, &offer, 0);
+        let has_some = |world: &World| world.hosts[receiver.0].payloads(got).count() > 30;
+        assert!(world.run_while(5 * SECOND, has_some), "seed {seed}");
+        let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
+        restart(&mut world, sender, &[HostId(0)], 2_000);
+        world.hosts[sender.0].stored = object(BYTES);
+        world.settle();
+        let ticket = push(&mut world, sender, receiver);
+        let summary = finished(&mut world, receiver, got);
+        assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
+        assert_eq!(offered(&world, receiver).len(), 1, "seed {seed}");
+        receive(&mut world, receiver, sender, &offer, Reception::Stored);
+        assert_eq!(pushed(&mut world, sender, ticket), Reception::Stored, "seed {seed}");
+    });
+}
+
 #[test]
 fn a_receiver_that_restarts_in_silence_is_dialled_anew() {
     let (mut world, sender, receiver) = two(6, Role::SuperNode);
