@@ -59,6 +59,9 @@ pub(super) struct Receiving {
     displaced: bool,
     /// What providers before this one have sent of a stream.
     past: StreamStatistics,
+    /// Packets of the provider before, and the time that they took: nobody has numbered those that it
+    /// would have sent until this one's first came.
+    pace: Option<(u64, Duration)>,
     /// How often a stream was interrupted, and for how long in all.
     gaps: (u32, Duration),
 }
@@ -126,6 +129,7 @@ impl Receiving {
             lost: None,
             displaced: false,
             past: StreamStatistics::default(),
+            pace: None,
             gaps: (0, Duration::ZERO),
         }
     }
@@ -145,6 +149,7 @@ impl Receiving {
     /// [`Self::may_go_on_with`].
     pub(super) fn go_on_from(&mut self, id: RequestId, before: Self) {
         self.past = before.counted();
+        self.pace = before.pace.or_else(|| before.measured_pace());
         (self.first, self.last, self.gaps) = (before.first, before.last, before.gaps);
         (self.moved, self.moved_at) = (before.moved, before.moved_at);
         if let (Flow::Object(object), Flow::Object(before)) = (&mut self.flow, before.flow) {
@@ -239,7 +244,9 @@ impl Receiving {
     pub(super) fn packet(&mut self, core: &mut Core, packet: Packet) -> Option<Bytes> {
         let id = packet.id;
         let Flow::Stream(stream) = &mut self.flow else { return None };
+        let sequence = packet.sequence;
         let fresh = stream.packet(core.now, packet)?;
+        self.count_unsent(core.now, sequence);
         self.note_data(core.now);
         self.report_kept(core, id);
         Some(fresh)
@@ -355,6 +362,20 @@ impl Receiving {
             Flow::Stream(_) | Flow::Reflected(_) => self.heard.max(self.last) + self.patience,
             Flow::Object(_) => self.moved + self.patience,
         }
+    }
+
+    fn measured_pace(&self) -> Option<(u64, Duration)> {
+        let (counted, span) = (self.counted(), self.last.since(self.first?));
+        let packets = (counted.packets + counted.lost).checked_sub(1)?;
+        (matches!(self.flow, Flow::Stream(_)) && !span.is_zero()).then_some((packets, span))
+    }
+
+    /// The first packet of another provider: what the one before would have sent meanwhile is missing.
+    fn count_unsent(&mut self, now: Time, sequence: u64) {
+        let Some((packets, span)) = self.pace.take() else { return };
+        let due = u128::from(packets) * now.since(self.last).as_micros() / span.as_micros().max(1);
+        // This one counts those before its own first, which was due as well.
+        self.past.lost += u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(sequence.saturating_add(1));
     }
 
     fn note_data(&mut self, now: Time) {
