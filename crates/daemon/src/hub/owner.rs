@@ -1,10 +1,11 @@
 //! What becomes of a hub's events: lines in the log.
 
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Instant;
 
-use roost_proto::NodeId;
 use roost_proto::hub::{Event, Hub};
+use roost_proto::{Address, NodeId};
 
 use super::media::{HubEnds, Order};
 use crate::driver::{Next, Owner};
@@ -68,6 +69,16 @@ impl Owner<Hub> for HubOwner {
 }
 
 impl HubOwner {
+    /// A list of super nodes that is the same on all of them names each itself, too.
+    fn tell_of_double(&mut self, hub: &str, address: &Address) {
+        let is_elsewhere = address.primary().is_some_and(|at| UdpSocket::bind((at.ip(), 0)).is_err());
+        if is_elsewhere && let Some(suppressed) = self.twins.admit() {
+            tracing::warn!(%address, suppressed, "another {hub} shows the identity of this one");
+            let remedy = "issue an identity for each daemon";
+            self.shared.note_error(format!("a {hub} at {address} shows the identity of this one: {remedy}"));
+        }
+    }
+
     /// What an operator wants to know of other hubs, and of neighbours that do what they may not.
     fn tell_of_others(&mut self, event: Event) {
         // Other hubs are of the same role.
@@ -117,6 +128,7 @@ impl HubOwner {
                     tracing::warn!(name = self.name(node), ?node, what, suppressed, "a neighbour was refused");
                 }
             }
+            Event::SameIdentity { address } => self.tell_of_double(hub, &address),
             Event::Twin { node, name } => {
                 if let Some(suppressed) = self.twins.admit() {
                     tracing::warn!(?node, name, suppressed, "another daemon uses this identity");

@@ -129,6 +129,12 @@ pub enum Event {
         /// The name in its certificate.
         name: String,
     },
+    /// A daemon at this address shows this hub's own identity: it is this hub, or another one has a
+    /// copy of its identity.
+    SameIdentity {
+        /// An address of the association.
+        address: Address,
+    },
     /// The hub has drained and closed its links.
     Left,
 }

@@ -78,7 +78,7 @@ impl Hub {
             Message::Renew(renew) => self.renew(now, from, renew),
             Message::Withdraw(version) => self.withdraw(now, from, version),
             Message::StandBy { hub, addresses } => self.stand_by(now, from, hub, addresses.unwrap_or_default()),
-            Message::Moved(moved) => self.node_moved(from, moved),
+            Message::Moved(moved) => self.node_moved(now, from, moved),
             Message::Adopt(adopt) => self.adopt(now, from, adopt),
             Message::Request(request) => self.request(now, from, request),
             Message::Watch(watch) => self.watch(now, from, watch),

@@ -19,6 +19,9 @@ impl Hub {
         }
         self.filter_addresses(from, &mut record.addresses);
         let Record { node, version, cell, services, .. } = record;
+        if self.directory.get(node).is_none() {
+            self.make_room(now);
+        }
         let published = self.directory.publish(now, &record);
         let published = match published {
             // What was here for another hub was nobody's to know.
@@ -138,7 +141,9 @@ impl Hub {
             if renew.capacity.is_some() {
                 self.mirror_change(now, from.node);
             }
-            self.grant(from, Traffic::Renew, renew.version, false);
+            // Another hub may have come since it joined.
+            let has_standby = self.mirror.stands_by(from.node).is_some();
+            self.grant(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
         } else {
             self.counters.unknown_renews += 1;
             if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {

@@ -348,6 +348,11 @@ impl Book {
         fits
     }
 
+    /// Takes out the node with the greatest number.
+    pub(super) fn pop(&mut self) -> Option<NodeId> {
+        self.lines.pop_last().map(|(_, line)| line.node)
+    }
+
     /// The node with this number.
     pub(super) fn line(&self, number: u32) -> Option<Line> {
         self.lines.get(&number).copied()

@@ -77,7 +77,8 @@ enum State {
 #[derive(Debug)]
 pub(super) enum Purpose {
     Hub(usize),
-    Member(NodeId),
+    /// With what it costs, in bytes, if it leads nowhere.
+    Member(NodeId, u64),
     /// A stand-by that is no neighbour otherwise.
     Aside(NodeId),
     Provider {
@@ -126,7 +127,7 @@ impl Mesh {
 
     /// Whether a member is being dialled.
     pub(super) fn is_dialling(&self, member: NodeId) -> bool {
-        self.dials.values().any(|purpose| matches!(purpose, Purpose::Member(node) if *node == member))
+        self.dials.values().any(|purpose| matches!(purpose, Purpose::Member(node, _) if *node == member))
     }
 
     /// The hubs as configured: how they stand to this one, where, and who was
@@ -300,11 +301,12 @@ impl Hub {
                 let event = self.redial_later(now, index, reason);
                 self.events.extend(event);
             }
-            (Some(Purpose::Member(_)), Ok(node)) => {
+            (Some(Purpose::Member(_, cost)), Ok(node)) => {
+                self.advice.refund(cost);
                 self.member_reached(now, node);
                 self.start_pinging(now, node);
             }
-            (Some(Purpose::Member(member)), Err(_)) => self.member_unreachable(now, member),
+            (Some(Purpose::Member(member, _)), Err(_)) => self.member_unreachable(now, member),
             (Some(Purpose::Aside(hub)), Ok(_)) => {
                 self.aside_reached(now, hub);
                 self.start_pinging(now, hub);

@@ -46,6 +46,11 @@ impl Mirror {
         self.named.values().any(|named| *named == hub)
     }
 
+    /// The hub that stands by for a node of this one.
+    pub(super) fn stands_by(&self, node: NodeId) -> Option<NodeId> {
+        self.named.get(&node).copied()
+    }
+
     fn ledger(&mut self, hub: NodeId) -> &mut Ledger {
         self.ledgers.entry(hub).or_insert_with(|| Ledger::after(self.number))
     }

@@ -75,7 +75,7 @@ use std::time::Duration;
 use crate::address::Address;
 use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
-use crate::foreign::Targets;
+use crate::foreign::{Advice, Targets};
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -149,6 +149,7 @@ pub struct Hub {
     claims: Claims,
     moved: Moved,
     targets: Targets,
+    advice: Advice,
     storm: Storm,
     counters: Counters,
     /// Where searches put their answer, kept for its memory.
@@ -200,6 +201,7 @@ impl Hub {
             claims: Claims::default(),
             moved: Moved::default(),
             targets: Targets::default(),
+            advice: Advice::default(),
             storm: Storm::default(),
             counters: Counters::default(),
             hits: Vec::new(),
@@ -252,6 +254,7 @@ impl Hub {
             self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
             if peer.node == self.config.node {
                 self.mesh.found_itself(dial);
+                self.events.push_back(Event::SameIdentity { address });
             }
             return self.dial_ended(now, dial, Err(reason));
         }

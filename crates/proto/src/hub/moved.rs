@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::claims::Claim;
+use super::neighbours::MOVE;
 use super::route::{Course, HOPS};
 use super::tree::Relation;
 use super::{Hub, Sender};
@@ -51,12 +52,17 @@ impl Hub {
 
     /// A node of this hub says where it was before. Peers have heard of it
     /// already ([`Message::Claim`]).
-    pub(super) fn node_moved(&mut self, from: Sender, word: Word) {
+    pub(super) fn node_moved(&mut self, now: Time, from: Sender, word: Word) {
         let held = self.directory.get(from.node).filter(|_| !self.copies.holds(from.node));
         let Some(version) = held.map(|entry| entry.version()).filter(|_| word.node == from.node) else {
             self.counters.stray += 1;
             return;
         };
+        // Who moves publishes as well.
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, MOVE)) {
+            self.counters.over_limit += 1;
+            return;
+        }
         if self.relation(word.old) != Some(Relation::Peer) && word.old != self.config.node {
             let word = Word { version, new: self.config.node, hops: HOPS, ..word };
             self.pass_on(word, Course::BEGIN);
@@ -163,5 +169,21 @@ mod tests {
         // A node tells of itself only, and of what is here.
         let link = bench.up(1, Role::Node);
         assert!(bench.say(link, &Message::Moved(word(77, 50))).is_empty());
+    }
+
+    /// Each goes to every hub on the way, reliably.
+    #[test]
+    fn moves_of_a_node_are_told_no_faster_than_it_may_publish() {
+        let mut bench = Bench::new();
+        for hub in 100..108 {
+            bench.up(hub, Role::SuperNode);
+        }
+        let link = bench.provider(1);
+        let said = (0..200).map(|old| {
+            let sent = bench.say(link, &Message::Moved(Moved { way: Way::Up, hops: 0, ..word(old, 1) }));
+            usize::from(!sent.is_empty())
+        });
+        let said = said.sum::<usize>();
+        assert!((1..=12).contains(&said), "{said} of 200");
     }
 }

@@ -89,6 +89,12 @@ impl Copies {
         }
     }
 
+    /// A node of the home that has the most copies here, and that home. Its number is free again.
+    fn give_way(&mut self) -> Option<(NodeId, NodeId)> {
+        let (home, book) = self.books.iter_mut().max_by_key(|(_, book)| book.len())?;
+        std::iter::from_fn(|| book.pop()).find(|node| self.homes.get(node) == Some(home)).map(|node| (*home, node))
+    }
+
     /// How many nodes have numbers by which their homes tell of them.
     pub(super) fn numbered(&self) -> usize {
         self.books.values().map(Book::len).sum()
@@ -190,6 +196,15 @@ impl Hub {
         if let Some(Claim { home, copy, .. }) = claim {
             self.note_moved(now, node, home);
             copy.into_iter().for_each(|copy| self.mirror_record(now, home, &copy));
+        }
+    }
+
+    /// A copy gives way to a node of this hub's, if nothing else is left: one of the home that has most here.
+    pub(super) fn make_room(&mut self, now: Time) {
+        if self.directory.room() == 0
+            && let Some((home, node)) = self.copies.give_way()
+        {
+            self.drop_copy(now, home, node);
         }
     }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::lookup::Candidate;
 use super::push::MAX_OBJECT_NAME_BYTES;
 use super::reflect::MAX_SEALED_BYTES;
-use super::request::Params;
+use super::request::{Offer, Params};
 use super::standby::{MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
 use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, Message, WireError};
@@ -13,6 +13,12 @@ use crate::address::Address;
 use crate::called::is_name;
 use crate::record::{MAX_ADDRESSES, Record};
 use crate::room::MAX_MEMBERS;
+
+/// The longest media type.
+const MAX_FORMAT_BYTES: usize = 256;
+
+/// The longest object that travels in an acceptance; providers put shorter ones there.
+const MAX_INLINE_BYTES: usize = 4 * 1024;
 
 impl Message {
     /// Whether every field is within its limits.
@@ -35,7 +41,10 @@ impl Message {
                 bounded(forward.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
                 check_params(forward.params)
             }
-            Self::Accept(accept) => bounded(accept.cell.is_on_grid(), "a cell off the grid"),
+            Self::Accept(accept) => {
+                bounded(accept.cell.is_on_grid(), "a cell off the grid")?;
+                check_offer(&accept.offer)
+            }
             Self::Pending { provider: Some(provider), .. } => {
                 bounded(provider.addresses.len() <= MAX_ADDRESSES, "too many addresses")
             }
@@ -90,6 +99,15 @@ impl Message {
 
 fn bounded(holds: bool, what: &'static str) -> Result<(), WireError> {
     if holds { Ok(()) } else { Err(WireError::OutOfBounds(what)) }
+}
+
+fn check_offer(offer: &Offer) -> Result<(), WireError> {
+    let (format, inline) = match offer {
+        Offer::Stream { format, .. } => (format, 0),
+        Offer::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),
+    };
+    bounded(format.len() <= MAX_FORMAT_BYTES, "too long a format")?;
+    bounded(inline <= MAX_INLINE_BYTES, "too long an object for an acceptance")
 }
 
 fn check_params(params: Option<Params>) -> Result<(), WireError> {

@@ -28,6 +28,7 @@ use super::mesh::Purpose;
 use super::{Config, Event, Hub, Kind, Reflection, Relation, Sender};
 use crate::address::{Address, SchemeSet};
 use crate::backoff::Backoff;
+use crate::foreign;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -233,18 +234,30 @@ impl Hub {
         let due = |reach: &Reach| matches!(reach.dial, Dial::At(at) if at <= now);
         let due = self.members.reach.iter().filter(|(_, reach)| due(reach)).map(|(node, _)| *node);
         for node in due.collect::<Vec<_>>() {
-            self.dial_member(node);
+            self.dial_member(now, node);
         }
     }
 
-    fn dial_member(&mut self, node: NodeId) {
-        let Some(reach) = self.members.reach.get_mut(&node) else { return };
-        let wanted = !self.neighbours.is_up(node) && !reach.addresses.is_empty();
-        reach.dial = if wanted { Dial::UnderWay } else { Dial::None };
-        if wanted {
-            let addresses = reach.addresses.clone();
-            self.dial(addresses, Role::SuperNode, Some(node), Purpose::Member(node));
+    fn dial_member(&mut self, now: Time, node: NodeId) {
+        let Some(reach) = self.members.reach.get(&node) else { return };
+        let is_wanted = !self.neighbours.is_up(node) && !reach.addresses.is_empty();
+        let dial = match is_wanted.then(|| reach.addresses.clone()).map(|to| self.dial_told(now, node, to)) {
+            Some(true) => Dial::UnderWay,
+            Some(false) => Dial::At(now + FIRST_PAUSE),
+            None => Dial::None,
+        };
+        if let Some(reach) = self.members.reach.get_mut(&node) {
+            reach.dial = dial;
         }
+    }
+
+    /// Dials a super node where others say that it is. False if too many such dials have led nowhere:
+    /// one that lies could aim all of its group at other hosts.
+    fn dial_told(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) -> bool {
+        let addresses = foreign::few(addresses);
+        let Some(cost) = self.advice.take(now, &addresses) else { return false };
+        self.dial(addresses, Role::SuperNode, Some(node), Purpose::Member(node, cost));
+        true
     }
 
     /// Carries out what the group wants said, and notes who has come and gone.
@@ -253,7 +266,7 @@ impl Hub {
         let words: Vec<Word> = std::iter::from_fn(|| group.poll_word()).collect();
         let news: Vec<News> = std::iter::from_fn(|| group.poll_news()).collect();
         for word in words {
-            self.gossip(word);
+            self.gossip(now, word);
         }
         for news in news {
             match news {
@@ -269,7 +282,7 @@ impl Hub {
     }
 
     /// Says something to a super node, or sees to it that it can be said next time.
-    fn gossip(&mut self, word: Word) {
+    fn gossip(&mut self, now: Time, word: Word) {
         let Word { to, addresses, message } = word;
         if let Some(link) = self.neighbours.best_link(to, SchemeSet::ALL) {
             self.counters.gossip_sent += 1;
@@ -277,7 +290,7 @@ impl Hub {
             self.send(link, Channel::Datagram, Traffic::Gossip, &Message::Gossip(message));
         } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
-            self.dial(addresses, Role::SuperNode, Some(to), Purpose::Member(to));
+            self.dial_told(now, to, addresses);
         }
     }
 

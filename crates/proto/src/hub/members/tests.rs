@@ -9,6 +9,7 @@ use super::super::{Config, Event, Kind};
 use super::group::{Group, MAX_KNOWN, News, Word};
 use super::load::LOAD_PAUSE;
 use super::*;
+use crate::address::Scheme;
 use crate::wire::MAX_GOSSIP_BYTES;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
@@ -273,4 +274,60 @@ fn a_server_is_alone() {
     let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
     bench.provider(1);
     assert!(bench.hub.members().is_empty() && bench.dialled.is_empty());
+}
+
+/// Nobody is where a liar says, and each host is sent kilobytes for a word of some bytes.
+#[test]
+fn invented_members_are_dialled_seldom() {
+    let (mut bench, link, mut liar) = met();
+    let hosts: Vec<IpAddr> = (1..5).map(|host| IpAddr::from([10, 66, 0, host])).collect();
+    for number in 1..=200 {
+        let mut id = [7; 16];
+        id[0] = number;
+        let id = NodeId::from_bytes(id);
+        let at = Address { scheme: Scheme::Quic, port: 7_701, hosts: hosts.clone() };
+        let mut nobody = Group::new(id, 1, 0, &[at], u64::from(number));
+        nobody.announce(bench.now, node(100));
+        assert!(liar.hear(bench.now, id, Some(HERE), &nobody.poll_word().unwrap().message));
+    }
+    let mut handshakes = 0;
+    for _ in 0..120 {
+        let sent = bench.wait(Duration::from_secs(1));
+        for (_, message) in sent.iter().filter(|(to, _)| *to == link) {
+            if let Message::Gossip(message) = message {
+                liar.hear(bench.now, node(200), Some(HERE), message);
+            }
+        }
+        liar.on_timeout(bench.now);
+        bench.say(link, &Message::Ping(0));
+        while let Some(word) = liar.poll_word() {
+            if word.to == node(200) {
+                bench.say(link, &Message::Gossip(word.message));
+            }
+        }
+        for (dial, addresses) in std::mem::take(&mut bench.dialled) {
+            handshakes += addresses.iter().map(|address| address.hosts.len()).sum::<usize>();
+            let reason = "no answer".to_owned();
+            bench.input(crate::machine::Input::DialFailed { dial, reason, refused: false });
+        }
+    }
+    assert!(bench.hub.members().len() > 5, "{}", bench.hub.members().len());
+    // Some 14 KB each, at 4 KB a second.
+    assert!((10..80).contains(&handshakes), "{handshakes} in two minutes");
+}
+
+#[test]
+fn who_has_no_standby_hears_of_other_super_nodes_with_its_renewal() {
+    let mut bench = Bench::new();
+    let node_link = bench.provider(1);
+    let link = bench.up(100, Role::SuperNode);
+    announce(&mut bench, link, 100);
+    let renew = Message::Renew(crate::wire::Renew { version: crate::hub::testing::version(1), capacity: None });
+    let told = |sent: &[(LinkId, Message)]| match sent {
+        [(_, Message::Lease { siblings, .. })] => siblings.clone().unwrap_or_default(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&bench.say(node_link, &renew)), [address(100)]);
+    bench.say(node_link, &Message::StandBy { hub: node(100), addresses: None });
+    assert!(told(&bench.say(node_link, &renew)).is_empty());
 }

@@ -13,6 +13,7 @@ use minicbor::{Decoder, Encoder};
 
 use super::identity::Identity;
 use crate::address::Address;
+use crate::foreign;
 use crate::ids::NodeId;
 use crate::wire::{WireError, open};
 
@@ -49,8 +50,10 @@ impl Wire {
     /// A member's addresses that are of use here: of one that is seen on
     /// another machine, only those that mean the same everywhere.
     fn usable(&self, addresses: Vec<Address>) -> Vec<Address> {
-        let here = self.seen.is_none_or(|seen| seen.to_canonical().is_loopback());
-        if here { addresses } else { addresses.into_iter().filter_map(Address::abroad).collect() }
+        let Some(seen) = self.seen else { return addresses };
+        let told = foreign::told(addresses, seen);
+        let here = seen.to_canonical().is_loopback();
+        if here { told } else { told.into_iter().filter_map(Address::abroad).collect() }
     }
 
     fn addresses(&self, d: &mut Decoder<'_>, resolve: bool) -> Result<Vec<Address>, WireError> {

@@ -14,6 +14,9 @@ pub(super) const TIMES: u64 = 4;
 /// Reports of a flow within [`SPAN`], beside one for each message of its provider.
 const MAX_REPORTS: u32 = 64;
 
+/// The most reports that can be saved up: an honest requester reports soon after something comes.
+const MAX_SAVED_REPORTS: u32 = 1_024;
+
 /// See [`MAX_REPORTS`].
 const SPAN: Duration = Duration::from_secs(1);
 
@@ -39,7 +42,7 @@ impl Credit {
     /// Takes note of what the provider sends reliably. False if it is beyond all credit.
     pub(super) fn sends(&mut self, service: Service, bytes: usize) -> bool {
         self.under_way = self.under_way.saturating_add(bytes as u64);
-        self.reports = self.reports.saturating_add(1);
+        self.reports = (self.reports + 1).min(MAX_SAVED_REPORTS);
         let ahead = if service.is_stream() { MAX_KEPT_BYTES as u64 } else { WINDOW_BYTES };
         self.under_way <= ahead * TIMES
     }

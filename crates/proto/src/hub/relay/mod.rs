@@ -34,6 +34,10 @@ use crate::wire::{Message, Reason};
 /// every second, and a provider may take a request's deadline to accept.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// The most bytes of a report, or of the word that ends a flow. A later version may say more in them than
+/// this one reads.
+const MAX_WORD_BYTES: usize = 256;
+
 /// Shortest time that a flow is kept after its end, for what is still on its way.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -89,8 +93,10 @@ impl Hub {
         let Some(header) = Header::read(bytes) else { return false };
         let Some((id, side)) = self.relays.of(from.node, header.id) else { return false };
         let stops = header.kind == kind::STOP;
-        // What ends the flow is small, and there is no second one.
-        let is_sound = is_whole(bytes) && (!stops || Message::decode(bytes).is_ok());
+        let is_sound = match header.kind {
+            kind::REPORT | kind::STOP => bytes.len() <= MAX_WORD_BYTES && Message::decode(bytes).is_ok(),
+            _ => is_whole(bytes),
+        };
         if !header.may_come_from(side) || !is_sound {
             self.counters.malformed += 1;
             return true;
@@ -126,6 +132,11 @@ impl Hub {
             }
         }
         true
+    }
+
+    /// The provider accepts once more than an honest one does.
+    pub(in crate::hub) fn accepts_too_much(&mut self, id: RequestId) {
+        self.overrun(id, Side::Provider);
     }
 
     /// One side has sent beyond all credit: the flow ends. If it was the provider, others are asked before

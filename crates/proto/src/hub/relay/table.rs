@@ -99,6 +99,11 @@ impl Relays {
         }
     }
 
+    /// Charges a provider for so many bytes towards the requester. False if it is beyond all credit.
+    pub(in crate::hub) fn charge(&mut self, id: RequestId, bytes: usize) -> bool {
+        self.table.get_mut(&id).is_none_or(|relay| relay.credit.sends(relay.service, bytes))
+    }
+
     /// Nothing more is to come: keeps the flow for what is still on its way.
     pub(in crate::hub) fn ended(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id).filter(|relay| !relay.ended) {

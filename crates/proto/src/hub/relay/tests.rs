@@ -304,3 +304,38 @@ fn a_flood_ends_the_way_of_who_sends_it() {
         assert_eq!((refused.count(), bench.hub.status(bench.now).relays), (1, 0));
     }
 }
+
+/// They go as control, before everything else: so they are short, and few.
+#[test]
+fn odd_reports_are_dropped() {
+    let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+    let padding = 60_000_u16.to_be_bytes();
+    let padded = |head: &[u8]| [head, &[0x59, padding[0], padding[1]], &[7; 60_000]].concat();
+    // One that does not decode, and one that says more than a report does.
+    for odd in [padded(&[0x82, 14, 0x82, 1]), padded(&[0x82, 14, 0x86, 1, 5, 0, 0, 0])] {
+        let sent = bench.channels(Input::Message { link: asker, message: odd.into() });
+        assert!(sent.is_empty(), "{} messages", sent.len());
+    }
+    assert_eq!(bench.hub.counters().malformed, 2);
+    let report = |id| Message::Report(Report { id, bytes: 5, ..Report::default() });
+    assert_eq!(bench.say(asker, &report(RequestId(1))), [(provider, report(id))]);
+}
+
+#[test]
+fn who_accepts_without_end_loses_the_flow() {
+    for length in [0, INLINE_BYTES] {
+        let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+        let inline = (length > 0).then(|| Bytes::from(vec![7; length]));
+        let offer = Offer::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };
+        let cell = crate::hub::testing::HERE;
+        let accept = Accept { id, nonce: Nonce::from_u64(1), offer, cell, provider: None, reflected: None };
+        let message = Message::Accept(accept);
+        let mut passed = 0;
+        for _ in 0..20_000 {
+            let sent = bench.say(provider, &message);
+            passed += sent.iter().filter(|(to, _)| *to == asker).map(|(_, said)| said.encode().len()).sum::<usize>();
+        }
+        assert!(passed < 2 << 20, "{passed} bytes");
+        assert_eq!(bench.hub.status(bench.now).relays, 0);
+    }
+}

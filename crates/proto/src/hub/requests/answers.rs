@@ -147,6 +147,10 @@ impl Hub {
         if let Stage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
+        if !asked.may_be_pending(now) {
+            self.counters.over_limit += 1;
+            return;
+        }
         let (link, traffic) = (asked.link, Traffic::Lookup);
         let pending = Message::Pending { id: key.id, requester: asked.named_requester(), provider };
         self.send(link, Channel::Datagram, traffic, &pending);
@@ -194,10 +198,13 @@ impl Hub {
             *accepted = true;
         }
         // What follows on the flow must not overtake it.
-        let flow = self.relays.flow_after(&accept);
+        let (relay, flow) = (accept.id, self.relays.flow_after(&accept));
         accept.id = key.id;
         let (link, traffic) = (asked.link, Traffic::Lookup);
         let message = Message::Accept(accept).encode();
+        if !self.relays.charge(relay, message.len()) {
+            return self.accepts_too_much(relay);
+        }
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
         let (channel, delivery) = match flow {

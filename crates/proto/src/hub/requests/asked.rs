@@ -16,6 +16,13 @@ use crate::wire::{Carry, Mode, Params, Reason, Reflect, Request, Way};
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(120);
 
+/// The most words that a request is in good hands, passed on in one [`PENDING_SPAN`]: a few hubs and the
+/// provider say it once for each repetition of the request.
+const MAX_PENDING: u8 = 8;
+
+/// See [`MAX_PENDING`].
+const PENDING_SPAN: Duration = Duration::from_secs(1);
+
 /// One request.
 #[derive(Debug)]
 pub(in crate::hub) struct Asked {
@@ -62,6 +69,8 @@ pub(in crate::hub) struct Asked {
     pub(super) retry_after_ms: Option<u32>,
     /// How many reports on it were sent, if it is traced.
     pub(super) reports: u8,
+    /// Words that it is in good hands, passed on in the [`PENDING_SPAN`] that began then.
+    pending: (Time, u8),
 }
 
 /// What another hub says of a request that it passes on.
@@ -140,6 +149,7 @@ impl Asked {
             reason: Reason::NotFound,
             retry_after_ms: None,
             reports: 0,
+            pending: (now, 0),
         }
     }
 
@@ -172,7 +182,17 @@ impl Asked {
             reason: Reason::NotFound,
             retry_after_ms: None,
             reports: 0,
+            pending: (now, 0),
         }
+    }
+
+    /// True if one more word that it is in good hands is to be passed on.
+    pub(super) fn may_be_pending(&mut self, now: Time) -> bool {
+        if now.since(self.pending.0) >= PENDING_SPAN {
+            self.pending = (now, 0);
+        }
+        self.pending.1 = self.pending.1.saturating_add(1);
+        self.pending.1 <= MAX_PENDING
     }
 
     /// Whether it has not passed as many hubs as it may.

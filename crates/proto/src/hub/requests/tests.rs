@@ -319,3 +319,16 @@ fn only_who_waits_is_looked_at() {
     bench.wait(Duration::from_secs(60));
     assert_eq!((held(&bench), bench.hub.requests.early.len()), (0, 0));
 }
+
+/// The hub adds addresses to each, so that ten times as much goes on.
+#[test]
+fn words_that_a_request_is_in_good_hands_are_few() {
+    let mut bench = Bench::new();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+    let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
+    let told = (0..1_000).map(|_| bench.say(provider, &pending).len()).sum::<usize>();
+    assert!((1..=10).contains(&told), "{told}");
+    bench.wait(Duration::from_secs(1));
+    assert_eq!(bench.say(provider, &pending).len(), 1);
+}

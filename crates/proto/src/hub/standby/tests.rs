@@ -233,3 +233,20 @@ fn a_claim_against_a_home_counts_once_that_is_gone() {
     bench.down(home);
     assert_eq!(bench.hub.status(bench.now).mirrored, 0);
 }
+
+#[test]
+fn copies_give_way_to_own_nodes() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.limits.nodes = 8;
+    let mut bench = Bench::with(config);
+    let (many, few) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+    bench.say(few, &copy(vec![record(90)]));
+    bench.say(many, &copy((10..22).map(record).collect()));
+    assert_eq!(bench.hub.status(bench.now).mirrored, 8);
+    for number in 1..=4 {
+        bench.provider(number);
+    }
+    let status = bench.hub.status(bench.now);
+    assert_eq!((status.nodes, status.mirrored), (4, 4));
+    assert!(bench.closed.is_empty() && bench.hub.directory.get(node(90)).is_some(), "{:?}", bench.closed);
+}

@@ -219,7 +219,8 @@ impl Hub {
 
     fn send_change(&mut self, key: (NodeId, RequestId), present: Vec<Candidate>, gone: Vec<NodeId>) {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
-        watching.number += 1;
+        // A watcher names the number at which it begins.
+        watching.number = watching.number.wrapping_add(1);
         let (link, number, id, coverage) = (watching.link, watching.number, key.1, watching.coverage());
         let names = watching.names;
         self.counters.changes += 1;

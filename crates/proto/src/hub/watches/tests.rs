@@ -225,3 +225,11 @@ fn a_watch_that_another_hub_refuses_is_partial_until_it_is_taken() {
     );
     assert_eq!(coverages(&bench.say(peer, &told(id, 3, Vec::new(), None))), [None]);
 }
+
+#[test]
+fn numbers_of_changes_go_round() {
+    let mut bench = Bench::new();
+    let (_, watcher) = (bench.provider(1), bench.requester(2));
+    let sent = bench.say(watcher, &watching(5, u64::MAX));
+    assert_eq!(changes(&sent, watcher), [(0, vec![node(1)], vec![])]);
+}
