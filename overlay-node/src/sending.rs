@@ -112,8 +112,9 @@ async fn look_up(node: &Node, to: NodeId, timeout: Option<Duration>) -> Result<O
     let mut found = join_all(lookups).await.into_iter().flatten().flat_map(|found| found.candidates);
     let candidate = found.find(|candidate| candidate.node == to);
     Ok(candidate.map(|Candidate { node, addresses, services, cell, .. }| {
-        let place = Service::ALL.into_iter().find(|service| services.contains(*service)).map(|service| (service, cell));
-        (Provider { node, addresses }, place)
+        // Hubs find one that offers nothing if they have it themselves, whatever is asked of it.
+        let service = Service::ALL.into_iter().find(|service| services.contains(*service)).unwrap_or(Service::Sensor);
+        (Provider { node, addresses }, Some((service, cell)))
     }))
 }
 

@@ -73,7 +73,7 @@ fn a_hub_that_finds_itself_under_another_address_leaves_it_at_that() {
     let (dial, _) = bench.dialled.pop().unwrap();
     bench.up_over(200, Role::SuperNode, address(100), Some(dial));
     assert_eq!(bench.hub.status(bench.now).peers, []);
-    assert!(bench.events.contains(&crate::hub::Event::SameIdentity { address: address(100) }));
+    assert!(bench.events.contains(&Event::SameIdentity { address: address(100) }));
     bench.wait(Duration::from_secs(60));
     assert!(bench.dialled.is_empty());
 }

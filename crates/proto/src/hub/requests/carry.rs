@@ -4,7 +4,7 @@ use super::DEFAULT_CONSIDERED;
 use super::asked::{Asked, Choice, Stage};
 use super::hand::REPEAT_PAUSE;
 use super::table::Key;
-use crate::directory::{Aim, Query};
+use crate::directory::{Aim, Entry, Query};
 use crate::grid::Area;
 use crate::hub::route::Course;
 use crate::hub::tree::Relation;
@@ -85,7 +85,9 @@ impl Hub {
         let (service, cell, is_carried, asker) = (asked.service, asked.cell, asked.is_carried(), asked.neighbour);
         // A node that is connected knows best what it offers, wherever its record is by now.
         let (connected, held) = (self.neighbours.is_up(provider), self.directory.get(provider));
-        let offered = held.map_or(connected, |entry| entry.services().contains(service));
+        // A call is for the node, whatever that offers.
+        let offers = |entry: Entry<'_>| asked.is_call() || entry.services().contains(service);
+        let offered = held.map_or(connected, offers);
         let moved = self.moved_to(now, provider).filter(|hub| *hub != asker);
         if !offered && moved.is_none() && self.has_moved(now, provider) {
             // It is found elsewhere in a moment: for another hub as if this one were leaving.
