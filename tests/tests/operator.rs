@@ -133,3 +133,21 @@ fn three_correct_tiers_warn_of_nothing() {
         assert_eq!(warned, [""; 0], "{log}");
     }
 }
+
+#[test]
+fn doctor_asks_a_hub_that_is_believed_to_be_there() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let node = network.node("n1", "1,1", &["--super", &hub.endpoint("udp")]);
+    node.wait_for("it is not attached", |status| status["hub"]["name"].as_str().map(|_| ()));
+    hub.process.signal("STOP");
+    let output = node.roost(&["doctor", "--json"]);
+    hub.process.signal("CONT");
+    let report = &lines(&output.stdout)[0];
+    let findings = report["findings"].as_array().unwrap();
+    let of = |check: &str| findings.iter().find(|finding| finding["check"] == check);
+    assert_eq!(of("hub").unwrap()["verdict"], "fail", "{report:#}");
+    assert!(of("hub").unwrap()["found"].as_str().unwrap().ends_with("does not answer"), "{report:#}");
+    assert!(of("media port").is_none(), "{report:#}");
+    assert_eq!(output.status.code(), Some(1));
+}

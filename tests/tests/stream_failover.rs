@@ -137,6 +137,10 @@ fn kill(home: Home) -> Option<Seen> {
     assert_eq!(output.status.code(), Some(0), "{said}\n{}\n{}", requester.log(), provider.log());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let missed = (expected - got as f64).max(0.0) as u64;
+    if gap > LONGEST {
+        let hubs: Vec<String> = hubs.iter().map(|hub| hub.log()).collect();
+        eprintln!("{gap:?} long: {}\n{}\n{}", requester.log(), provider.log(), hubs.join("\n\n"));
+    }
     Some(Seen { gap, lost: report["summary"]["lost"].as_u64().unwrap(), missed })
 }
 

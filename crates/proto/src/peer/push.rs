@@ -50,6 +50,8 @@ struct Outgoing {
     tries: u32,
     /// True while the receiver is busy: the object is offered again until `until`.
     is_waiting: bool,
+    /// True once the receiver has taken it on.
+    was_taken_on: bool,
 }
 
 /// What a request for an offered object leads to.
@@ -91,7 +93,8 @@ impl Pushes {
         let id = core.next_request();
         let push = Push { id, name, bytes, digest, addresses };
         let until = core.now + deadline;
-        self.out.insert(id, Outgoing { ticket, to, place, push, until, tries: 0, is_waiting: false });
+        self.out
+            .insert(id, Outgoing { ticket, to, place, push, until, tries: 0, is_waiting: false, was_taken_on: false });
         self.offer(core, id);
     }
 
@@ -124,8 +127,10 @@ impl Pushes {
             }
             return self.offer(core, id);
         }
-        if outgoing.is_waiting {
-            return self.end(core, id, Reception::Busy);
+        match (outgoing.is_waiting, outgoing.was_taken_on) {
+            (true, _) => return self.end(core, id, Reception::Busy),
+            (false, true) => return self.end(core, id, Reception::Broken),
+            (false, false) => {}
         }
         self.fail(core, id, Reason::TimedOut, "that node has not answered in time");
     }
@@ -159,6 +164,7 @@ impl Pushes {
         outgoing.is_waiting = reception == Reception::Busy;
         match reception {
             Reception::Underway => {
+                outgoing.was_taken_on = true;
                 outgoing.tries = 0;
                 outgoing.until = core.now + PATIENCE;
             }

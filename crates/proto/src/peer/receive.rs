@@ -109,7 +109,7 @@ impl Requests {
         let silent_at = if reflected.is_some() { ends } else { Some(receiving.silent_at(core.now)) };
         await_flow(core, id, reflected.is_some(), silent_at);
         if let Some(before) = before.filter(|_| goes_on) {
-            receiving.go_on_from(id, *before);
+            receiving.go_on_from(id, *before, ends);
         }
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
@@ -225,8 +225,14 @@ impl Requests {
             stop(core, receiving.link, id, Reason::Protocol);
             return self.finish(core, id, Some(Reason::Protocol));
         }
+        if receiving.over_at().is_some_and(|over_at| core.now >= over_at) {
+            stop(core, receiving.link, id, Reason::Cancelled);
+            return self.finish(core, id, None);
+        }
         receiving.report(core, id);
-        core.set(Timer::Report(id), if receiving.is_reflected() { REPORT_PAUSE } else { REPORT_INTERVAL });
+        let pause = if receiving.is_reflected() { REPORT_PAUSE } else { REPORT_INTERVAL };
+        let left = receiving.over_at().map_or(pause, |over_at| over_at.since(core.now));
+        core.set(Timer::Report(id), pause.min(left));
     }
 
     /// The association over which data comes has gone. The provider comes

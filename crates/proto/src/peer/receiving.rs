@@ -35,6 +35,9 @@ pub(super) struct Receiving {
     flow: Flow,
     /// When a stream has gone on for too long.
     until: Option<Time>,
+    /// When a stream is over that goes on after an outage: its provider was asked for the rest before it
+    /// was known how long that would last.
+    over_at: Option<Time>,
     /// Whether its provider keeps what has not been reported.
     is_kept: bool,
     /// The payload bytes of a stream that were reported last.
@@ -115,6 +118,7 @@ impl Receiving {
             relayed,
             flow,
             until,
+            over_at: None,
             is_kept: profile.is_some_and(Profile::is_whole),
             reported: 0,
             broken: None,
@@ -147,7 +151,8 @@ impl Receiving {
 
     /// Goes on with what another flow has brought. An object is the same one, see
     /// [`Self::may_go_on_with`].
-    pub(super) fn go_on_from(&mut self, id: RequestId, before: Self) {
+    pub(super) fn go_on_from(&mut self, id: RequestId, before: Self, ends: Option<Time>) {
+        self.over_at = ends.filter(|_| matches!(self.flow, Flow::Stream(_)) && !self.is_kept);
         self.past = before.counted();
         self.pace = before.pace.or_else(|| before.measured_pace());
         (self.first, self.last, self.gaps) = (before.first, before.last, before.gaps);
@@ -419,6 +424,11 @@ impl Receiving {
         self.until.is_some_and(|until| now >= until)
     }
 
+    /// Time at which it is to be over, if it is one that goes on.
+    pub(super) fn over_at(&self) -> Option<Time> {
+        self.over_at
+    }
+
     /// Whether a stream's end was announced.
     pub(super) fn has_ended(&self) -> bool {
         match &self.flow {
@@ -451,7 +461,8 @@ impl Receiving {
             // What several flows have brought has no digest.
             Flow::Stream(stream) => {
                 let digest_ok = stream.digest_ok().filter(|_| self.past == StreamStatistics::default());
-                (self.counted(), digest_ok, stream.has_ended())
+                let is_over = reason.is_none() && self.over_at.is_some_and(|over_at| now >= over_at);
+                (self.counted(), digest_ok, stream.has_ended() || is_over)
             }
             Flow::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
             Flow::Reflected(subscription) => (Default::default(), None, subscription.ended),

@@ -15,6 +15,9 @@ use crate::{ANYWHERE, finished, three};
 /// Long enough to be under way in each outage.
 const BYTES: usize = 12_000_000;
 
+/// As long as the video is to last.
+const DURATION: Duration = Duration::from_secs(60);
+
 /// A provider that has sent a part of a video and of an image.
 struct Scene {
     world: World,
@@ -32,7 +35,7 @@ impl Scene {
         world.hosts[provider.0].object_bytes = Some(BYTES);
         world.hosts[provider.0].reads_objects = true;
         let video = world.request_with(requester, Service::Video, ANYWHERE, |wanted| {
-            (wanted.duration, wanted.mode) = (Some(60 * SECOND), mode);
+            (wanted.duration, wanted.mode) = (Some(DURATION), mode);
         });
         world.run(2 * SECOND);
         let image = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.mode = mode);
@@ -71,6 +74,7 @@ impl Scene {
         assert!(self.world.delivered(self.requester, self.image) == object(BYTES), "seed {seed}");
         let video = finished(&mut self.world, self.requester, self.video);
         assert!(video.complete && video.interruptions == 1, "seed {seed}: {video:?}");
+        assert!(video.elapsed < DURATION + 2 * SECOND, "seed {seed}: {video:?}");
         self.world.run(2 * SECOND);
         assert!(self.world.status(self.provider).sessions.is_empty(), "seed {seed}");
         video

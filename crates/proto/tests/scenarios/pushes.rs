@@ -142,7 +142,7 @@ fn a_refusal_is_told_and_an_offer_without_an_answer_ends() {
     let ticket = push(&mut world, sender, receiver);
     world.run(2 * SECOND);
     world.kill(receiver);
-    assert_eq!(failed(&mut world, sender, ticket), Reason::TimedOut);
+    assert_eq!(pushed(&mut world, sender, ticket), Reception::Broken);
 }
 
 /// What was begun goes on, and is what the sender offers again.

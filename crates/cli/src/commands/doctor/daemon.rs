@@ -14,12 +14,12 @@ use super::Finding;
 const RENEW_BEFORE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// Everything that can be seen in a daemon's status.
-pub(super) fn check(status: &Status) -> Vec<Finding> {
+pub(super) fn check(status: &Status, hub_answers: bool) -> Vec<Finding> {
     let mut findings = vec![
         Finding::ok("daemon", format!("{} ({}) of group {} answers", status.name, status.role, status.group)),
         version(status),
         certificate(status),
-        hub(status),
+        hub(status, hub_answers),
         listening(status),
     ];
     findings.extend(hierarchy(status));
@@ -49,8 +49,12 @@ fn certificate(status: &Status) -> Finding {
     }
 }
 
-fn hub(status: &Status) -> Finding {
+fn hub(status: &Status, answers: bool) -> Finding {
     match (&status.hub, status.state) {
+        (Some(hub), _) if !answers => {
+            let found = format!("{} at {} does not answer", who(hub.node, Some(&hub.name)), hub.address);
+            Finding::fail("hub", found, SILENT)
+        }
         (Some(hub), _) => {
             Finding::ok("hub", format!("attached to {} at {}", who(hub.node, Some(&hub.name)), hub.address))
         }
@@ -95,6 +99,10 @@ fn fix_of_hub(reason: &str) -> &'static str {
         fix => fix,
     }
 }
+
+/// What to do when the node's hub has fallen silent.
+const SILENT: &str =
+    "check that it runs and that the network leads there; the node goes on at its stand-by by itself, if it has one";
 
 /// What to do when it is not known to be about a certificate.
 const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC gets there";

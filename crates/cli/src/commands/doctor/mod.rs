@@ -22,16 +22,24 @@ const START: &str = "start it (systemctl start overlay-node, or overlay-node --c
 /// Checks the daemon, the host and, if it is named, the identity.
 pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Outcome {
     let mut findings = Vec::new();
-    let reached = match Client::connect(socket).await {
-        Ok(client) => client.status().await,
-        Err(error) => Err(error),
+    let (client, reached) = match Client::connect(socket).await {
+        Ok(client) => {
+            let status = client.status().await;
+            (Some(client), status)
+        }
+        Err(error) => (None, Err(error)),
     };
     let reachable = reached.is_ok();
     let clock = host::clock(reached.as_ref().ok());
     match reached {
         Ok(status) => {
-            findings.extend(daemon::check(&status));
-            findings.extend(media::check(&status));
+            // An idle node learns of its hub's death when it renews its lease.
+            let hub_answers = match client.filter(|_| status.hub.is_some()) {
+                Some(client) => client.ping(None).await.is_ok(),
+                None => true,
+            };
+            findings.extend(daemon::check(&status, hub_answers));
+            findings.extend(hub_answers.then(|| media::check(&status)).flatten());
         }
         Err(error) => {
             let Failure::Said { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
