@@ -129,10 +129,10 @@ pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
 }
 
 fn read_greeting(records: &[u8], cookie: Option<[u8; COOKIE]>) -> Option<Kind<'_>> {
-    let random = client_random(records)?;
     let asking = records.strip_suffix(&ASKS);
-    let greeting = Greeting { random, cookie, asks: asking.is_some() };
-    Some(Kind::Hello { greeting, records: asking.unwrap_or(records) })
+    let (records, asks) = (asking.unwrap_or(records), asking.is_some());
+    let random = client_random(records)?;
+    Some(Kind::Hello { greeting: Greeting { random, cookie, asks }, records })
 }
 
 /// Whether a datagram is told apart as what it is; for the fuzz target.
