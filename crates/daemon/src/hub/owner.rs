@@ -1,5 +1,6 @@
 //! What becomes of a hub's events: lines in the log.
 
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +24,7 @@ pub(super) struct HubOwner {
     refused: Pace,
     later: Pace,
     twins: Pace,
+    doubles: Pace,
     peers: Pace,
     members: Pace,
     unreachable: Repeats,
@@ -37,6 +39,7 @@ impl HubOwner {
             refused: Pace::default(),
             later: Pace::default(),
             twins: Pace::default(),
+            doubles: Pace::default(),
             peers: Pace::default(),
             members: Pace::default(),
             unreachable: Repeats::default(),
@@ -71,10 +74,11 @@ impl Owner<Hub> for HubOwner {
 impl HubOwner {
     /// A list of super nodes that is the same on all of them names each itself, too.
     fn tell_of_double(&mut self, hub: &str, address: &Address) {
-        let is_elsewhere = address.primary().is_some_and(|at| UdpSocket::bind((at.ip(), 0)).is_err());
-        if is_elsewhere && let Some(suppressed) = self.twins.admit() {
-            tracing::warn!(%address, suppressed, "another {hub} shows the identity of this one");
-            let remedy = "issue an identity for each daemon";
+        let bound = address.primary().map(|at| UdpSocket::bind((at.ip(), 0)));
+        let is_elsewhere = matches!(bound, Some(Err(error)) if error.kind() == ErrorKind::AddrNotAvailable);
+        if is_elsewhere && let Some(suppressed) = self.doubles.admit() {
+            tracing::warn!(%address, suppressed, "a {hub} shows the identity of this one, unless that address leads back here");
+            let remedy = "unless that address leads back here, issue an identity for each daemon";
             self.shared.note_error(format!("a {hub} at {address} shows the identity of this one: {remedy}"));
         }
     }

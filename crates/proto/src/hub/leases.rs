@@ -20,7 +20,7 @@ impl Hub {
         self.filter_addresses(from, &mut record.addresses);
         let Record { node, version, cell, services, .. } = record;
         if self.directory.get(node).is_none() {
-            self.make_room(now);
+            self.make_room();
         }
         let published = self.directory.publish(now, &record);
         let published = match published {
@@ -142,7 +142,7 @@ impl Hub {
                 self.mirror_change(now, from.node);
             }
             // Another hub may have come since it joined.
-            let has_standby = self.mirror.stands_by(from.node).is_some();
+            let has_standby = self.mirror.stands_by(from.node).is_some_and(|hub| self.neighbours.is_up(hub));
             self.grant(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
         } else {
             self.counters.unknown_renews += 1;

@@ -348,9 +348,9 @@ impl Book {
         fits
     }
 
-    /// Takes out the node with the greatest number.
-    pub(super) fn pop(&mut self) -> Option<NodeId> {
-        self.lines.pop_last().map(|(_, line)| line.node)
+    /// Takes a node out, whatever its number is.
+    pub(super) fn strike_node(&mut self, node: NodeId) {
+        self.lines.retain(|_, line| line.node != node);
     }
 
     /// The node with this number.

@@ -58,7 +58,7 @@ impl Hub {
             self.counters.stray += 1;
             return;
         };
-        // Who moves publishes as well.
+        // A node says it once. The old home that does not hear of it keeps its copy for a lease.
         if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, MOVE)) {
             self.counters.over_limit += 1;
             return;
@@ -173,7 +173,7 @@ mod tests {
 
     /// Each goes to every hub on the way, reliably.
     #[test]
-    fn moves_of_a_node_are_told_no_faster_than_it_may_publish() {
+    fn moves_are_told_slowly() {
         let mut bench = Bench::new();
         for hub in 100..108 {
             bench.up(hub, Role::SuperNode);

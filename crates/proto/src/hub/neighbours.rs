@@ -23,7 +23,7 @@ pub(super) const MAX_LINKS_EACH: usize = 8;
 /// What a publication costs its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
 
-/// What the word of a move costs: hubs pass it on to all that may know the old home.
+/// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
 
 /// What a new watch costs: a snapshot, here and at every peer.

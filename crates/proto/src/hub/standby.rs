@@ -89,10 +89,17 @@ impl Copies {
         }
     }
 
-    /// A node of the home that has the most copies here, and that home. Its number is free again.
-    fn give_way(&mut self) -> Option<(NodeId, NodeId)> {
-        let (home, book) = self.books.iter_mut().max_by_key(|(_, book)| book.len())?;
-        std::iter::from_fn(|| book.pop()).find(|node| self.homes.get(node) == Some(home)).map(|node| (*home, node))
+    /// Releases a copy of the home that has most of them here, and gives its node. Looks at all copies.
+    fn give_way(&mut self) -> Option<NodeId> {
+        let mut held = BTreeMap::<NodeId, usize>::new();
+        self.homes.values().for_each(|home| *held.entry(*home).or_default() += 1);
+        let most = held.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home)?;
+        let node = self.of(most).last()?;
+        if let Some(book) = self.books.get_mut(&most) {
+            book.strike_node(node);
+        }
+        self.release(node);
+        Some(node)
     }
 
     /// How many nodes have numbers by which their homes tell of them.
@@ -200,11 +207,14 @@ impl Hub {
     }
 
     /// A copy gives way to a node of this hub's, if nothing else is left: one of the home that has most here.
-    pub(super) fn make_room(&mut self, now: Time) {
+    /// At a server they are no copies but the nodes of its caches.
+    pub(super) fn make_room(&mut self) {
         if self.directory.room() == 0
-            && let Some((home, node)) = self.copies.give_way()
+            && self.config.kind != Kind::Server
+            && let Some(node) = self.copies.give_way()
         {
-            self.drop_copy(now, home, node);
+            let place = self.directory.remove(node);
+            self.registered(node, place);
         }
     }
 

@@ -226,8 +226,9 @@ impl Requests {
             return self.finish(core, id, Some(Reason::Protocol));
         }
         if receiving.over_at().is_some_and(|over_at| core.now >= over_at) {
+            let reason = (core.now >= receiving.is_doubted_at()).then(|| receiving.why_it_ends());
             stop(core, receiving.link, id, Reason::Cancelled);
-            return self.finish(core, id, None);
+            return self.finish(core, id, reason);
         }
         receiving.report(core, id);
         let pause = if receiving.is_reflected() { REPORT_PAUSE } else { REPORT_INTERVAL };

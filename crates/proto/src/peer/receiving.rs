@@ -21,6 +21,9 @@ use crate::wire::{Chunk, Message, Offer, Packet, Reason, Reflected, Resume};
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
 
+/// The shortest time by which the pace of a stream is told: packets come in bursts.
+const LEAST_SPAN: Duration = Duration::from_secs(1);
+
 /// How long a provider has to come back over another association before it is asked to.
 const RETURN: Duration = Duration::from_secs(1);
 
@@ -35,8 +38,8 @@ pub(super) struct Receiving {
     flow: Flow,
     /// When a stream has gone on for too long.
     until: Option<Time>,
-    /// When a stream is over that goes on after an outage: its provider was asked for the rest before it
-    /// was known how long that would last.
+    /// End of a stream that goes on after an outage: its provider was asked for the rest before it was
+    /// known how long that would last.
     over_at: Option<Time>,
     /// Whether its provider keeps what has not been reported.
     is_kept: bool,
@@ -62,11 +65,25 @@ pub(super) struct Receiving {
     displaced: bool,
     /// What providers before this one have sent of a stream.
     past: StreamStatistics,
-    /// Packets of the provider before, and the time that they took: nobody has numbered those that it
-    /// would have sent until this one's first came.
-    pace: Option<(u64, Duration)>,
+    /// Of the provider before: nobody has numbered what that would have sent until this one's first packet.
+    pace: Option<Pace>,
     /// How often a stream was interrupted, and for how long in all.
     gaps: (u32, Duration),
+}
+
+/// Packets and the time that they took.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    packets: u64,
+    span: Duration,
+}
+
+impl Pace {
+    /// Packets that are due in so much time.
+    fn within(self, time: Duration) -> u64 {
+        let due = u128::from(self.packets) * time.as_micros() / self.span.as_micros().max(1);
+        u64::try_from(due).unwrap_or(u64::MAX)
+    }
 }
 
 /// Whose acceptance it was, and how it came.
@@ -369,18 +386,18 @@ impl Receiving {
         }
     }
 
-    fn measured_pace(&self) -> Option<(u64, Duration)> {
+    fn measured_pace(&self) -> Option<Pace> {
         let (counted, span) = (self.counted(), self.last.since(self.first?));
         let packets = (counted.packets + counted.lost).checked_sub(1)?;
-        (matches!(self.flow, Flow::Stream(_)) && !span.is_zero()).then_some((packets, span))
+        (matches!(self.flow, Flow::Stream(_)) && span >= LEAST_SPAN).then_some(Pace { packets, span })
     }
 
     /// The first packet of another provider: what the one before would have sent meanwhile is missing.
     fn count_unsent(&mut self, now: Time, sequence: u64) {
-        let Some((packets, span)) = self.pace.take() else { return };
-        let due = u128::from(packets) * now.since(self.last).as_micros() / span.as_micros().max(1);
+        let Some(pace) = self.pace.take() else { return };
         // This one counts those before its own first, which was due as well.
-        self.past.lost += u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(sequence.saturating_add(1));
+        let unsent = pace.within(now.since(self.last)).saturating_sub(sequence.saturating_add(1));
+        self.past.lost = self.past.lost.saturating_add(unsent);
     }
 
     fn note_data(&mut self, now: Time) {

@@ -98,7 +98,7 @@ impl Receptions {
         Some((owned_as, self.of(from).filter(|(_, offered)| offered.owned_as == owned_as).count()))
     }
 
-    /// What a node has offered, by its numbers.
+    /// The offers of a node, by their numbers.
     fn of(&self, from: NodeId) -> impl Iterator<Item = (RequestId, &Offered)> {
         let all = (from, RequestId(0))..=(from, RequestId(u32::MAX));
         self.offers.range(all).map(|((_, id), offered)| (*id, offered))
@@ -169,17 +169,19 @@ impl Receptions {
         self.forget();
     }
 
-    /// Forgets the oldest end of the node that has most of them, if there are too many.
+    /// Forgets the oldest ends of the nodes that have most of them, if there are too many.
     fn forget(&mut self) {
-        let ended = || self.offers.iter().filter(|(_, offered)| !offered.is_under_way());
-        if ended().count() <= MAX_ENDED {
-            return;
-        }
-        let mut counts = BTreeMap::<NodeId, usize>::new();
-        ended().for_each(|((node, _), _)| *counts.entry(*node).or_default() += 1);
-        let count = |node: &NodeId| counts.get(node).copied().unwrap_or(0);
-        let loser = ended().max_by_key(|((node, _), offered)| (count(node), std::cmp::Reverse(offered.at)));
-        if let Some(key) = loser.map(|(key, _)| *key) {
+        // An object may have ended under several numbers.
+        loop {
+            let ended = || self.offers.iter().filter(|(_, offered)| !offered.is_under_way());
+            if ended().count() <= MAX_ENDED {
+                return;
+            }
+            let mut counts = BTreeMap::<NodeId, usize>::new();
+            ended().for_each(|((node, _), _)| *counts.entry(*node).or_default() += 1);
+            let count = |node: &NodeId| counts.get(node).copied().unwrap_or(0);
+            let loser = ended().max_by_key(|((node, _), offered)| (count(node), std::cmp::Reverse(offered.at)));
+            let Some(key) = loser.map(|(key, _)| *key) else { return };
             self.offers.remove(&key);
         }
     }

@@ -191,9 +191,10 @@ impl Session {
         matches!(self.phase, Phase::Done { missed: true, .. })
     }
 
-    /// True if its place went to another one without the requester's knowledge.
+    /// True for a stream whose place went to another one without the requester's knowledge.
     pub(super) fn has_given_way(&self) -> bool {
-        matches!(self.phase, Phase::Done { missed: true, reason: Some(Reason::Busy), .. })
+        let gave_way = matches!(self.phase, Phase::Done { missed: true, reason: Some(Reason::Busy), .. });
+        gave_way && self.wish.service.is_stream()
     }
 
     /// Memory that the object under way takes as long as it is, bytes.

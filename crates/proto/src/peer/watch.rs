@@ -140,7 +140,7 @@ impl Watches {
         if watching.seen != 0 && change.number <= watching.seen {
             return;
         }
-        if watching.seen != 0 && change.number != watching.seen.wrapping_add(1) {
+        if watching.seen != 0 && change.number != watching.seen + 1 {
             // One was lost.
             return self.start_over(core, attach, id);
         }

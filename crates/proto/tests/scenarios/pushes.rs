@@ -145,7 +145,7 @@ fn a_refusal_is_told_and_an_offer_without_an_answer_ends() {
     assert_eq!(pushed(&mut world, sender, ticket), Reception::Broken);
 }
 
-/// What was begun goes on, and is what the sender offers again.
+/// The transfer that was begun goes on, and takes the place of what the sender offers again.
 #[test]
 fn a_sender_that_restarts_sends_its_object_once() {
     for_seeds(6, |seed| {
@@ -362,7 +362,7 @@ fn a_closed_receiver_dials_the_sender() {
 #[test]
 fn two_that_are_closed_send_through_hubs() {
     for_seeds(6, |seed| {
-        // Who is sent a file may offer nothing.
+        // The receiver may offer nothing.
         let services: &[Service] = if seed % 2 == 0 { &[Service::Sensor] } else { &[] };
         let (mut world, sender, receiver) = strangers_with(seed, SchemeSet::only(Scheme::Tcp), services);
         world.closed = vec![sender, receiver];

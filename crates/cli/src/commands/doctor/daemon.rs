@@ -8,18 +8,18 @@ use roost_proto::who;
 
 use super::super::date;
 use super::super::status::certificate_end;
-use super::Finding;
+use super::{Finding, HubAnswer};
 
 /// A certificate that ends sooner than this should be renewed.
 const RENEW_BEFORE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// Everything that can be seen in a daemon's status.
-pub(super) fn check(status: &Status, hub_answers: bool) -> Vec<Finding> {
+pub(super) fn check(status: &Status, answer: HubAnswer) -> Vec<Finding> {
     let mut findings = vec![
         Finding::ok("daemon", format!("{} ({}) of group {} answers", status.name, status.role, status.group)),
         version(status),
         certificate(status),
-        hub(status, hub_answers),
+        hub(status, answer),
         listening(status),
     ];
     findings.extend(hierarchy(status));
@@ -49,9 +49,9 @@ fn certificate(status: &Status) -> Finding {
     }
 }
 
-fn hub(status: &Status, answers: bool) -> Finding {
+fn hub(status: &Status, answer: HubAnswer) -> Finding {
     match (&status.hub, status.state) {
-        (Some(hub), _) if !answers => {
+        (Some(hub), _) if answer == HubAnswer::Silent => {
             let found = format!("{} at {} does not answer", who(hub.node, Some(&hub.name)), hub.address);
             Finding::fail("hub", found, SILENT)
         }
@@ -100,7 +100,7 @@ fn fix_of_hub(reason: &str) -> &'static str {
     }
 }
 
-/// What to do when the node's hub has fallen silent.
+/// The remedy for a hub that has fallen silent.
 const SILENT: &str =
     "check that it runs and that the network leads there; the node goes on at its stand-by by itself, if it has one";
 

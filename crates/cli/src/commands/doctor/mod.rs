@@ -6,8 +6,8 @@ mod media;
 
 use std::path::Path;
 
-use roost_control::Client;
-use roost_control::error::plain;
+use roost_control::error::{Code as ApiCode, plain};
+use roost_control::{Client, ClientError, Ping};
 use roost_terminal::{Finding, Output, Verdict, show};
 
 use crate::args::DoctorArgs;
@@ -34,12 +34,14 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
     match reached {
         Ok(status) => {
             // An idle node learns of its hub's death when it renews its lease.
-            let hub_answers = match client.filter(|_| status.hub.is_some()) {
-                Some(client) => client.ping(None).await.is_ok(),
-                None => true,
+            let hub = match client.filter(|_| status.hub.is_some()) {
+                Some(client) => HubAnswer::of(&client.ping(None).await),
+                None => HubAnswer::Unasked,
             };
-            findings.extend(daemon::check(&status, hub_answers));
-            findings.extend(hub_answers.then(|| media::check(&status)).flatten());
+            findings.extend(daemon::check(&status, hub));
+            if hub != HubAnswer::Silent {
+                findings.extend(media::check(&status));
+            }
         }
         Err(error) => {
             let Failure::Said { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
@@ -54,6 +56,25 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
     findings.iter_mut().for_each(|finding| finding.found = plain(&finding.found));
     show(&findings, output)?;
     verdict(&findings, reachable)
+}
+
+/// What the hub has answered to a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HubAnswer {
+    Unasked,
+    Answered,
+    Silent,
+}
+
+impl HubAnswer {
+    /// Only a time-out is silence: the association may just have ended, or too many ask.
+    fn of(ping: &Result<Ping, ClientError>) -> Self {
+        match ping {
+            Err(ClientError::Api(error)) if error.code == ApiCode::TimedOut => Self::Silent,
+            Ok(_) => Self::Answered,
+            Err(_) => Self::Unasked,
+        }
+    }
 }
 
 fn verdict(findings: &[Finding], reachable: bool) -> Outcome {

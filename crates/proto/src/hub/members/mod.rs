@@ -67,6 +67,8 @@ pub(super) struct Reach {
     addresses: Vec<Address>,
     dial: Dial,
     backoff: Backoff,
+    /// Dials in vain since it was reached.
+    failures: u32,
     /// Nodes that were sent to it and have not arrived as far as one hears.
     pub(super) on_the_way: u32,
     /// Whether it has joined and got no share of the nodes yet.
@@ -148,6 +150,19 @@ impl Members {
 }
 
 impl Reach {
+    /// The addresses and hosts in another order with each dial in vain: only the first ones are tried.
+    fn next_addresses(&self) -> Vec<Address> {
+        let turn = self.failures as usize;
+        let mut addresses = self.addresses.clone();
+        for address in &mut addresses {
+            let hosts = address.hosts.len().max(1);
+            address.hosts.rotate_left(turn % hosts);
+        }
+        let count = addresses.len().max(1);
+        addresses.rotate_left(turn % count);
+        addresses
+    }
+
     pub(super) fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -200,7 +215,7 @@ impl Hub {
 
     pub(super) fn member_reached(&mut self, now: Time, node: NodeId) {
         if let Some(reach) = self.members.reach.get_mut(&node) {
-            reach.dial = Dial::None;
+            (reach.dial, reach.failures) = (Dial::None, 0);
             reach.backoff.works(now);
         }
     }
@@ -208,6 +223,7 @@ impl Hub {
     pub(super) fn member_unreachable(&mut self, now: Time, node: NodeId) {
         let Some(reach) = self.members.reach.get_mut(&node) else { return };
         let pause = reach.backoff.fails(now, &mut self.random);
+        reach.failures = reach.failures.saturating_add(1);
         reach.dial = if self.neighbours.is_up(node) { Dial::None } else { Dial::At(now + pause) };
     }
 
@@ -232,8 +248,11 @@ impl Hub {
             self.announce_to(now, node, left);
         }
         let due = |reach: &Reach| matches!(reach.dial, Dial::At(at) if at <= now);
-        let due = self.members.reach.iter().filter(|(_, reach)| due(reach)).map(|(node, _)| *node);
-        for node in due.collect::<Vec<_>>() {
+        let due = self.members.reach.iter().filter(|(_, reach)| due(reach));
+        let mut due: Vec<(u32, NodeId)> = due.map(|(node, reach)| (reach.failures, *node)).collect();
+        // Those that never answer leave something to the others.
+        due.sort_unstable();
+        for (_, node) in due {
             self.dial_member(now, node);
         }
     }
@@ -241,7 +260,7 @@ impl Hub {
     fn dial_member(&mut self, now: Time, node: NodeId) {
         let Some(reach) = self.members.reach.get(&node) else { return };
         let is_wanted = !self.neighbours.is_up(node) && !reach.addresses.is_empty();
-        let dial = match is_wanted.then(|| reach.addresses.clone()).map(|to| self.dial_told(now, node, to)) {
+        let dial = match is_wanted.then(|| reach.next_addresses()).map(|to| self.dial_told(now, node, to)) {
             Some(true) => Dial::UnderWay,
             Some(false) => Dial::At(now + FIRST_PAUSE),
             None => Dial::None,
@@ -300,8 +319,8 @@ impl Hub {
         let up = self.neighbours.is_up(node);
         let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
         let dial = if up { Dial::None } else { Dial::At(now + wait) };
-        let (backoff, on_the_way, fresh) = (Backoff::new(FIRST_PAUSE, MAX_PAUSE), 0, true);
-        let reach = Reach { addresses: addresses.clone(), dial, backoff, on_the_way, fresh };
+        let (backoff, failures, on_the_way, fresh) = (Backoff::new(FIRST_PAUSE, MAX_PAUSE), 0, 0, true);
+        let reach = Reach { addresses: addresses.clone(), dial, backoff, failures, on_the_way, fresh };
         self.members.reach.insert(node, reach);
         self.events.push_back(Event::MemberUp { node, addresses });
         if up {

@@ -317,7 +317,7 @@ fn invented_members_are_dialled_seldom() {
 }
 
 #[test]
-fn who_has_no_standby_hears_of_other_super_nodes_with_its_renewal() {
+fn renewal_tells_of_a_stand_by() {
     let mut bench = Bench::new();
     let node_link = bench.provider(1);
     let link = bench.up(100, Role::SuperNode);
@@ -330,4 +330,9 @@ fn who_has_no_standby_hears_of_other_super_nodes_with_its_renewal() {
     assert_eq!(told(&bench.say(node_link, &renew)), [address(100)]);
     bench.say(node_link, &Message::StandBy { hub: node(100), addresses: None });
     assert!(told(&bench.say(node_link, &renew)).is_empty());
+    // One that is gone stands by for nobody.
+    bench.down(link);
+    let other = bench.up(101, Role::SuperNode);
+    announce(&mut bench, other, 101);
+    assert!(!told(&bench.say(node_link, &renew)).is_empty());
 }

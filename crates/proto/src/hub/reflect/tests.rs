@@ -317,7 +317,7 @@ fn who_is_connected_and_published_elsewhere_is_asked_by_way_of_its_home() {
 }
 
 #[test]
-fn who_is_connected_is_asked_itself_once_its_home_is_silent() {
+fn provider_is_asked_itself_once_its_home_is_silent() {
     let mut bench = bench();
     let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
     let home = bench.up(100, Role::SuperNode);

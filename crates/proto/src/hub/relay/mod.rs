@@ -34,9 +34,9 @@ use crate::wire::{Message, Reason};
 /// every second, and a provider may take a request's deadline to accept.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The most bytes of a report, or of the word that ends a flow. A later version may say more in them than
+/// The most bytes of a report, or of the message that ends a flow. A later version may say more in them than
 /// this one reads.
-const MAX_WORD_BYTES: usize = 256;
+const MAX_REPORT_BYTES: usize = 256;
 
 /// Shortest time that a flow is kept after its end, for what is still on its way.
 const LINGER: Duration = Duration::from_secs(5);
@@ -94,7 +94,7 @@ impl Hub {
         let Some((id, side)) = self.relays.of(from.node, header.id) else { return false };
         let stops = header.kind == kind::STOP;
         let is_sound = match header.kind {
-            kind::REPORT | kind::STOP => bytes.len() <= MAX_WORD_BYTES && Message::decode(bytes).is_ok(),
+            kind::REPORT | kind::STOP => bytes.len() <= MAX_REPORT_BYTES && Message::decode(bytes).is_ok(),
             _ => is_whole(bytes),
         };
         if !header.may_come_from(side) || !is_sound {

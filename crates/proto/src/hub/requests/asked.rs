@@ -16,8 +16,8 @@ use crate::wire::{Carry, Mode, Params, Reason, Reflect, Request, Way};
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(120);
 
-/// The most words that a request is in good hands, passed on in one [`PENDING_SPAN`]: a few hubs and the
-/// provider say it once for each repetition of the request.
+/// The most `Pending` messages of a request that are passed on in one [`PENDING_SPAN`]: a few hubs and the
+/// provider send one for each repetition of the request.
 const MAX_PENDING: u8 = 8;
 
 /// See [`MAX_PENDING`].
@@ -69,7 +69,7 @@ pub(in crate::hub) struct Asked {
     pub(super) retry_after_ms: Option<u32>,
     /// How many reports on it were sent, if it is traced.
     pub(super) reports: u8,
-    /// Words that it is in good hands, passed on in the [`PENDING_SPAN`] that began then.
+    /// Beginning of the present [`PENDING_SPAN`], and `Pending` messages in it.
     pending: (Time, u8),
 }
 
@@ -186,7 +186,7 @@ impl Asked {
         }
     }
 
-    /// True if one more word that it is in good hands is to be passed on.
+    /// True if one more `Pending` is to be passed on.
     pub(super) fn may_be_pending(&mut self, now: Time) -> bool {
         if now.since(self.pending.0) >= PENDING_SPAN {
             self.pending = (now, 0);

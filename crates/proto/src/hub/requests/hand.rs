@@ -231,9 +231,13 @@ impl Hub {
         if silences + 1 < asks {
             asked.choices.push_back(Choice::Hub { hub, way, named, silences: silences + 1 });
         }
-        if let Some((provider, _)) = named.filter(|(node, _)| way == Way::Down && self.neighbours.is_up(*node)) {
+        let is_first = silences == 0 && way == Way::Down;
+        if let Some((provider, _)) = named.filter(|(node, _)| is_first && self.neighbours.is_up(*node)) {
             // Nothing has to be between it and this hub.
-            asked.choices.push_front(Choice::Node(provider));
+            let itself = Choice::Node(provider);
+            asked.choices.retain(|choice| *choice != itself);
+            asked.rest.retain(|choice| *choice != itself);
+            asked.choices.push_front(itself);
         }
         self.neighbours.doubt(hub);
         self.give_up(now, key, to, relay, Reason::silence(way));

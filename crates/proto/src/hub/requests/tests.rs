@@ -322,7 +322,7 @@ fn only_who_waits_is_looked_at() {
 
 /// The hub adds addresses to each, so that ten times as much goes on.
 #[test]
-fn words_that_a_request_is_in_good_hands_are_few() {
+fn pending_messages_are_few() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(asker, request(1, Mode::Forward)));

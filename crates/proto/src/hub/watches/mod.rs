@@ -219,7 +219,7 @@ impl Hub {
 
     fn send_change(&mut self, key: (NodeId, RequestId), present: Vec<Candidate>, gone: Vec<NodeId>) {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
-        // A watcher names the number at which it begins.
+        // Only a watcher that lies about what it has seen gets there.
         watching.number = watching.number.wrapping_add(1);
         let (link, number, id, coverage) = (watching.link, watching.number, key.1, watching.coverage());
         let names = watching.names;
