@@ -1,10 +1,12 @@
 //! Statistics: pure functions, with the source of each formula.
 
 mod bootstrap;
+mod proportion;
 mod ratio;
 mod student;
 
 pub use bootstrap::{RESAMPLES, blocks, latencies};
+pub use proportion::wilson;
 pub use ratio::{Interval, Method, paired, welch};
 pub use student::two_sided;
 
