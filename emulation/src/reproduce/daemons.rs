@@ -1,7 +1,8 @@
 //! The real daemons on an emulated network: what virtual time has no notion of, the
 //! super node's processor, and whether both come to the same.
 
-use super::claim::{At, Band, Better, Claim, Estimator, Says};
+use super::claim::{At, Band, Better, Claim, Says};
+use super::estimate::Estimator;
 use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
 
 const EMULATED: &str = "emulated";

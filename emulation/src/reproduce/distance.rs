@@ -1,6 +1,7 @@
 //! From a radio link to several satellites in a row: how far apart hosts may be.
 
-use super::claim::{At, Band, Better, Claim, Estimator, Says};
+use super::claim::{At, Band, Better, Claim, Says};
+use super::estimate::Estimator;
 use super::sproull::{CLIENT_SERVER, ONE, plan};
 use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
 
@@ -14,16 +15,16 @@ const QUICK_EMULATED: [u32; 1] = [2_000];
 const SIDES: [(&str, &str, &str); 2] =
     [("client-server", CLIENT_SERVER, "client/server, emulated"), ("super-node", ONE, "1 super node, emulated")];
 type Side = (&'static str, &'static str, &'static str);
-/// The transports of the product, each by itself: its name, and the lines over it. Three seeds each, at the far places.
+/// The transports of the product, each by itself: its name, and the lines over it.
 const OVER: [(&str, [&str; 2]); 3] = [
     ("udp", ["client/server over udp", "1 super node over udp"]),
     ("tcp", ["client/server over tcp", "1 super node over tcp"]),
     ("quic", ["client/server over quic", "1 super node over quic"]),
 ];
-const OVER_SEEDS: u64 = 3;
 /// The cliff of a handshake that ends after a time of its own, as it once did: three round trips of an object's end
 /// at 833 ms one way.
 const FIXED: &str = "handshake = \"5s\"\n";
+const CLIFF_SEEDS: u64 = 3;
 const CLIFF: [u32; 4] = [800, 830, 840, 2_000];
 const FIXED_LINES: [&str; 2] = ["client/server, handshake of 5 s", "1 super node, handshake of 5 s"];
 /// The farthest, and the farthest that a quick run emulates.
@@ -48,7 +49,7 @@ fn over_points(scale: Scale) -> Vec<Point> {
             for ((architecture, ..), series) in SIDES.into_iter().zip(lines) {
                 let plan = text(delay, architecture, scale.duration(), &format!("transport = \"{transport}\"\n"));
                 let point = Point::virtual_run(series, f64::from(delay), plan, scale);
-                points.push(Point { seeds: point.seeds.min(OVER_SEEDS), ..point }.on_logarithmic_axis());
+                points.push(point.on_logarithmic_axis());
             }
         }
     }
@@ -60,7 +61,7 @@ fn cliff(scale: Scale) -> Vec<Point> {
     let point = |delay: u32, ((architecture, ..), series): (Side, &str)| {
         let point =
             Point::virtual_run(series, f64::from(delay), text(delay, architecture, scale.duration(), FIXED), scale);
-        Point { seeds: point.seeds.min(OVER_SEEDS), ..point }.on_logarithmic_axis()
+        Point { seeds: point.seeds.min(CLIFF_SEEDS), ..point }.on_logarithmic_axis()
     };
     let delays = scale.places(&CLIFF, &[800, 840]);
     delays.iter().flat_map(|delay| SIDES.into_iter().zip(FIXED_LINES).map(|side| point(*delay, side))).collect()
@@ -99,7 +100,8 @@ pub(super) fn study(scale: Scale) -> Study {
             "Requests may take three minutes, since one over TCP takes several round trips, of 10 s each at the farthest.",
             "A run whose nodes cannot attach within two minutes completes nothing, and counts as such.",
             "The lines with a handshake of 5 s are of limits as they once were: at 830 ms one way three round trips end just in \
-             time, and at 840 ms no more.",
+             time, and at 840 ms no more. They are shown and held against no aim.",
+            "To show that 99 of 100 requests are completed takes 381 of which none fails: with fewer the aim stays open.",
             "Emulated runs last four minutes and are made once each.",
         ],
         axis: "one way from host to host, ms",
@@ -124,25 +126,12 @@ pub(super) fn study(scale: Scale) -> Study {
 }
 
 fn claims() -> Vec<Claim> {
-    [over_each(), vec![fixed()], published()].concat()
+    [over_each(), published()].concat()
 }
 
-/// The cliff that limits have which do not follow the path.
-fn fixed() -> Claim {
-    Claim {
-        id: "beyond-distance-cliff".to_owned(),
-        figure: "beyond",
-        sentence:
-            "With a handshake that ends after 5 s, whatever the path, peer to peer fails of every five requests one at \
-                   840 ms one way."
-                .to_owned(),
-        says: Says::Nothing("at most 80 %"),
-        ours: Estimator::Mean(At::new(FIXED_LINES[1], 840.0, "success")),
-        unit: Unit::Part,
-        holds: Band::Below(0.8),
-        better: Better::Neither,
-        why: "Handshakes were done in time all the same.",
-    }
+/// The part of requests that was completed, of all seeds together.
+fn completed(series: &str, x: f64) -> Estimator {
+    Estimator::Share { part: At::new(series, x, "success"), of: "ended" }
 }
 
 /// Each transport by itself.
@@ -152,7 +141,7 @@ fn over_each() -> Vec<Claim> {
         figure: "beyond",
         sentence: format!("With 5 s one way 99 of 100 requests are completed: {series}."),
         says: Says::Nothing("99 %"),
-        ours: Estimator::Mean(At::new(series, FARTHEST, "success")),
+        ours: completed(series, FARTHEST),
         unit: Unit::Part,
         holds: Band::Above(0.99),
         better: Better::Neither,
@@ -170,7 +159,6 @@ fn published() -> Vec<Claim> {
         let (id, sentence, says) = (format!("beyond-distance-{id}"), sentence.to_owned(), Says::Nothing(aim));
         Claim { id, figure: "beyond", sentence, says, ours, unit, holds, better: Better::Neither, why: WHY }
     };
-    let success = |series: &str, x| Estimator::Mean(At::new(series, x, "success"));
     let of = |measure: &str, [one, other]: [&str; 2], x| {
         Estimator::Ratio(At::new(one, x, measure), At::new(other, x, measure))
     };
@@ -181,10 +169,10 @@ fn published() -> Vec<Claim> {
             "server",
             "With 5 s one way client/server completes 99 of 100 requests.",
             "99 %",
-            success(CLIENT_SERVER, FARTHEST),
+            completed(CLIENT_SERVER, FARTHEST),
             nearly_all,
         ),
-        claim("peers", "And so does peer to peer.", "99 %", success(ONE, FARTHEST), nearly_all),
+        claim("peers", "And so does peer to peer.", "99 %", completed(ONE, FARTHEST), nearly_all),
         claim(
             "ahead",
             "With 5 s one way peer to peer completes more services than client/server.",
@@ -196,10 +184,10 @@ fn published() -> Vec<Claim> {
             "emulated-server",
             "With 2 s one way the real daemons complete 99 of 100 requests, too: client/server.",
             "99 %",
-            success(server_emulated, FAR),
+            completed(server_emulated, FAR),
             nearly_all,
         ),
-        claim("emulated-peers", "And peer to peer.", "99 %", success(peers_emulated, FAR), nearly_all),
+        claim("emulated-peers", "And peer to peer.", "99 %", completed(peers_emulated, FAR), nearly_all),
         // Through the server nobody meets for the first time, so that runs of another length have the same median.
         claim(
             "emulated-track",

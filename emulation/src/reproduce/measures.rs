@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `completed`, `asked` | services |
 //! | `at_target` | the part of completed requests that the host provided whose cell was asked for |
-//! | `success` | the part of requests that was completed of those that could be |
+//! | `ended` | requests that could be completed: the run's end cut none of them off |
+//! | `success` | the part of these that was completed |
 //! | `track.success` | the same of one service; so for each |
 //! | `completed.limit` | services if every request took the [least time](crate::siting::Limits) |
 //! | `completed.ceiling` | services if requests took no time at all |
@@ -48,6 +49,7 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
     put("asked", Some(metrics.requests.asked as f64));
     let at_target = results.completed().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
     put("at_target", per_service(at_target as u64, completed));
+    put("ended", Some(metrics.requests.ended() as f64));
     put("success", metrics.requests.success_ratio());
     let traffic = &metrics.traffic;
     put("traffic.ports", traffic.port_bytes.map(|bytes| bytes as f64));
@@ -79,7 +81,7 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
 /// Those of a run whose nodes never came to ask.
 pub(super) fn of_nothing() -> Measures {
     let services = Service::ALL.map(|service| format!("{}.success", service.name()));
-    let names = ["completed", "asked", "success"].map(str::to_owned).into_iter().chain(services);
+    let names = ["completed", "asked", "ended", "success"].map(str::to_owned).into_iter().chain(services);
     names.map(|name| (name, 0.0)).collect()
 }
 

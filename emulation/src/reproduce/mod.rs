@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `study` | what a study is |
 //! | `claim` | what a paper says, and the band in which that holds |
+//! | `estimate` | the figure of ours that a claim is about, and its interval |
 //! | [`software`] | what distance makes of the factor of two, and what slower software adds |
 //! | `verdict` | what has come of claims |
 //! | `measures` | what is kept of a run |
@@ -34,6 +35,7 @@ mod claim;
 mod daemons;
 mod distance;
 mod emulated;
+mod estimate;
 mod growth;
 mod measures;
 mod movement;
@@ -53,7 +55,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use claim::{At, Band, Better, Claim, Estimator, Says, Values};
+pub use claim::{At, Band, Better, Claim, Says, Values};
+pub use estimate::Estimator;
 pub use measures::Measures;
 pub use page::write;
 pub use runner::{RunnerError, run};
@@ -243,6 +246,7 @@ mod tests {
                     }
                 }
                 Estimator::Crossing { .. } => 0.0,
+                Estimator::Share { of, .. } if at.measure == *of => 1e4,
                 _ => self.2,
             };
             (1..=3).map(|seed| (seed, value)).collect()

@@ -1,6 +1,7 @@
 //! What a study is: what is run, what is drawn of it, what is claimed.
 
-use super::claim::{At, Claim, Estimator};
+use super::claim::{At, Claim};
+use super::estimate::Estimator;
 
 /// Where a study's claims are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,7 +152,7 @@ impl Study {
         let is_run = |at: &At| self.points.iter().any(|point| point.is_at(at));
         let has_line = |series: &str| self.points.iter().any(|point| point.series == series);
         match &claim.ours {
-            Estimator::Mean(at) => is_run(at),
+            Estimator::Mean(at) | Estimator::Share { part: at, .. } => is_run(at),
             Estimator::Ratio(of, to) => is_run(of) && is_run(to),
             Estimator::Crossing { above, below, .. } => has_line(above) && has_line(below),
         }

@@ -44,10 +44,15 @@ impl Tally {
         self.dropped_by_reader += request.dropped_by_reader;
     }
 
+    /// Those that could end.
+    pub const fn ended(&self) -> u64 {
+        self.completed + self.failed + self.timed_out
+    }
+
     /// The part that was completed of those that could end: what the run's
     /// end cut off is not held against it. `None` if nothing could.
     pub fn success_ratio(&self) -> Option<f64> {
-        let ended = self.completed + self.failed + self.timed_out;
+        let ended = self.ended();
         (ended > 0).then(|| self.completed as f64 / ended as f64)
     }
 }

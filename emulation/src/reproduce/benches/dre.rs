@@ -1,7 +1,8 @@
 //! The DRE paper of 2004: frames over two links.
 
 use super::{Said, at, by_size, of, plot, study};
-use crate::reproduce::claim::{At, Band, Better, Claim, Estimator, Says};
+use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Scale, Study, Unit};
 
 pub(super) fn studies(scale: Scale) -> Vec<Study> {

@@ -1,7 +1,8 @@
 //! Púdelka and Rebok 2009: reflectors.
 
 use super::{LINE, PLACE, Said, by_size, of, plot, study};
-use crate::reproduce::claim::{At, Band, Better, Claim, Estimator, Says};
+use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Limit, Paper, Plot, Scale, Study, Unit};
 
 pub(super) fn studies(scale: Scale) -> Vec<Study> {

@@ -6,7 +6,8 @@ mod erum;
 mod reflection;
 mod wars;
 
-use super::claim::{At, Band, Better, Claim, Estimator, Says};
+use super::claim::{At, Band, Better, Claim, Says};
+use super::estimate::Estimator;
 use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
 
 /// The line of a study whose figures are all of one command.

@@ -1,7 +1,8 @@
 //! Beyond the papers: one copy for all who watch.
 
 use super::{Said, of, plot, point};
-use crate::reproduce::claim::{At, Band, Better, Estimator, Says};
+use crate::reproduce::claim::{At, Band, Better, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Scale, Study, Unit};
 
 /// Lines, cases of the command, and how many receive.

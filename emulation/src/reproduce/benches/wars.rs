@@ -1,7 +1,8 @@
 //! Sloatbeek 2005: bulk transfer.
 
 use super::{at, plot, study};
-use crate::reproduce::claim::{Band, Better, Claim, Estimator, Says};
+use crate::reproduce::claim::{Band, Better, Claim, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Scale, Study, Unit};
 
 pub(super) fn studies(scale: Scale) -> Vec<Study> {

@@ -1,7 +1,8 @@
 //! Fig. 4 and 5: when the server's link is too slow, or too thin.
 
 use super::{CLIENT_SERVER, ONE, plan};
-use crate::reproduce::claim::{Band, Better, Claim, Estimator, Says};
+use crate::reproduce::claim::{Band, Better, Claim, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 /// The architectures that are compared, as plans and as figures call them.
@@ -88,9 +89,9 @@ pub(super) fn rate(scale: Scale) -> Study {
             holds: Band::Above(30.0),
             // The rate has nothing to do with it, so that a higher one is no achievement.
             better: Better::Neither,
-            why: "Below 50 Mbit/s peer to peer completes more, as there; above it does so too, because a request takes \
+            why: "Below 50 Mbit/s peer to peer completes more, as there, and above it does so too, because a request takes \
                   three legs of 100 ms peer to peer and four through the server. What the rate itself does begins only \
-                  where the link cannot hold what ten nodes ask for, some Mbit/s; so the crossing of the paper is not seen.",
+                  where the link cannot hold what ten nodes ask for, some Mbit/s.",
         }],
     }
 }

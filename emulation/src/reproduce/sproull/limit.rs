@@ -1,7 +1,8 @@
 //! How near the first byte is to what distance lets it be.
 
 use super::{ONE, plan};
-use crate::reproduce::claim::{At, Band, Better, Claim, Estimator, Says};
+use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 /// The networks and the nodes that they have.

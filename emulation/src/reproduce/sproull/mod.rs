@@ -8,7 +8,8 @@ mod sensitivity;
 mod star;
 mod tree;
 
-use super::claim::{At, Band, Better, Claim, Estimator, Says};
+use super::claim::{At, Band, Better, Claim, Says};
+use super::estimate::Estimator;
 use super::study::{Scale, Study, Unit};
 
 /// What client/server is called in figures.

@@ -1,7 +1,8 @@
 //! Tables 2 and 3: what it costs to find a service.
 
 use super::{ONE, plan};
-use crate::reproduce::claim::{At, Band, Better, Claim, Estimator, Says};
+use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 /// Each service, and what the paper measured for it, a kilobyte of a thousand bytes.
@@ -53,7 +54,12 @@ pub(super) fn study(scale: Scale) -> Study {
         points: SERVICES.into_iter().enumerate().map(point).collect(),
         plots: vec![
             plot("Table 2", "The part of all bytes that is overhead", "overhead.part", Unit::Part),
-            plot("Table 3", "Overhead for each completed service", "overhead.each", Unit::Bytes),
+            plot(
+                "Table 3",
+                "Overhead, control traffic alone, for each completed service",
+                "overhead.each",
+                Unit::Bytes,
+            ),
         ],
         claims: SERVICES.into_iter().enumerate().map(claim).collect(),
     }

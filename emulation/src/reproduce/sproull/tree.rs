@@ -2,7 +2,8 @@
 
 use super::overhead::overhead;
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
-use crate::reproduce::claim::{At, Band, Better, Claim, Estimator, Says};
+use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::estimate::Estimator;
 use crate::reproduce::study::{Limit, Paper, Plot, Point, Scale, Study, Unit};
 
 const LARGEST: f64 = 92.0;
