@@ -46,21 +46,19 @@ pub(super) fn study(scale: Scale) -> Study {
             plot("both ways", "Image: to the last byte, median", "image.p50", Unit::Ms),
             plot("both ways", "Sensor: to the last byte, median", "sensor.p50", Unit::Ms),
         ],
-        claims: vec![
-            processor(x),
-            agree(
-                "agree-completed",
-                "Emulation and simulation complete as many services.",
-                "completed",
-                COMPLETIONS,
-                x,
-            ),
-            agree("agree-video", "A video begins after as long.", "video.p50", LATENCIES, x),
-            agree("agree-track", "A track begins after as long.", "track.p50", LATENCIES, x),
-            agree("agree-image", "An image takes as long.", "image.p50", LATENCIES, x),
-            agree("agree-sensor", "A sensor's answer takes as long.", "sensor.p50", LATENCIES, x),
-        ],
+        // The paper's figure is of 92 nodes.
+        claims: [(!scale.is_quick).then(|| processor(x)).into_iter().collect(), agreements(x)].concat(),
     }
+}
+
+fn agreements(x: f64) -> Vec<Claim> {
+    vec![
+        agree("agree-completed", "Emulation and simulation complete as many services.", "completed", COMPLETIONS, x),
+        agree("agree-video", "A video begins after as long.", "video.p50", LATENCIES, x),
+        agree("agree-track", "A track begins after as long.", "track.p50", LATENCIES, x),
+        agree("agree-image", "An image takes as long.", "image.p50", LATENCIES, x),
+        agree("agree-sensor", "A sensor's answer takes as long.", "sensor.p50", LATENCIES, x),
+    ]
 }
 
 fn processor(x: f64) -> Claim {

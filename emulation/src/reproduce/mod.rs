@@ -286,7 +286,10 @@ mod tests {
         let study = daemons::study(Scale::new(true, None));
         let parts = [true, false].map(|real_time| study.clone().only(real_time).unwrap());
         assert_eq!(parts.each_ref().map(|part| part.points.len()), [1, 1]);
-        assert_eq!(parts.each_ref().map(|part| part.claims.len()), [1, 0]);
+        // That on the processor is of 92 nodes, and a quick run has 11.
+        assert_eq!(parts.each_ref().map(|part| part.claims.len()), [0, 0]);
+        let published = daemons::study(Scale::new(false, None)).only(true).unwrap();
+        assert_eq!(published.claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), ["sproull-cpu"]);
         assert!(benches::studies(Scale::new(true, None)).into_iter().all(|study| study.only(false).is_none()));
     }
 
