@@ -34,6 +34,38 @@ pub(super) enum Side {
     Left,
 }
 
+/// The form of a point, by which lines of one ink are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mark {
+    /// A dot.
+    Dot,
+    /// A square.
+    Square,
+    /// A triangle.
+    Triangle,
+}
+
+impl Mark {
+    /// The mark of the `n`th kind: another one once all inks are used.
+    pub(super) fn kind(n: usize) -> Self {
+        match n / Ink::KINDS.len() % 3 {
+            0 => Self::Dot,
+            1 => Self::Square,
+            _ => Self::Triangle,
+        }
+    }
+
+    /// The corners around a centre; none of a dot.
+    fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
+        let of = |corners: &[(f64, f64)]| corners.iter().map(|(dx, dy)| (x + dx * radius, y + dy * radius)).collect();
+        match self {
+            Self::Dot => Vec::new(),
+            Self::Square => of(&[(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)]),
+            Self::Triangle => of(&[(0.0, -1.3), (1.2, 0.9), (-1.2, 0.9)]),
+        }
+    }
+}
+
 /// A sheet that is being drawn on.
 pub(super) struct Canvas<'a> {
     backend: SVGBackend<'a>,
@@ -100,6 +132,16 @@ impl Canvas<'_> {
         for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
             let style = ShapeStyle { color: ink.colour().to_rgba(), filled: true, stroke_width: 0 };
             self.backend.draw_circle(place(centre), units(radius), &style, true).ok();
+        }
+    }
+
+    /// A point of this form, with a thin rim of paper.
+    pub(super) fn mark(&mut self, centre: (f64, f64), radius: f64, ink: Ink, mark: Mark) {
+        if mark == Mark::Dot {
+            return self.dot(centre, radius, ink);
+        }
+        for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
+            self.shape(&mark.corners(centre, radius), ink, 1.0);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Lines across several runs, with what is not certain about each point.
 
-use super::canvas::{Canvas, Sheet, Side, WIDTH, WORDS, cut_to, width_of};
+use super::canvas::{Canvas, Mark, Sheet, Side, WIDTH, WORDS, cut_to, width_of};
 use super::frame::Frame;
 use super::ink::Ink;
 use super::scale::Scale;
@@ -9,6 +9,8 @@ use super::scale::Scale;
 const MAX_NAMES: f64 = 150.0;
 /// The least distance of two names.
 const APART: f64 = 15.0;
+/// Half the width of a point.
+const DOT: f64 = 3.4;
 
 /// One line.
 #[derive(Clone, Debug)]
@@ -62,7 +64,9 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], along: Along<'_>, 
     let left = y.ticks(4).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
     // Bold letters are a tenth wider.
     let names = lines.iter().map(|line| width_of(&line.name, WORDS) * 1.1).fold(0.0, f64::max).min(MAX_NAMES);
-    let right = WIDTH - names - 12.0;
+    // Two lines of one ink are told apart by their marks, which then stand before all names.
+    let marked = if lines.len() > Ink::KINDS.len() { 12.0 } else { 0.0 };
+    let right = WIDTH - names - marked - 12.0;
     let ends = (places.first().map_or(0.0, |place| place.0), places.last().map_or(1.0, |place| place.0));
     // Air on both sides, so that the first interval does not stand on the axis.
     let air = (ends.1 - ends.0) * 0.05;
@@ -73,11 +77,14 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], along: Along<'_>, 
         draw_places(canvas, &frame, places);
         canvas.words(along.title, (right, bottom + 32.0), Side::Left, Ink::Muted);
         for (n, line) in lines.iter().enumerate() {
-            draw(canvas, &frame, line, line.ink(n), sidestep(n, lines.len()));
+            draw(canvas, &frame, line, n);
         }
         for (n, y) in name_places(lines, &frame).into_iter().enumerate() {
             let name = cut_to(&lines[n].name, WORDS, MAX_NAMES / 1.1);
-            canvas.bold(&name, (right + 6.0, y), Side::Right, lines[n].ink(n));
+            if marked > 0.0 && !lines[n].is_bound {
+                canvas.mark((right + 10.0, y), DOT, lines[n].ink(n), Mark::kind(n));
+            }
+            canvas.bold(&name, (right + 6.0 + marked, y), Side::Right, lines[n].ink(n));
         }
     })
 }
@@ -96,13 +103,12 @@ fn draw_places(canvas: &mut Canvas<'_>, frame: &Frame, places: &[(f64, String)])
     }
 }
 
-/// A little to the side, so that intervals at one place do not cover each other.
-fn sidestep(n: usize, of: usize) -> f64 {
-    (n as f64 - (of as f64 - 1.0) / 2.0) * 3.0
-}
-
-fn draw(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, ink: Ink, aside: f64) {
-    let at = |place: f64, value: f64| (frame.x.at(place) + aside, frame.y.at(value));
+/// Draws the line that is `n`th among all.
+fn draw(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, n: usize) {
+    let ink = line.ink(n);
+    let at = |place: f64, value: f64| (frame.x.at(place), frame.y.at(value));
+    // Ends of another width each, since intervals at one place cover each other.
+    let end_half = 3.0 + (n % Ink::KINDS.len()) as f64 * 0.8;
     let points: Vec<(f64, f64)> = line.points.iter().map(|(place, value, _)| at(*place, *value)).collect();
     if line.is_bound {
         return points.windows(2).for_each(|pair| canvas.dashes(pair[0], pair[1], ink));
@@ -113,10 +119,10 @@ fn draw(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, ink: Ink, aside: f6
             let ((x, low), (_, high)) = (at(*place, value - half), at(*place, value + half));
             canvas.line(&[(x, low), (x, high)], ink, 1.4);
             for end in [low, high] {
-                canvas.line(&[(x - 3.5, end), (x + 3.5, end)], ink, 1.4);
+                canvas.line(&[(x - end_half, end), (x + end_half, end)], ink, 1.4);
             }
         }
-        canvas.dot(at(*place, *value), 3.4, ink);
+        canvas.mark(at(*place, *value), DOT, ink, Mark::kind(n));
     }
 }
 
@@ -147,6 +153,7 @@ fn name_places(lines: &[Line], frame: &Frame) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -160,6 +167,32 @@ mod tests {
         });
         assert!(sheet.standing("parts").contains("<svg"));
         shown.into_inner()
+    }
+
+    /// The numbers of an attribute of all circles of a sheet, which dots and their rims are.
+    fn of_circles(sheet: &Sheet, name: &str) -> BTreeSet<String> {
+        let text = sheet.inline("x");
+        let circles = text.split("<circle ").skip(1);
+        let value =
+            |circle: &str| circle.split_once(&format!("{name}=\"")).unwrap().1.split('"').next().unwrap().to_owned();
+        circles.map(value).collect()
+    }
+
+    #[test]
+    fn points_of_all_lines_stay_on_their_place() {
+        let all: Vec<Line> = (1..=5).map(|n| Line::new(&n.to_string(), vec![(1.0, f64::from(n), Some(0.1))])).collect();
+        let sheet =
+            lines(&all, &[(0.0, "0".to_owned()), (1.0, "1".to_owned())], Along::of("nodes"), |value| value.to_string());
+        assert_eq!(of_circles(&sheet, "cx").len(), 1, "{:?}", of_circles(&sheet, "cx"));
+    }
+
+    #[test]
+    fn lines_of_one_ink_have_other_marks() {
+        let looks: BTreeSet<(String, Mark)> = (0..14).map(|n| (Ink::kind(n).hex(), Mark::kind(n))).collect();
+        assert_eq!(looks.len(), 14);
+        let all: Vec<Line> = (1..=8).map(|n| Line::new(&n.to_string(), vec![(1.0, f64::from(n), None)])).collect();
+        let sheet = lines(&all, &[(1.0, "1".to_owned())], Along::of("nodes"), |value| value.to_string());
+        assert!(sheet.inline("x").contains("<polygon"), "no point has corners");
     }
 
     #[test]
