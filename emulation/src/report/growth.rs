@@ -16,13 +16,7 @@ pub fn growth(sizes: &[Size], states: &[State]) -> Vec<(String, String)> {
 }
 
 fn latency(sizes: &[Size]) -> Figure {
-    of_lookups(
-        sizes,
-        "growth-latency",
-        "A lookup takes the way to who has it and back, however many nodes there are",
-        |one| one.p50_ms,
-        milliseconds,
-    )
+    of_lookups(sizes, "growth-latency", "A lookup", |one| one.p50_ms, milliseconds)
 }
 
 fn requests(sizes: &[Size]) -> Figure {
@@ -32,41 +26,58 @@ fn requests(sizes: &[Size]) -> Figure {
     let line = |distance: usize| {
         drawn(DISTANCES[distance], sizes.iter().filter_map(|size| of(size, distance, |one| one.p50_ms)))
     };
-    let title = "A request takes its way and nothing else, however many nodes there are";
     let all = [line(0), line(1), line(2)];
-    figure("growth-requests", title, &all, sizes.iter().map(|size| size.nodes), milliseconds)
+    let title = reach("A request until it is accepted", &all, sizes, milliseconds);
+    figure("growth-requests", &title, &all, sizes.iter().map(|size| size.nodes), milliseconds)
 }
 
 fn lookup_bytes(sizes: &[Size]) -> Figure {
-    of_lookups(
-        sizes,
-        "growth-bytes",
-        "What a lookup costs depends on its distance and on the number of tops",
-        |one| one.bytes,
-        bytes,
-    )
+    of_lookups(sizes, "growth-bytes", "The messages of a lookup", |one| one.bytes, bytes)
 }
 
-fn of_lookups(sizes: &[Size], name: &str, title: &str, of: fn(&Lookups) -> f64, show: fn(f64) -> String) -> Figure {
+fn of_lookups(sizes: &[Size], name: &str, what: &str, of: fn(&Lookups) -> f64, show: fn(f64) -> String) -> Figure {
     let line = |distance: usize| {
         let points = sizes.iter().filter_map(|size| Some((size.nodes, of(size.lookups[distance].as_ref()?))));
         drawn(DISTANCES[distance], points)
     };
-    figure(name, title, &[line(0), line(1), line(2)], sizes.iter().map(|size| size.nodes), show)
+    let all = [line(0), line(1), line(2)];
+    let title = reach(what, &all, sizes, show);
+    figure(name, &title, &all, sizes.iter().map(|size| size.nodes), show)
 }
 
 fn traffic(sizes: &[Size]) -> Figure {
     let line = |tier: usize| drawn(TIERS[tier], sizes.iter().map(|size| (size.nodes, size.uplinks[tier].mean)));
-    let title =
-        "What a home says to other super nodes, without headers, stays the same; a top says more with more below it";
     let all = [line(0), line(1), line(2)];
-    figure("growth-traffic", title, &all, sizes.iter().map(|size| size.nodes), |bits| rate(bits / 1e6))
+    let show = |bits| rate(bits / 1e6);
+    let title = reach("To other super nodes, without headers", &all, sizes, show);
+    figure("growth-traffic", &title, &all, sizes.iter().map(|size| size.nodes), show)
 }
 
 fn held(states: &[State]) -> Figure {
     let line = drawn("top", states.iter().map(|state| (state.nodes, state.bytes as f64)));
-    let title = "What a top holds grows with the number of homes, not of nodes";
-    figure("growth-state", title, &[line], states.iter().map(|state| state.nodes), bytes)
+    let title = seen("The memory of a top", &line, bytes).unwrap_or_else(|| "The memory of a top".to_owned());
+    figure("growth-state", &title, &[line], states.iter().map(|state| state.nodes), bytes)
+}
+
+/// A title that says the least and the most of each line.
+fn reach(what: &str, all: &[Line], sizes: &[Size], show: fn(f64) -> String) -> String {
+    let of = |line: &Line| seen(&line.name, line, show);
+    let said: Vec<String> = all.iter().filter_map(of).collect();
+    match (said.is_empty(), sizes) {
+        (true, _) | (_, []) => what.to_owned(),
+        (_, [one]) => format!("{what}: {} ({} nodes)", said.join(", "), count(one.nodes as u64)),
+        (_, [first, .., last]) => {
+            let (first, last) = (count(first.nodes as u64), count(last.nodes as u64));
+            format!("{what}: {} (from {first} to {last} nodes)", said.join(", "))
+        }
+    }
+}
+
+/// The least and the most of a line.
+fn seen(name: &str, line: &Line, show: fn(f64) -> String) -> Option<String> {
+    let values = || line.points.iter().map(|(_, value, _)| *value);
+    let (low, high) = (show(values().reduce(f64::min)?), show(values().reduce(f64::max)?));
+    Some(if low == high { format!("{name} {low}") } else { format!("{name} {low} to {high}") })
 }
 
 fn drawn(name: &str, points: impl Iterator<Item = (usize, f64)>) -> Line {
@@ -93,4 +104,19 @@ fn figure(
 /// Each ten times as many is a step.
 fn place(nodes: usize) -> f64 {
     (nodes.max(1) as f64).log10()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn title_says_the_least_and_the_most() {
+        let line = |values: [f64; 3]| drawn("across the top", [100, 1000, 10_000].into_iter().zip(values));
+        let rising = seen("across the top", &line([444.3, 484.4, 484.4]), milliseconds);
+        assert_eq!(rising.as_deref(), Some("across the top 444 ms to 484 ms"));
+        let level = seen("at home", &line([163.7, 163.7, 163.7]), milliseconds);
+        assert_eq!(level.as_deref(), Some("at home 164 ms"));
+        assert_eq!(seen("at home", &drawn("at home", std::iter::empty()), milliseconds), None);
+    }
 }

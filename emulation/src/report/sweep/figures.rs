@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::{Cell, Overview, axes, union, with_half};
+use super::{Cell, Mean, Overview, axes, union, with_half};
 use crate::report::figure::{self, Along, Bar, Figure, Ink, Line};
 use crate::report::measure::{Kind, Measure};
 use crate::report::words::{capital, three};
+use crate::statistics::welch;
 
 /// Ratios of means whose logarithm is less are no difference that a title would tell.
 const ALIKE: f64 = 0.005;
@@ -43,7 +44,7 @@ impl Overview<'_> {
         }
         let lines: Vec<Line> = lines.into_values().collect();
         let places = places(cells);
-        let title = self.title(measure, &lines, &places);
+        let title = self.title(measure, cells, &places);
         let sheet = if places.len() > 1 {
             // An interval may reach beyond all of it; the axis does not.
             let most = if measure.kind == Kind::Success { 1.0 } else { f64::INFINITY };
@@ -58,26 +59,44 @@ impl Overview<'_> {
     }
 
     /// What is seen at the last place.
-    fn title(&self, measure: &Measure, lines: &[Line], places: &[(f64, String)]) -> String {
+    fn title(&self, measure: &Measure, cells: &[&Cell<'_>], places: &[(f64, String)]) -> String {
         let name = capital(&measure.name);
         let Some((last, place)) = places.last() else { return name };
-        let at = |line: &Line| line.points.iter().find(|point| point.0.total_cmp(last).is_eq()).map(|point| point.1);
-        let values: Vec<(&str, f64)> = lines.iter().filter_map(|line| Some((line.name.as_str(), at(line)?))).collect();
+        let at_last = cells.iter().filter(|cell| cell.x.place.total_cmp(last).is_eq());
+        let mut seen: Vec<(&Cell<'_>, Mean)> = at_last.filter_map(|cell| Some((*cell, cell.mean(measure)?))).collect();
+        seen.sort_by(|a, b| axes::rank(&a.0.series).cmp(&axes::rank(&b.0.series)));
         let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
-        match values.as_slice() {
+        match seen.as_slice() {
             [] => name,
-            [(_, value)] => format!("{name}{place}: {}", measure.show(*value)),
-            [(first, base), rest @ ..] if *base > 0.0 => {
-                let far = |value: f64| (value / base).ln().abs();
-                if rest.iter().all(|(_, value)| far(*value) < ALIKE) {
-                    return format!("{name}{place}: about {} for all", measure.show(*base));
-                }
-                let (other, value) = rest.iter().fold(rest[0], |a, b| if far(b.1) > far(a.1) { *b } else { a });
-                format!("{name}{place}: {other} {} × {first}", three(value / base))
+            [(_, only)] => format!("{name}{place}: {}", measure.show(only.mean)),
+            [first, rest @ ..] if first.1.mean > 0.0 => {
+                format!("{name}{place}: {}", beside(measure, first, rest))
             }
             _ => name,
         }
     }
+}
+
+/// The one that is farthest from the first, and how sure that is.
+fn beside(measure: &Measure, (first, base): &(&Cell<'_>, Mean), rest: &[(&Cell<'_>, Mean)]) -> String {
+    let far = |mean: &Mean| (mean.mean / base.mean).ln().abs();
+    let Some((other, mean)) = rest.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) else { return String::new() };
+    if far(mean) < ALIKE {
+        return format!("about {} for all", measure.show(base.mean));
+    }
+    let Some(halves) = base.half.zip(mean.half) else {
+        let ratio = three(mean.mean / base.mean);
+        return format!("{} {ratio} × {}, without an interval", other.series, first.series);
+    };
+    if (mean.mean - base.mean).abs() <= halves.0 + halves.1 {
+        return "no difference seen".to_owned();
+    }
+    let over = welch(&first.values(measure), &other.values(measure));
+    let (ratio, interval) = match over {
+        Some(over) => (over.ratio, format!(" ({}–{})", three(over.low), three(over.high))),
+        None => (mean.mean / base.mean, String::new()),
+    };
+    format!("{} {} ×{interval} {}", other.series, three(ratio), first.series)
 }
 
 /// A line that has one place only.
@@ -124,4 +143,52 @@ fn order(kind: &Kind) -> usize {
 /// Only letters, digits and dashes, so that no name leads out of the folder.
 fn file_safe(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::Point;
+    use super::*;
+    use crate::report::synthetic::Shape;
+
+    /// The title of what is completed by two architectures, so many with each seed.
+    fn title(completed: [&[f64]; 2]) -> String {
+        let mut points = Vec::new();
+        for (architecture, values) in ["client-server", "super-node"].into_iter().zip(completed) {
+            for (seed, value) in (1..).zip(values) {
+                let results = Shape { architecture, seed, requests: 20, ..Shape::default() }.make().results;
+                let mut point = Point::of(PathBuf::from(format!("{architecture}-{seed}")), &results);
+                point.measures.retain_mut(|(measure, seen)| {
+                    *seen = *value;
+                    measure.kind == Kind::Completed
+                });
+                points.push(point);
+            }
+        }
+        let overview = Overview::of(&points);
+        overview.figures().remove(0).1.remove(0).title
+    }
+
+    #[test]
+    fn title_tells_a_ratio_with_its_interval() {
+        let told = title([&[100.0, 101.0, 102.0], &[150.0, 151.0, 153.0]]);
+        assert!(
+            told.starts_with("Completed services: super-node 1.5 × (1.4") && told.ends_with(" client-server"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn title_tells_no_difference_where_bars_overlap() {
+        let told = title([&[100.0, 105.0, 110.0], &[103.0, 108.0, 113.0]]);
+        assert_eq!(told, "Completed services: no difference seen");
+    }
+
+    #[test]
+    fn title_of_single_runs_claims_no_interval() {
+        let told = title([&[100.0], &[103.0]]);
+        assert_eq!(told, "Completed services: super-node 1.03 × client-server, without an interval");
+    }
 }

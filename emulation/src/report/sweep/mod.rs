@@ -212,8 +212,7 @@ impl Cell<'_> {
     /// Where one of the runs has too few requests for it, the mean is a guess
     /// without an interval.
     pub(super) fn mean(&self, measure: &Measure) -> Option<Mean> {
-        let of = |point: &&'_ Point| point.measures.iter().find(|(one, _)| one.kind == measure.kind).cloned();
-        let found: Vec<(Measure, f64)> = self.points.iter().filter_map(of).collect();
+        let found: Vec<&(Measure, f64)> = self.found(measure).collect();
         let values: Vec<f64> = found.iter().map(|(_, value)| *value).collect();
         let few = found.iter().any(|(measure, _)| measure.few);
         let (mean, half) = mean_and_half_width(&values)?;
@@ -223,6 +222,15 @@ impl Cell<'_> {
             mean,
             half: half.filter(|_| !few),
         })
+    }
+
+    /// The values of a measure, one of each run that has it.
+    fn values(&self, measure: &Measure) -> Vec<f64> {
+        self.found(measure).map(|(_, value)| *value).collect()
+    }
+
+    fn found<'s>(&'s self, measure: &'s Measure) -> impl Iterator<Item = &'s (Measure, f64)> {
+        self.points.iter().filter_map(|point| point.measures.iter().find(|(one, _)| one.kind == measure.kind))
     }
 
     /// The measures of all its runs, in the order of reports.
