@@ -10,7 +10,7 @@ use roost_emulation::lab::sandbox;
 use roost_emulation::report::metrics::Metrics;
 use roost_emulation::report::record::SIMULATION;
 use roost_emulation::report::{self, PLAN_FILE, Results, TOPOLOGY_FILE};
-use roost_emulation::sim::{self, Detail};
+use roost_emulation::sim;
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
@@ -219,7 +219,7 @@ fn run_all(open: &[&Task], how: How, output: Output, interrupt: &Interrupt) -> O
 
 /// Makes a run in virtual time, and its page.
 fn simulated(task: &Task, output: Output) -> Outcome {
-    let seen = sim::simulate_into(&task.prepared, Detail::default(), &task.folder)?;
+    let seen = sim::simulate_varied(&task.prepared, &task.folder, &task.cell.varied)?;
     seen.violations.iter().for_each(|violation| output.say(violation.sentence()));
     report::write(&task.folder).map_err(failure).map(drop)
 }

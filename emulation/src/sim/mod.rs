@@ -184,7 +184,19 @@ pub fn simulate_and_keep(prepared: &Prepared, detail: Detail) -> Result<(Outcome
 /// # Errors
 /// When the plan does not fit its network, or a file cannot be written.
 pub fn simulate_into(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<Outcome, SimulateError> {
-    record::into_folder(prepared, detail, folder, None)
+    record::into_folder(prepared, detail, folder, &BTreeMap::new(), None)
+}
+
+/// Simulates a run of a sweep, as [`simulate_into`] does; `varied` is what the sweep has varied, by name.
+///
+/// # Errors
+/// As [`simulate_into`].
+pub fn simulate_varied(
+    prepared: &Prepared,
+    folder: &Path,
+    varied: &BTreeMap<String, String>,
+) -> Result<Outcome, SimulateError> {
+    record::into_folder(prepared, Detail::default(), folder, varied, None)
 }
 
 /// Simulates a plan, into a folder if one is given, and tells how far it is: often, and at no set pace.
@@ -198,7 +210,7 @@ pub fn simulate_telling(
     tell: Tell,
 ) -> Result<Outcome, SimulateError> {
     match folder {
-        Some(folder) => record::into_folder(prepared, detail, folder, Some(tell)),
+        Some(folder) => record::into_folder(prepared, detail, folder, &BTreeMap::new(), Some(tell)),
         None => run::run(prepared, detail, &mut Recorder::new(&prepared.topology).telling(Some(tell))),
     }
 }

@@ -244,6 +244,7 @@ pub(super) fn into_folder(
     prepared: &Prepared,
     detail: Detail,
     folder: &Path,
+    varied: &BTreeMap<String, String>,
     tell: Option<Tell>,
 ) -> Result<super::Outcome, SimulateError> {
     let failed = |path: &Path| {
@@ -265,7 +266,8 @@ pub(super) fn into_folder(
     let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?.telling(tell);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;
     recorder.finish().map_err(failed(&events))?;
-    let facts = serde_json::to_string_pretty(&facts(prepared, detail, &outcome)).map_err(io::Error::from);
+    let facts = Run { varied: varied.clone(), ..facts(prepared, detail, &outcome) };
+    let facts = serde_json::to_string_pretty(&facts).map_err(io::Error::from);
     put(RUN_FILE, &facts.map_err(failed(&folder.join(RUN_FILE)))?)?;
     Ok(outcome)
 }
