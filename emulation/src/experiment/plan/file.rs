@@ -13,7 +13,7 @@ use toml::Spanned;
 use super::fault::{FaultFile, LinkFile};
 use super::{
     Architecture, Backend, Class, Daemon, Deed, Fault, FaultKind, LabSettings, Locality, MAX_SPEED, MAX_TIERS,
-    MIN_SPEED, Mistakes, Movement, Named, Part, Places, Plan, PlanError, Source, SuperNodes, Transport,
+    MIN_SPEED, Mistakes, Movement, Named, Part, Places, Plan, PlanError, Source, SuperNodes, Transport, words,
 };
 use crate::lab::Tcp;
 use crate::scenario::{generate, near};
@@ -30,7 +30,7 @@ pub(super) struct Span(pub(super) Duration);
 
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = words::text_with_unit(deserializer, "s")?;
         units::parse_duration(&text).map(Self).map_err(de::Error::custom)
     }
 }
@@ -56,7 +56,7 @@ impl Moment {
 
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = words::text_with_unit(deserializer, "s")?;
         let Some(percent) = text.strip_suffix('%') else {
             return units::parse_duration(&text).map(Self::At).map_err(de::Error::custom);
         };
@@ -86,7 +86,7 @@ struct File {
     handshake: Option<Spanned<Span>>,
     stream: Option<Spanned<Span>>,
     idle: Option<Spanned<Span>>,
-    #[serde(default = "first_seed")]
+    #[serde(default = "first_seed", deserialize_with = "words::seed")]
     seed: u64,
     #[serde(default = "yes")]
     linktest: bool,

@@ -23,6 +23,7 @@ mod fault;
 mod file;
 mod mix;
 mod source;
+mod words;
 mod write;
 
 use std::collections::BTreeMap;
@@ -164,6 +165,11 @@ impl Architecture {
             (Role::Server, 1..) => "cache",
             (role, _) => role.name(),
         }
+    }
+
+    /// True if it has a central server.
+    pub const fn has_server(self) -> bool {
+        matches!(self, Self::ClientServer | Self::ClientServerCaching)
     }
 
     /// The nodes' setting `discovery`; `None` where the default holds.
@@ -384,9 +390,16 @@ impl Plan {
     /// The text of a plan's file.
     ///
     /// # Errors
-    /// When it cannot be read, or is longer than a plan may be.
+    /// When it cannot be read, is longer than a plan may be, or describes a network to Emulab.
     pub fn text(path: &Path) -> Result<String, PlanError> {
-        read_text(path)
+        let text = read_text(path)?;
+        let is_ns = path.extension().is_some_and(|extension| extension == "ns" || extension == "tcl");
+        if is_ns {
+            let message = "is an NS file, which describes a network and is no plan: `emulate run` runs it, and a plan \
+                           names it as its topology";
+            return Err(PlanError::new(path, 0, message));
+        }
+        Ok(text)
     }
 
     /// Reads a plan from the text of `file`.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::file::Span;
+use super::words;
 use crate::scenario::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
 use crate::units::Rate;
 
@@ -137,7 +138,7 @@ pub(super) struct RateText(pub(super) Rate);
 
 impl<'de> Deserialize<'de> for RateText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = words::text_with_unit(deserializer, "Mbit")?;
         text.parse().map(Self).map_err(de::Error::custom)
     }
 }

@@ -101,7 +101,10 @@ fn an_unknown_key_is_refused_with_its_line_and_the_nearest() {
 #[test]
 fn what_makes_no_sense_is_refused_with_its_line() {
     for (more, line, part) in [
-        ("seed = -1\n", 1, "u64"),
+        ("seed = -1\n", 1, "a seed is a whole number from 0 to 9223372036854775807"),
+        ("idle = 60\n", 1, "write \"60s\""),
+        ("[[faults]]\nat = 5\nkill = 'a'\n", 2, "write \"5s\""),
+        ("[links.a]\nrate = 5\n", 2, "write \"5Mbit\""),
         ("idle = '1'\n", 1, "is no duration"),
         ("drain = '0s'\n", 1, "longer than nothing"),
         ("stream = '200h'\n", 1, "longer than a week"),
@@ -125,6 +128,15 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         let (found, message) = wrong(more);
         assert!(found == line && message.contains(part), "{more:?}: line {found}: {message}");
     }
+}
+
+#[test]
+fn network_description_is_no_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("convoy.ns");
+    std::fs::write(&file, "set ns [new Simulator]\n").unwrap();
+    let error = Plan::text(&file).unwrap_err();
+    assert!(error.message.contains("an NS file") && error.message.contains("`emulate run`"), "{error}");
 }
 
 #[test]
