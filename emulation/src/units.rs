@@ -110,6 +110,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     Ok(Duration::from_nanos(nanos.round() as u64))
 }
 
+/// Reads the length of a run or of a part of it.
+///
+/// # Errors
+/// As [`parse_duration`], and of no time at all.
+pub fn parse_length(text: &str) -> Result<Duration, UnitError> {
+    let length = parse_duration(text)?;
+    if length.is_zero() {
+        return Err(UnitError("it must be longer than nothing".to_owned()));
+    }
+    Ok(length)
+}
+
 fn nanoseconds(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" => 1.0,

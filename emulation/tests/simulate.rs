@@ -60,6 +60,34 @@ fn many_seeds_are_counted_and_a_wrong_plan_is_told() {
     assert!(output.status.success() && said(&output).contains("3 of 3 seeds passed."), "{}", said(&output));
     let output = emulate(folder.path(), &["simulate", "nothing.toml"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "--duration", "0s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("--duration") && !said(&output).contains("trial.toml:"), "{}", said(&output));
+}
+
+#[test]
+fn quiet_simulation_prints_nothing() {
+    let folder = folder_with(PLAN);
+    let output = emulate(folder.path(), &["simulate", "trial.toml", "--for", "3s", "-q"]);
+    assert!(output.status.success() && said(&output).is_empty(), "{}", said(&output));
+}
+
+#[test]
+fn setting_of_another_architecture_is_warned_of() {
+    let warned = |more: &str| {
+        let folder = folder_with(&PLAN.replace("duration", &format!("{more}\nduration")));
+        said(&emulate(folder.path(), &["simulate", "trial.toml", "--for", "3s"]))
+    };
+    assert!(warned("caches = 2").contains("warning: trial.toml: `caches`"), "{}", warned("caches = 2"));
+    assert!(warned("server = 'node1'").contains("warning: trial.toml: `server`"));
+    assert!(!warned("super_nodes = 2").contains("warning"));
+}
+
+#[test]
+fn check_refuses_what_run_refuses() {
+    let folder = folder_with(&PLAN.replace("duration", "handshake = '5s'\nduration"));
+    let output = emulate(folder.path(), &["run", "--check", "trial.toml"]);
+    assert!(!output.status.success() && said(&output).contains("emulate simulate"), "{}", said(&output));
 }
 
 #[test]
@@ -112,6 +140,11 @@ fn sweep_over_a_link_is_made_in_virtual_time() {
     let compared = emulate(folder.path(), &["compare", "out/10ms", "out/200ms"]);
     let told = said(&compared);
     assert!(compared.status.success() && told.contains("links.net.delay: 10ms → 200ms"), "{told}");
+    let rows = fs::read_to_string(folder.path().join("out/runs.csv")).unwrap();
+    assert!(
+        rows.lines().skip(1).all(|row| row.contains(",delay=10ms seed=") || row.contains(",delay=200ms seed=")),
+        "{rows}"
+    );
     // It goes on where it was.
     fs::remove_dir_all(folder.path().join("out/200ms_seed-2")).unwrap();
     let again = emulate(folder.path(), &sweep);

@@ -10,7 +10,7 @@ use roost_emulation::experiment::{self, Architecture, Finished, Interrupt, Plan,
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_emulation::report::metrics::{Distribution, Metrics};
 use roost_emulation::report::{self, Results, record};
-use roost_emulation::units::{format_duration, parse_duration};
+use roost_emulation::units::{format_duration, parse_length};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 use serde_json::json;
@@ -34,7 +34,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
     /// Another duration than the plan's; a topology runs at most so long
-    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_length)]
     duration: Option<Duration>,
     /// Do not test the links before
     #[arg(long)]
@@ -53,6 +53,9 @@ enum Subject {
 /// Runs a plan or a topology, makes its figures and says how it went.
 pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     let subject = subject(args)?;
+    if let Subject::Plan(prepared) = &subject {
+        prepared.check_for_daemons()?;
+    }
     if args.check {
         warnings(&subject).iter().for_each(|warning| output.say(warning));
         return check(&subject, output);
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
 /// What is doubtful about the plan and its network.
 fn warnings(subject: &Subject) -> Vec<String> {
     let (topology, of_plan) = match subject {
-        Subject::Plan(prepared) => (&prepared.network, prepared.warnings()),
+        Subject::Plan(prepared) => (&prepared.network, [prepared.warnings(), prepared.unused()].concat()),
         Subject::Network(solo) => (&solo.topology, Vec::new()),
     };
     let name = &topology.name;

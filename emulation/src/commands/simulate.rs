@@ -8,7 +8,7 @@ use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Plan, Prepared, RunError};
 use roost_emulation::report::{self, metrics};
 use roost_emulation::sim::{self, ByService, Detail, Outcome as Simulated, Progress, SimulateError, Tell};
-use roost_emulation::units::{format_duration, parse_duration};
+use roost_emulation::units::{format_duration, parse_length};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: Option<u32>,
     /// Another duration than the plan's
-    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_length)]
     duration: Option<Duration>,
 }
 
@@ -64,6 +64,7 @@ struct Object<'a> {
 /// Simulates a plan, with one seed or with many.
 pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
     let mut prepared = prepare(args)?;
+    prepared.unused().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let first = prepared.plan.seed;
     let mut failed = 0;
     let count = u64::from(args.seeds.unwrap_or(1));
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
         }
         if output.is_json() {
             output.json(&object(seed, &simulated))?;
-        } else if count == 1 {
+        } else if count == 1 && !output.is_quiet() {
             show(&prepared, &simulated, output)?;
         }
         failed += u64::from(!simulated.is_sound());
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
         written.remarks.iter().for_each(|remark| output.say(remark));
         look_at(&written.page, output);
     }
-    if count > 1 && !output.is_json() {
+    if count > 1 && !output.is_json() && !output.is_quiet() {
         output.data(&format!("{} of {count} seeds passed.\n", count - failed))?;
     }
     match failed {

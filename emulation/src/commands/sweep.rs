@@ -98,6 +98,11 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
     for warning in tasks.iter().flat_map(|task| task.prepared.warnings()).collect::<BTreeSet<_>>() {
         output.say(format!("warning: {warning}"));
     }
+    // A sweep over architectures has settings for each of them.
+    let of_one = tasks.iter().filter(|task| !task.cell.varied.contains_key("architecture"));
+    for warning in of_one.flat_map(|task| task.prepared.unused()).collect::<BTreeSet<_>>() {
+        output.say(format!("warning: {warning}"));
+    }
     if args.check {
         return check(&tasks, args.keep_invalid, output);
     }

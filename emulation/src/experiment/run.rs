@@ -13,7 +13,7 @@ use super::fleet::{Fleet, LOGS, Ready};
 use super::interrupt::Interrupt;
 use super::job::{Job, Solo};
 use super::measure::{Found, Measurement};
-use super::plan::{Backend, LabSettings, PlanError};
+use super::plan::{Backend, LabSettings};
 use super::prepare::Prepared;
 use super::private::Private;
 use super::siblings::{self, Binaries};
@@ -52,10 +52,7 @@ pub fn run(
     output: Output,
     interrupt: &Interrupt,
 ) -> Result<Finished, RunError> {
-    if prepared.plan.handshake.is_some() {
-        let message = "daemons have no `handshake`, whose length follows the path: run it with emulate simulate";
-        return Err(PlanError::new(&prepared.file, 0, message).into());
-    }
+    prepared.check_for_daemons()?;
     // Its folder is relative to where the process is now.
     let job = Job::of_plan(prepared, varied);
     carry_out(&job, folder, output, interrupt)
