@@ -123,7 +123,7 @@ fn headline(metrics: &Metrics) -> Vec<(String, String)> {
     let ports = or_dash(traffic.port_per_service, bytes);
     let each = or_dash(traffic.offered_per_service, bytes);
     lines.push(("traffic per service".to_owned(), format!("{each} offered, {ports} over all ports")));
-    lines.push(("overhead per service".to_owned(), or_dash(traffic.overhead_per_service, bytes)));
+    lines.push(("all but payload, per service".to_owned(), or_dash(traffic.overhead_per_service, bytes)));
     lines
 }
 

@@ -138,7 +138,7 @@ fn discovery(scale: Scale) -> Study {
         points: [31, 54].into_iter().flat_map(|nodes| sides.map(|side| point(nodes, side))).collect(),
         plots: plots(ONE)
             .into_iter()
-            .chain([plot("Overhead for each completed service", "overhead.each", Unit::Bytes)])
+            .chain([plot("Overhead, control traffic alone, for each completed service", "overhead.each", Unit::Bytes)])
             .collect(),
         claims: vec![
             claim(

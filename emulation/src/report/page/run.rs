@@ -132,7 +132,7 @@ fn numbers(page: &mut Page, metrics: &Metrics) {
     let part = traffic.overhead_bytes.zip(traffic.offered_bytes).filter(|(_, offered)| *offered > 0);
     let share =
         part.map_or_else(String::new, |(over, all)| format!("{} of all bytes", percent(over as f64 / all as f64)));
-    page.number("Overhead per service", &or_dash(traffic.overhead_per_service, bytes), &share);
+    page.number("All but payload, per service", &or_dash(traffic.overhead_per_service, bytes), &share);
     page.markup("</dl>");
 }
 
