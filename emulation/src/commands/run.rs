@@ -77,7 +77,9 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     };
     let finished = figures(finished, output)?;
     let results = report::read(&finished.folder).map_err(|error| failure(error.into()))?;
-    show(&finished, &results, output)?;
+    if output.is_json() || !output.is_quiet() {
+        show(&finished, &results, output)?;
+    }
     conclude(&finished, &results, output)
 }
 
