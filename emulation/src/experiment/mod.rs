@@ -11,6 +11,7 @@ mod bar;
 mod cast;
 mod conduct;
 mod daemon;
+mod doubts;
 mod error;
 mod fleet;
 mod identities;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::RunError;
 use super::placement::{self, Placement};
-use super::plan::{Architecture, Fault, FaultKind, Mistakes, Named, Places, Plan, PlanError, Source};
+use super::plan::{Architecture, Fault, FaultKind, Mistakes, Named, Plan, PlanError, Source};
 use super::script::{Act, Item, Script};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
@@ -68,18 +68,6 @@ impl Prepared {
         let mut script = Script::of(&topology);
         daemons.into_iter().for_each(|item| script.add(Some(item)));
         Ok(Self { plan, file: file.to_owned(), network, topology, placement, script })
-    }
-
-    /// Makes sure that the plan asks for nothing that daemons lack.
-    ///
-    /// # Errors
-    /// When it does.
-    pub fn check_for_daemons(&self) -> Result<(), RunError> {
-        if self.plan.handshake.is_some() {
-            let message = "daemons have no `handshake`, whose length follows the path: run it with emulate simulate";
-            return Err(PlanError::new(&self.file, 0, message).into());
-        }
-        Ok(())
     }
 
     /// What would run, for people: what, and what it is.
@@ -144,37 +132,6 @@ impl Prepared {
         let Plan { warm_up, timeout, stream, duration, drain, .. } = self.plan;
         let before = if warm_up.is_zero() { warm_up } else { warm_up + timeout + stream };
         SET_UP + before + duration + drain
-    }
-
-    /// Settings that the plan has and that its architecture makes no use of, one sentence each.
-    pub fn unused(&self) -> Vec<String> {
-        let Plan { architecture, caches, server, .. } = &self.plan;
-        let (file, name) = (self.file.display(), architecture.name());
-        let unused = |key: &str, of: &str| format!("{file}: `{key}` is of {of} alone: {name} makes no use of it");
-        let has_caches = *caches != Places::Count(1) && *architecture != Architecture::ClientServerCaching;
-        let has_server = server.is_some() && !architecture.has_server();
-        let all = [
-            has_caches.then(|| unused("caches", "client-server-caching")),
-            has_server.then(|| unused("server", "client-server and client-server-caching")),
-        ];
-        all.into_iter().flatten().collect()
-    }
-
-    /// What is allowed and yet doubtful, one sentence each.
-    pub fn warnings(&self) -> Vec<String> {
-        let Plan { drain, timeout, stream, .. } = self.plan;
-        let longest = timeout + stream;
-        let cuts = drain < longest;
-        let duration = crate::units::format_duration;
-        let cut = || {
-            format!(
-                "{}: a drain of {} cuts requests off that may take {} (time-out and stream): make it that long",
-                self.file.display(),
-                duration(drain),
-                duration(longest)
-            )
-        };
-        cuts.then(cut).into_iter().collect()
     }
 }
 

@@ -19,6 +19,7 @@
 //! speed = 2.0                   # cells a minute
 //! ```
 
+mod error;
 mod fault;
 mod file;
 mod mix;
@@ -27,8 +28,7 @@ mod words;
 mod write;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ use crate::lab::Tcp;
 use crate::scenario::near;
 use crate::scenario::topology::Change;
 
+pub(in crate::experiment) use error::Mistakes;
+pub use error::PlanError;
 pub use fault::{Daemon, Deed, Fault, FaultKind};
 pub use mix::{Draw, Mix, Part};
 pub use source::Source;
@@ -321,69 +323,6 @@ pub enum Backend {
     Tap,
     /// Pairs of veth devices.
     Veth,
-}
-
-/// What is wrong with a plan. Nothing has been started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError {
-    /// The file.
-    pub file: PathBuf,
-    /// The line, from 1; 0 where none can be named.
-    pub line: usize,
-    /// One sentence.
-    pub message: String,
-    /// The other mistakes, in the order of the file.
-    pub others: Vec<Self>,
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.file.display(), self.message)?,
-            line => write!(f, "{}:{line}: {}", self.file.display(), self.message)?,
-        }
-        self.others.iter().try_for_each(|other| write!(f, "\n{other}"))
-    }
-}
-
-impl std::error::Error for PlanError {}
-
-impl PlanError {
-    pub(crate) fn new(file: &Path, line: usize, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line, message: message.into(), others: Vec::new() }
-    }
-}
-
-/// The mistakes of a plan, gathered until all of it is read.
-#[derive(Debug, Default)]
-pub(super) struct Mistakes(Vec<PlanError>);
-
-impl Mistakes {
-    /// The value; or one that stands in for it while the rest is read.
-    pub(super) fn or<T>(&mut self, result: Result<T, PlanError>, instead: T) -> T {
-        result.unwrap_or_else(|error| {
-            self.0.push(error);
-            instead
-        })
-    }
-
-    /// Takes note of one.
-    pub(super) fn note(&mut self, result: Result<(), PlanError>) {
-        self.or(result, ());
-    }
-
-    /// All of them as one, if there is any.
-    pub(super) fn into_result(self) -> Result<(), PlanError> {
-        self.joined().map_or(Ok(()), Err)
-    }
-
-    /// All of them as one.
-    pub(super) fn joined(mut self) -> Option<PlanError> {
-        self.0.sort_by_key(|mistake| mistake.line);
-        self.0.dedup();
-        let mut all = self.0.into_iter();
-        all.next().map(|first| PlanError { others: all.collect(), ..first })
-    }
 }
 
 impl Plan {
