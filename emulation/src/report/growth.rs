@@ -55,7 +55,11 @@ fn traffic(sizes: &[Size]) -> Figure {
 
 fn held(states: &[State]) -> Figure {
     let line = drawn("top", states.iter().map(|state| (state.nodes, state.bytes as f64)));
-    let title = seen("The memory of a top", &line, bytes).unwrap_or_else(|| "The memory of a top".to_owned());
+    // The least ones are smaller than what the system tells of a process.
+    let most = states.iter().max_by_key(|state| state.bytes);
+    let most =
+        most.map(|state| format!(": up to {} with {} nodes", bytes(state.bytes as f64), count(state.nodes as u64)));
+    let title = format!("The memory of a top{}", most.unwrap_or_default());
     figure("growth-state", &title, &[line], states.iter().map(|state| state.nodes), bytes)
 }
 
