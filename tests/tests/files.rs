@@ -308,5 +308,6 @@ fn full_disk_under_a_stream_is_said() {
     let output = std::process::Command::new("unshare").args(["-rm", "sh", "-c", &script]).output().unwrap();
     let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.contains("exit 1\n") && !out.lines().any(|line| line == "clip.ts"), "{out}\n{said}");
-    assert!(said.contains("there is no room left"), "{out}\n{said}");
+    assert!(said.contains("cannot write clip.ts.part: there is no room left"), "{out}\n{said}");
+    assert!(out.lines().any(|line| line == "clip.ts.part"), "{out}\n{said}");
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
@@ -12,11 +13,16 @@ use crate::SinkError;
 /// Bytes that are gathered before they are written: each write is a task on another thread.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// How long bytes wait to be written: whoever looks at the file sees a slow stream come.
+const PIECE_TIME: Duration = Duration::from_secs(1);
+
 /// A file under a hidden name, which no other transfer uses, in the folder of
 /// the final one.
 #[derive(Debug)]
 pub(super) struct Draft {
     file: Option<BufWriter<File>>,
+    /// The time of the last write; `None` before the first one.
+    written: Option<Instant>,
     draft: PathBuf,
     target: PathBuf,
     /// Whether an incomplete file is worth keeping, as `TARGET.part`.
@@ -34,12 +40,31 @@ impl Draft {
         let file = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&draft).await;
         let file = file.map_err(|error| SinkError::unwritable(path.display().to_string(), &error))?;
         let file = Some(BufWriter::with_capacity(PIECE_BYTES, file));
-        Ok(Self { file, draft, target, keep_part, settled: false })
+        Ok(Self { file, written: None, draft, target, keep_part, settled: false })
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        file.write_all(bytes).await.map_err(|error| SinkError::unwritable(self.draft.display().to_string(), &error))
+        let result = file.write_all(bytes).await;
+        result.map_err(|error| self.unwritable(&error))?;
+        self.settle().await
+    }
+
+    /// Writes what has waited for a second.
+    pub(super) async fn settle(&mut self) -> Result<(), SinkError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if file.buffer().is_empty() || self.written.is_some_and(|written| written.elapsed() < PIECE_TIME) {
+            return Ok(());
+        }
+        self.written = Some(Instant::now());
+        let result = file.flush().await;
+        result.map_err(|error| self.unwritable(&error))
+    }
+
+    /// The failure to write, with the name that what came has in the end.
+    fn unwritable(&self, error: &std::io::Error) -> SinkError {
+        let name = if self.keep_part { part(&self.target) } else { self.target.clone() };
+        SinkError::unwritable(name.display().to_string(), error)
     }
 
     /// Puts everything on disk and gives the file its name, if it is complete.
@@ -54,14 +79,14 @@ impl Draft {
         if !complete && !self.keep_part {
             return Ok(Finished::Discarded); // dropping it removes it
         }
-        file.flush().await.map_err(|error| unwritable(&self.draft, error))?;
+        file.flush().await.map_err(|error| self.unwritable(&error))?;
         if !complete {
             let path = part(&self.target);
             tokio::fs::rename(&self.draft, &path).await.map_err(|error| unwritable(&path, error))?;
             self.settled = true;
             return Ok(Finished::KeptPart { path, bytes });
         }
-        file.get_ref().sync_all().await.map_err(|error| unwritable(&self.draft, error))?;
+        file.get_ref().sync_all().await.map_err(|error| self.unwritable(&error))?;
         tokio::fs::rename(&self.draft, &self.target).await.map_err(|error| unwritable(&self.target, error))?;
         self.settled = true;
         if self.keep_part {
@@ -76,9 +101,11 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
+        // An empty part is worth nothing, and takes no other's place.
+        let is_worth = self.keep_part && std::fs::metadata(&self.draft).is_ok_and(|found| found.len() > 0);
         // Nothing more can be done about a file that cannot be moved or
         // removed; its name tells what it is.
-        let _ = match (self.settled, self.keep_part) {
+        let _ = match (self.settled, is_worth) {
             (true, _) => Ok(()),
             (false, true) => std::fs::rename(&self.draft, part(&self.target)),
             (false, false) => std::fs::remove_file(&self.draft),
@@ -109,4 +136,20 @@ fn hidden(target: &Path) -> PathBuf {
     name.push(target.file_name().unwrap_or_default());
     name.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     target.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_disk_is_told_by_the_name_that_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clip.ts");
+        for (keep_part, name) in [(true, "clip.ts.part"), (false, "clip.ts")] {
+            let draft = Draft::create(&path, keep_part).await.unwrap();
+            let full = draft.unwritable(&std::io::ErrorKind::StorageFull.into());
+            assert!(matches!(&full, SinkError::Full { path } if Path::new(path).ends_with(name)), "{full}");
+        }
+    }
 }

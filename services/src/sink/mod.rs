@@ -291,6 +291,14 @@ impl Sink {
         }
     }
 
+    /// Writes what waits for more; to be called once a second while nothing comes.
+    ///
+    /// # Errors
+    /// As for [`Sink::write`].
+    pub async fn settle(&mut self) -> Result<(), SinkError> {
+        self.output.settle().await
+    }
+
     /// A session description of what goes to a player, from the stream's first
     /// datagram; `None` if nothing goes out as RTP.
     pub fn describe(&self, format: &str, first: &[u8]) -> Option<String> {

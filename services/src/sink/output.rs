@@ -64,6 +64,14 @@ impl Output {
         }
     }
 
+    /// Writes what waits for more, if it has waited long enough.
+    pub(super) async fn settle(&mut self) -> Result<(), SinkError> {
+        match self {
+            Self::Draft(draft) => draft.settle().await,
+            _ => Ok(()),
+        }
+    }
+
     /// Sends what is said beside the stream to where a player takes such.
     pub(super) async fn put_beside(&mut self, bytes: &[u8]) -> Result<Flow, SinkError> {
         match self {

@@ -77,6 +77,37 @@ async fn a_broken_stream_keeps_its_part_and_spares_the_old_file() {
     assert_eq!(names(&folder), ["clip.ts"]);
 }
 
+/// The length of the hidden file in which a stream is written, bytes.
+fn drafted(folder: &tempfile::TempDir) -> u64 {
+    let name = names(folder).into_iter().find(|name| name.starts_with('.')).unwrap();
+    std::fs::metadata(folder.path().join(name)).unwrap().len()
+}
+
+#[tokio::test]
+async fn a_slow_stream_is_written_once_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sink = open(Service::Video, &folder.path().join("clip.ts")).await.unwrap();
+    sink.write(&Bytes::from(vec![0x47; 1316])).await.unwrap();
+    let begun = Instant::now();
+    sink.write(&Bytes::from(vec![0x47; 1316])).await.unwrap();
+    while drafted(&folder) < 2 * 1316 {
+        assert!(begun.elapsed().as_secs() < 5, "it waits for more");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        sink.settle().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_empty_part_is_never_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip.ts");
+    drop(open(Service::Video, &path).await.unwrap());
+    assert!(names(&folder).is_empty());
+    std::fs::write(folder.path().join("clip.ts.part"), "earlier").unwrap();
+    drop(open(Service::Video, &path).await.unwrap());
+    assert_eq!(names(&folder), ["clip.ts.part"]);
+}
+
 #[tokio::test]
 async fn two_streams_into_one_file_do_not_mix() {
     let folder = tempfile::tempdir().unwrap();
