@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod commands;
 mod demo;
+mod ending;
 mod failure;
 mod progress;
 mod siblings;

@@ -17,7 +17,7 @@ use roost_terminal::{SpeechArgs, generate};
 
 pub(crate) use alone::read;
 pub(crate) use area::{AreaArgs, Wanted};
-pub(crate) use request::{Form, Mode, ReceiveArgs, RequestArgs, SendArgs, SubscribeArgs};
+pub(crate) use request::{Form, Mode, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
@@ -109,6 +109,8 @@ pub(crate) enum Command {
 ")]
     Request(RequestArgs),
     /// Watch a live stream together with others: its provider sends one copy, super nodes the rest
+    ///
+    /// Where super nodes cannot reflect it to this node it comes as a stream of its own, and the summary says so.
     #[command(before_help = "Examples:
   roost subscribe video --at 27,92 -o - | ffplay -
   roost subscribe video --near 27,92 --for 30s -o clip.ts

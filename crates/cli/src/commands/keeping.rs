@@ -139,6 +139,22 @@ impl<'a> Keeping<'a> {
         }
     }
 
+    /// Writes what waits for more.
+    pub(crate) async fn settle(&mut self) -> Outcome {
+        match &mut self.sink {
+            Some(sink) => sink.settle().await.map_err(|error| unwritten(&error)),
+            None => Ok(()),
+        }
+    }
+
+    /// The file in which an incomplete transfer is kept.
+    pub(crate) fn part(&self) -> Option<&Path> {
+        match &self.kept.as_ref()?.finished {
+            Finished::KeptPart { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// The daemon has found that what came is the object.
     pub(crate) fn trust(&mut self) {
         if let Some(sink) = &mut self.sink {

@@ -17,6 +17,7 @@ pub(crate) mod services;
 pub(crate) mod status;
 pub(crate) mod streams;
 pub(crate) mod subscribe;
+mod summary;
 pub(crate) mod trace;
 pub(crate) mod watch;
 

@@ -8,16 +8,16 @@ use roost_control::{
     Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestQuery, RequestStream, Summary,
 };
 use roost_proto::wire::Mode as WireMode;
-use roost_proto::{Area, Service, who};
+use roost_proto::{Area, Service};
 use roost_services::{Finished, Flow, SinkSpec, TrackForm};
-use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::keeping::{Keeping, Kept};
-use super::{area, area_flags, bytes, connect, duration};
-use roost_terminal::{Output, SCHEMA};
+use super::keeping::Keeping;
+use super::summary::{Early, report};
+use super::{area, area_flags, connect};
+use roost_terminal::Output;
 
 use crate::args::{Form, Mode, RequestArgs};
+use crate::ending::{Signals, reader_goes};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 
@@ -50,22 +50,35 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     let progress = Progress::start(output, asking);
     let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
     let endless = OnceLock::new();
-    let mut transfer = Transfer { args, output, progress, keeping, endless: &endless };
+    let mut transfer = Transfer { args, output, progress, keeping, early: Early::begin(), endless: &endless };
     let ended = tokio::select! {
-        ended = transfer.receive(stream) => ended?,
-        interrupted = broken_off(&client, &endless) => {
-            transfer.keeping.close(false).await.and(interrupted)?;
-            return Err(Failure::new(Code::Interrupted, "interrupted; the transfer is incomplete"));
-        }
+        biased;
+        ended = transfer.receive(stream) => ended,
+        interrupted = broken_off(&client, &endless) => interrupted.map(|()| Ended::Interrupted),
+        () = reader_goes(), if args.receive.output == Some(SinkSpec::Stdout) => Ok(Ended::Reader),
     };
     transfer.progress.end();
-    conclude(args, area, ended, &transfer.keeping, output)
+    let Transfer { mut keeping, early, .. } = transfer;
+    // One that has ended well is closed already.
+    let closed = keeping.close(false).await;
+    conclude(args, area, ended.and_then(|ended| closed.map(|()| ended))?, (&keeping, &early), output)
 }
 
 /// Tells what has come, and whether that is all.
-fn conclude(args: &RequestArgs, area: Area, ended: Ended, keeping: &Keeping<'_>, output: Output) -> Outcome {
+fn conclude(
+    args: &RequestArgs,
+    area: Area,
+    ended: Ended,
+    (keeping, early): (&Keeping<'_>, &Early),
+    output: Output,
+) -> Outcome {
     match ended {
-        Ended::Reader => Err(Failure::ClosedPipe),
+        Ended::Reader => early.report(args, output),
+        Ended::Interrupted => {
+            let kept = keeping.part().map(|path| format!(", and what came is kept as {}", path.display()));
+            let message = format!("interrupted; the transfer is incomplete{}", kept.unwrap_or_default());
+            Err(Failure::new(Code::Interrupted, message))
+        }
         Ended::Finished(mut summary) => {
             if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
                 summary.digest_ok = Some(true);
@@ -86,11 +99,10 @@ fn conclude(args: &RequestArgs, area: Area, ended: Ended, keeping: &Keeping<'_>,
     }
 }
 
-/// Waits for Ctrl-C; for another one if a stream has no end and the first one makes that.
+/// Waits for a signal; for another one if a stream has no end and the first one makes that.
 async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
-    let failed = |error| Failure::failed(format!("cannot wait for Ctrl-C: {error}"));
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
-    interrupts.recv().await;
+    let mut signals = Signals::catch()?;
+    signals.next().await;
     let Some(request) = endless.get() else { return Ok(()) };
     let ending = async {
         match client.end(*request).await {
@@ -103,7 +115,7 @@ async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
     };
     tokio::select! {
         () = ending => {}
-        _ = interrupts.recv() => {}
+        () = signals.next() => {}
     }
     Ok(())
 }
@@ -147,6 +159,7 @@ struct Transfer<'a> {
     output: Output,
     progress: Progress,
     keeping: Keeping<'a>,
+    early: Early,
     /// The number of a request whose stream has no end but the one that its owner makes.
     endless: &'a OnceLock<u64>,
 }
@@ -159,6 +172,8 @@ enum Ended {
     Failed(Failure, Option<Summary>),
     /// Whoever reads our output has enough.
     Reader,
+    /// A signal has ended it before its time.
+    Interrupted,
 }
 
 impl Transfer<'_> {
@@ -167,12 +182,14 @@ impl Transfer<'_> {
             match frame {
                 Frame::Data(data) => {
                     self.progress.add(data.len());
+                    self.early.add(data.len());
                     if self.keeping.write(&data).await? == Flow::Closed {
                         return Ok(Ended::Reader);
                     }
                 }
                 Frame::Event(RequestEvent::Accepted(accepted)) => {
                     self.progress.accepted(&accepted);
+                    self.early.accepted(&accepted);
                     if let Some(request) = accepted.request.filter(|_| self.args.is_endless()) {
                         self.endless.get_or_init(|| request);
                     }
@@ -180,6 +197,7 @@ impl Transfer<'_> {
                 }
                 Frame::Event(RequestEvent::Progress(_)) => {
                     self.progress.look();
+                    self.keeping.settle().await?;
                     if self.args.receive.progress && self.output.is_json() {
                         self.output.json(&self.progress.event())?;
                     }
@@ -217,118 +235,6 @@ fn verdict(digest_ok: Option<bool>, finished: Option<&Finished>) -> Outcome {
         Some(Finished::Discarded) => Err(Failure::new(Code::Damaged, UNUSABLE)),
         _ => Ok(()),
     }
-}
-
-/// The summary as JSON.
-#[derive(Serialize)]
-struct Report<'a> {
-    schema: u32,
-    service: &'static str,
-    output: Option<String>,
-    rate_bits_per_second: f64,
-    /// Bytes that were there before, of an object that went on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumed_at: Option<u64>,
-    summary: &'a Summary,
-}
-
-/// Prints the summary: on stdout, unless the data went there.
-fn report(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>, output: Output) -> Outcome {
-    let data_on_stdout = args.receive.output == Some(SinkSpec::Stdout);
-    if output.is_json() {
-        let report = Report {
-            schema: SCHEMA,
-            service: args.service.name(),
-            output: args.receive.output.as_ref().map(ToString::to_string),
-            rate_bits_per_second: rate(args, summary),
-            resumed_at: keeping.resumed_at,
-            summary,
-        };
-        return Ok(output.json(&report)?);
-    }
-    if output.is_quiet() {
-        return Ok(());
-    }
-    let text = describe(args, summary, keeping);
-    if data_on_stdout {
-        output.say(text.trim_end());
-        return Ok(());
-    }
-    Ok(output.data(&text)?)
-}
-
-fn describe(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>) -> String {
-    let way = match (summary.reflected, summary.relayed) {
-        (true, _) => "reflected by super nodes".to_owned(),
-        (false, true) => format!("through the hub over {}", summary.transport),
-        (false, false) => format!("directly over {}", summary.transport),
-    };
-    let digest = match summary.digest_ok {
-        Some(true) => "ok",
-        Some(false) => "WRONG",
-        None => "cannot be told, as something is missing",
-    };
-    let mut lines = vec![
-        format!("provider    {} at {}", who(summary.provider, summary.provider_name.as_deref()), summary.cell),
-        format!("came        {way}"),
-    ];
-    lines.extend(summary.first_byte_ms.map(|first| format!("first byte  {first:.2} ms")));
-    lines.push(format!(
-        "received    {} in {}, {:.1} kbit/s",
-        bytes(summary.bytes),
-        duration(summary.elapsed_ms),
-        rate(args, summary) / 1e3
-    ));
-    if let Some(there) = keeping.resumed_at {
-        lines.push(format!("went on     after {} of an earlier request", bytes(there)));
-    }
-    if args.service.is_stream() {
-        let (missing, count) = if summary.late > 0 { ("late", summary.late) } else { ("lost", summary.lost) };
-        lines.push(format!(
-            "packets     {}, {missing} {count}, reordered {}, duplicates {}, jitter {:.2} ms",
-            summary.packets, summary.reordered, summary.duplicates, summary.jitter_ms
-        ));
-    }
-    if summary.interruptions > 0 {
-        let times = if summary.interruptions == 1 { "once" } else { "several times" };
-        lines.push(format!("interrupted {times}, for {} in all", duration(summary.interrupted_ms)));
-    }
-    if summary.unread > 0 {
-        lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));
-    }
-    let kept = keeping.kept.as_ref();
-    if let Some(Kept { left_out: count @ 1.., .. }) = kept {
-        lines.push(format!("left out    {count} lines that are no track records"));
-    }
-    if !summary.reflected {
-        // What many have in common from somewhere on has no digest.
-        lines.push(format!("digest      {digest}"));
-    }
-    lines.extend(destination(args, kept));
-    lines.join("\n") + "\n"
-}
-
-fn destination(args: &RequestArgs, kept: Option<&Kept>) -> Option<String> {
-    let target = args.receive.output.as_ref()?;
-    Some(match &kept?.finished {
-        Finished::Written { bytes: count, .. } => format!("written     {} to {target}", bytes(*count)),
-        Finished::ReaderGone => format!("closed      the reader of {target} closed early and has only a part"),
-        Finished::KeptPart { path, .. } if args.service.is_stream() => {
-            format!("incomplete  what came is kept as {}", path.display())
-        }
-        Finished::KeptPart { path, bytes: count } => {
-            format!("incomplete  {} are in {}; the same request goes on from there", bytes(*count), path.display())
-        }
-        Finished::Discarded => format!("incomplete  nothing was written to {target}"),
-    })
-}
-
-/// Payload bits per second: of a stream from its first byte on, of an object
-/// from the request on.
-fn rate(args: &RequestArgs, summary: &Summary) -> f64 {
-    let before = summary.first_byte_ms.filter(|_| args.service.is_stream()).unwrap_or(0.0);
-    let seconds = (summary.elapsed_ms - before) / 1e3;
-    if seconds > 0.0 { summary.bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
 fn suggest(args: &RequestArgs, area: Area, output: Output) {

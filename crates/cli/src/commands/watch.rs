@@ -10,6 +10,7 @@ use super::{area, connect, names};
 use roost_terminal::Output;
 
 use crate::args::WatchArgs;
+use crate::ending::reader_goes;
 use crate::failure::{Code, Failure, Outcome};
 
 /// Prints changes until it is interrupted or the daemon ends it.
@@ -28,6 +29,7 @@ pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outc
                 None => return Err(Failure::new(Code::Unreachable, "the daemon has ended the watch: it is leaving")),
             },
             _ = &mut interrupted => return Ok(()),
+            () = reader_goes() => return Err(Failure::ClosedPipe),
         }
     }
 }

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use super::connect;
 use super::watch::Seen;
 use crate::args::RoomArgs;
+use crate::ending::Signals;
 use crate::failure::{Code, Failure, Outcome};
 use places::{Key, Places};
 use rows::{Happening, Known, table};
@@ -73,14 +74,14 @@ struct Room<'a> {
 
 impl Room<'_> {
     async fn stay(&mut self, mut entered: RoomStream, hears: &mut mpsc::Receiver<(Key, Told)>) -> Outcome {
-        let interrupted = tokio::signal::ctrl_c();
+        let mut signals = Signals::catch()?;
         let over = async {
             match self.args.duration {
                 Some(duration) => tokio::time::sleep(duration).await,
                 None => std::future::pending().await,
             }
         };
-        tokio::pin!(interrupted, over);
+        tokio::pin!(over);
         loop {
             tokio::select! {
                 roster = entered.next() => match roster? {
@@ -90,7 +91,7 @@ impl Room<'_> {
                 Some((key, told)) = hears.recv() => self.hear(key, told)?,
                 Some(_) = self.tasks.join_next() => {}
                 () = &mut over => return Ok(()),
-                _ = &mut interrupted => return Ok(()),
+                () = signals.next() => return Ok(()),
             }
         }
     }
