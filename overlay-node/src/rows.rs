@@ -191,6 +191,10 @@ pub(crate) fn damage(summary: &Summary) -> Option<Error> {
     if summary.complete {
         return None;
     }
+    if summary.reason == Some(Reason::SourceFailed) && summary.bytes == 0 {
+        let nothing = "nothing came: the provider's source gives nothing, or its file changed meanwhile";
+        return Some(Error::new(Code::Refused, nothing));
+    }
     let why = match summary.reason {
         Some(Reason::Leaving) => "the provider left",
         Some(Reason::SourceFailed) => "the provider's source gave out, or its file changed meanwhile",

@@ -9,6 +9,7 @@ mod beginning;
 mod copies;
 mod lock;
 mod publish;
+mod request;
 mod tally;
 mod watch;
 mod watched;

@@ -97,16 +97,21 @@ impl Tally {
         self.span = Some((self.span.map_or(now, |(first, _)| first), now));
     }
 
-    /// Why nothing has come, as a reason and a sentence; `None` if something has.
-    pub(crate) fn emptiness(&self, provider: &str, media: Option<SocketAddr>) -> Option<(Reason, String)> {
-        match (self.packets, self.is_offered) {
+    /// Why nothing has come, as a reason and a sentence; `None` if something has. The provider may have `said`.
+    pub(crate) fn emptiness(
+        &self,
+        said: Option<Reason>,
+        provider: &str,
+        media: Option<SocketAddr>,
+    ) -> Option<(Reason, String)> {
+        match (self.packets, self.is_offered || said == Some(Reason::SourceFailed)) {
             (1.., _) => None,
             (0, true) => {
                 let why = format!("the source of {provider} gives nothing: see to it that its camera or feed is on");
                 Some((Reason::SourceFailed, why))
             }
             (0, false) => {
-                let port = media.map(|media| format!(", {}", media.port())).unwrap_or_default();
+                let port = media.map(|media| format!(", {},", media.port())).unwrap_or_default();
                 let why = format!(
                     "{provider} has accepted, but no packet of the stream came: let UDP through between this node's \
                      media port{port} and the media port of super nodes, usually 7702; `roost doctor` tests it"
@@ -144,6 +149,21 @@ mod tests {
         let tally = Tally { packets: 100, span: Some((began, at(1000))), ..Tally::default() };
         assert_eq!([1000, 1500, 4000].map(|millis| tally.missed_since(at(millis))), [0, 50, 300]);
         assert_eq!(Tally::default().missed_since(began), 0);
+    }
+
+    #[test]
+    fn who_said_that_its_source_is_silent_is_believed() {
+        let media = Some(SocketAddr::from(([127, 0, 0, 1], 44_487)));
+        let said = |said, tally: Tally| tally.emptiness(said, "uav7", media);
+        let (reason, why) = said(Some(Reason::SourceFailed), Tally::default()).unwrap();
+        assert_eq!((reason, why.contains("the source of uav7 gives nothing")), (Reason::SourceFailed, true), "{why}");
+        let (reason, why) = said(None, Tally::default()).unwrap();
+        assert_eq!(
+            (reason, why.contains("media port, 44487, and the media port")),
+            (Reason::Unreachable, true),
+            "{why}"
+        );
+        assert_eq!(said(Some(Reason::SourceFailed), Tally { packets: 1, ..Tally::default() }), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Streams that end here: packets are opened, put in order, and handed to the
 //! requests that watch them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use roost_proto::peer::{Command, Ticket};
@@ -9,22 +9,17 @@ use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
-use super::copies::{Copies, CopyId};
+use super::copies::Copies;
+use super::request::{MAX_TAGS, Request};
 use super::watched::{Missed, Watched};
 use super::watching::Ending;
 
 /// How often it is noted how evenly streams come.
 const MEASURED: Duration = Duration::from_millis(500);
 
-/// How long a stream is asked for anew that comes and is of no use: as long as one that does not come.
-const HOPE: Duration = Duration::from_secs(30);
-
-/// What is said then.
+/// The sentence for a stream that comes in vain.
 const HOPELESS: &str = "what comes of this stream has not opened for 30 seconds with the keys that its provider tells: \
     ask for it from another provider";
-
-/// The tags of one request, of which the present one and the one before it matter; and what has begun under them.
-const MAX_TAGS: usize = 4;
 
 /// All that is watched here.
 pub(super) struct Watches {
@@ -34,59 +29,6 @@ pub(super) struct Watches {
     opened: Vec<u8>,
     /// When it is looked again how evenly streams come.
     measures: Time,
-}
-
-/// One request.
-#[derive(Default)]
-struct Request {
-    tags: VecDeque<Tag>,
-    /// The tag under which its stream comes that was accepted last.
-    accepted: Option<Tag>,
-    /// What has begun to come for it; until it is accepted nobody knows whether it is that.
-    begun: VecDeque<StreamId>,
-    /// Its stream, and whose that is.
-    copy: Option<(StreamId, NodeId)>,
-    /// Whether the provider has said so.
-    is_confirmed: bool,
-    /// Since when it is asked for anew, and how much had been handed over then.
-    in_vain: Option<(Time, u64)>,
-}
-
-impl Request {
-    fn stream(&self) -> Option<StreamId> {
-        self.copy.map(|(stream, _)| stream)
-    }
-
-    fn wants(&self, (stream, provider): CopyId) -> bool {
-        match provider {
-            Some(provider) => self.copy == Some((stream, provider)),
-            // What opens its own may be told wrongly until the provider has said it.
-            None if self.stream() == Some(stream) => !self.is_confirmed,
-            None => self.begun.contains(&stream),
-        }
-    }
-
-    /// Its stream comes in vain. Answers whether it has for so long that it will not come to anything.
-    fn is_hopeless(&mut self, now: Time, handed: u64) -> bool {
-        let before = self.in_vain.filter(|(_, before)| *before == handed);
-        let (since, _) = *self.in_vain.insert(before.unwrap_or((now, handed)));
-        now.since(since) >= HOPE
-    }
-
-    /// Its provider has accepted: what is to come under this tag is offered from now on.
-    fn accept(&mut self, now: Time, relay: &mut Relay, tag: Tag) {
-        if self.accepted.replace(tag) != Some(tag) && self.begun.is_empty() {
-            // There is room: the tag is waited for already.
-            let _ = relay.expect(now, tag);
-        }
-    }
-
-    /// Nothing was offered under a tag. Until its provider accepts, which may take its time, it is
-    /// waited for; answers whether there has to be another way.
-    fn is_missed(&self, now: Time, relay: &mut Relay, tag: Tag) -> bool {
-        // Its provider sends what is accepted, whether or not another way is asked for by now.
-        self.accepted == Some(tag) || self.tags.back() == Some(&tag) && relay.expect(now, tag).is_err()
-    }
 }
 
 impl Watches {
@@ -118,6 +60,7 @@ impl Watches {
             // Its request is over.
             return self.forget_unwanted(now, relay, stream);
         };
+        request.is_begun();
         ticket.into_iter().for_each(|ticket| self.ending.tallies.note(ticket, |tally| tally.is_offered = true));
         if request.stream() != Some(stream) || !request.is_confirmed {
             self.copies.collect(stream);
@@ -274,7 +217,8 @@ impl Watches {
     /// When something waits no longer for what is missing, or it is looked how evenly streams come.
     pub(super) fn poll_deadline(&self) -> Option<Time> {
         let sequences = self.copies.all().filter_map(|(_, watched)| watched.poll_deadline());
-        sequences.chain((!self.copies.is_empty()).then_some(self.measures)).min()
+        let measures = (!self.copies.is_empty()).then_some(self.measures);
+        sequences.chain(measures).chain(self.requests.values().filter_map(Request::gives_up_at)).min()
     }
 
     /// That time has come.
@@ -284,8 +228,25 @@ impl Watches {
             self.note_jitter(relay);
             self.ask_anew(now);
         }
+        self.give_up(now);
         let is_due = |watched: &&mut Watched| watched.poll_deadline().is_some_and(|due| due <= now);
         self.copies.all_mut().filter(is_due).for_each(|watched| hand_over(&self.ending, now, watched));
+    }
+
+    /// Ends requests that were accepted and of which no packet finds its way here: asking again changes that no more.
+    fn give_up(&mut self, now: Time) {
+        for (ticket, request) in &mut self.requests {
+            if request.gives_up_at().is_none_or(|due| now < due) {
+                continue;
+            }
+            // It may have a stream that came for another one already.
+            let mut came = 0;
+            self.ending.tallies.note(*ticket, |tally| came = tally.packets);
+            request.is_begun();
+            if came == 0 {
+                self.ending.mailbox.post(Command::End { ticket: *ticket });
+            }
+        }
     }
 
     /// Asks once more for streams that come in vain, and gives up what has been asked for so for long.
@@ -325,67 +286,5 @@ fn hand_over(ending: &Ending, now: Time, watched: &mut Watched) {
             tally.lost = lost.wrapping_add(missed.lost);
             tally.duplicates = duplicates.wrapping_add(missed.duplicates);
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use roost_reflector::relay::{Config, Event};
-
-    use super::*;
-
-    const TAG: Tag = Tag(5);
-
-    /// What the relay says at this time.
-    fn said(relay: &mut Relay, now: Time) -> Option<Event> {
-        relay.handle_timeout(now);
-        relay.poll_event()
-    }
-
-    #[test]
-    fn a_tag_is_waited_for_until_the_provider_has_accepted_and_a_while_after() {
-        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let (mut relay, unoffered) = (Relay::new(Config::default(), [7; 32]), Some(Event::Unoffered { tag: TAG }));
-        let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
-        relay.expect(at(0), TAG).unwrap();
-        for seconds in [5, 10] {
-            assert_eq!(said(&mut relay, at(seconds)), unoffered);
-            assert!(!request.is_missed(at(seconds), &mut relay, TAG));
-        }
-        request.accept(at(12), &mut relay, TAG);
-        assert_eq!(said(&mut relay, at(16)), None);
-        assert_eq!(said(&mut relay, at(17)), unoffered);
-        assert!(request.is_missed(at(17), &mut relay, TAG));
-    }
-
-    #[test]
-    fn what_comes_is_kept_for_the_providers_word_until_that_is_there() {
-        let (stream, [told, other]) = (StreamId(9), [1, 2].map(|number| NodeId::from_bytes([number; 16])));
-        let mut request = Request { copy: Some((stream, told)), ..Request::default() };
-        let wanted = |request: &Request| [None, Some(told), Some(other)].map(|word| request.wants((stream, word)));
-        assert_eq!(wanted(&request), [true, true, false]);
-        request.is_confirmed = true;
-        request.begun.push_back(stream);
-        assert_eq!(wanted(&request), [false, true, false]);
-    }
-
-    #[test]
-    fn what_was_accepted_is_missed_also_when_another_way_is_asked_for_by_then() {
-        let mut relay = Relay::new(Config::default(), [7; 32]);
-        let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
-        relay.expect(Time::ZERO, TAG).unwrap();
-        request.accept(Time::ZERO, &mut relay, TAG);
-        request.tags.push_back(Tag(6));
-        assert!(request.is_missed(Time::ZERO, &mut relay, TAG));
-        assert!(!request.is_missed(Time::ZERO, &mut relay, Tag(6)), "it may be offered yet");
-    }
-
-    #[test]
-    fn what_comes_in_vain_is_given_up_once_nothing_of_it_was_of_use_for_long() {
-        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let mut request = Request::default();
-        let tried = [(0, 7), (20, 7), (29, 8), (50, 8), (58, 8), (59, 8)];
-        let hopeless = tried.map(|(seconds, handed)| request.is_hopeless(at(seconds), handed));
-        assert_eq!(hopeless, [false, false, false, false, false, true]);
     }
 }

@@ -114,8 +114,9 @@ impl Watching {
         self.order(Order::Release { ticket });
         let (tally, summary) = (self.ending.tallies.take(ticket)?, summary?);
         tally.complete(summary, began);
-        let is_silent = matches!(summary.reason, None | Some(Reason::Unreachable | Reason::TimedOut));
+        let silent = [Reason::Unreachable, Reason::TimedOut, Reason::SourceFailed];
+        let is_silent = summary.reason.is_none_or(|reason| silent.contains(&reason));
         let asks_why = summary.reflected && summary.broken.is_none() && is_silent;
-        asks_why.then(|| tally.emptiness(&who(summary.provider), self.address)).flatten()
+        asks_why.then(|| tally.emptiness(summary.reason, &who(summary.provider), self.address)).flatten()
     }
 }
