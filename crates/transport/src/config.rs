@@ -31,8 +31,8 @@ pub struct Limits {
     /// turned away; our own dials are not counted against it. Default 20 000.
     pub links: usize,
     /// The most handshakes of peers that may be under way at once, for each
-    /// transport; one more takes the place of the oldest, over TCP of the oldest
-    /// that has sent nothing if there is one. Default 512.
+    /// transport; one more takes the place of one of the host that has most: of its
+    /// oldest that has sent nothing (over UDP: has not proved its address), else of its oldest. Default 512.
     pub handshakes: usize,
     /// New handshakes of peers per second for each transport, sustained; as
     /// many again may come in a burst. Default 1000, about what one core can do.

@@ -4,14 +4,25 @@
 //! others hold the line, and one host turns over no places but its own.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::udp::Bucket;
+
+/// The most hosts whose handshakes are counted each for itself.
+const MAX_HOSTS: usize = 1024;
+
+/// A host has this part of the handshakes of a second for itself.
+const SHARE: u32 = 8;
+
+/// Between two looks which hosts have been still: a full bucket needs no longer to fill.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// All strangers of one transport.
 #[derive(Debug)]
@@ -44,6 +55,45 @@ pub(crate) struct Place {
     number: u64,
     lost: oneshot::Receiver<Infallible>,
     crowd: Arc<Crowd>,
+}
+
+/// New handshakes per second. While all together begin few, one host may begin many; once half of the tokens
+/// are gone each has its own share, so that one that floods leaves the others theirs.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    all: Bucket,
+    by_host: BTreeMap<IpAddr, Bucket>,
+    per_host: u32,
+    /// When hosts that were still long enough were forgotten last.
+    swept: Instant,
+}
+
+impl Shares {
+    pub(crate) fn new(per_second: u32, now: Instant) -> Self {
+        let per_host = per_second.div_ceil(SHARE);
+        Self { all: Bucket::new(per_second, now), by_host: BTreeMap::new(), per_host, swept: now }
+    }
+
+    /// Whether a host may begin one more.
+    pub(crate) fn take(&mut self, host: IpAddr, now: Instant) -> bool {
+        let is_own = self.own(network_of(host), now);
+        (is_own || self.all.is_half_full(now)) && self.all.take(now)
+    }
+
+    /// Whether one more is within the host's own share. One too many to be counted has none.
+    fn own(&mut self, host: IpAddr, now: Instant) -> bool {
+        if self.by_host.len() >= MAX_HOSTS && now.saturating_duration_since(self.swept) >= SWEEP {
+            self.by_host.retain(|_, bucket| !bucket.is_full(now));
+            self.swept = now;
+        }
+        let has_room = self.by_host.len() < MAX_HOSTS;
+        let per_host = self.per_host;
+        match self.by_host.entry(host) {
+            Entry::Occupied(mut bucket) => bucket.get_mut().take(now),
+            Entry::Vacant(place) if has_room => place.insert(Bucket::new(per_host, now)).take(now),
+            Entry::Vacant(_) => false,
+        }
+    }
 }
 
 impl Crowd {
@@ -85,7 +135,7 @@ impl Crowd {
 }
 
 /// The network of one host: one that has an address of IPv6 has 2⁶⁴.
-fn network_of(host: IpAddr) -> IpAddr {
+pub(crate) fn network_of(host: IpAddr) -> IpAddr {
     match host.to_canonical() {
         IpAddr::V6(host) => IpAddr::V6((host.to_bits() >> 64 << 64).into()),
         host => host,
@@ -133,6 +183,11 @@ impl Place {
         if let Some(holder) = places.silent.remove(&self.number) {
             places.heard.insert(self.number, holder);
         }
+    }
+
+    /// Whether somebody else has it by now.
+    pub(crate) fn is_lost(&mut self) -> bool {
+        self.lost.try_recv() == Err(TryRecvError::Closed)
     }
 
     /// Does `work` unless the place is lost before it is done.
@@ -191,6 +246,36 @@ mod tests {
             assert_eq!(place.hold(ready(1)).await, Some(1));
         }
         assert!(crowd.enter(host(9), false).is_some());
+    }
+
+    #[test]
+    fn flooding_host_leaves_others_their_share() {
+        let now = Instant::now();
+        let mut shares = Shares::new(1000, now);
+        let flood = (0..100_000).filter(|_| shares.take(host(1), now)).count();
+        assert!((500..=501).contains(&flood), "{flood}");
+        for number in 2..=5 {
+            assert_eq!(
+                (0..1000).filter(|_| shares.take(host(number), now)).count(),
+                125 - usize::from(number == 5),
+                "{number}"
+            );
+        }
+        let later = now + Duration::from_secs(1);
+        assert!((2..=5).all(|number| shares.take(host(number), later)));
+    }
+
+    #[test]
+    fn hosts_that_are_still_are_forgotten() {
+        let now = Instant::now();
+        let mut shares = Shares::new(1000, now);
+        let many = |shares: &mut Shares, at| {
+            (0..3000_u32).filter(|number| shares.take(IpAddr::V4((0x0a00_0000 | number).into()), at)).count()
+        };
+        many(&mut shares, now);
+        assert_eq!(shares.by_host.len(), MAX_HOSTS);
+        assert!(many(&mut shares, now + Duration::from_secs(10)) >= 1000);
+        assert_eq!(shares.by_host.len(), MAX_HOSTS);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::entry::{Desk, NO_REFUSAL};
 use super::hello::{COOKIE, ECHO_BYTES};
 use super::{HANDSHAKE_BYTES, SEAL_BYTES};
 use crate::config::Limits;
+use crate::crowd::Place;
 use crate::dial::{Wish, unexpected};
 use crate::link::Passed;
 
@@ -43,6 +44,8 @@ pub(super) struct Handshake {
     /// Whether ours is the ClientHello.
     pub(super) client: bool,
     pub(super) dial: Option<Dialling>,
+    /// Of a stranger, among all whose handshakes are under way.
+    pub(super) place: Option<Place>,
     /// As what the peer must be certified.
     pub(super) expect: RoleSet,
     /// The random of the ClientHello.
@@ -94,6 +97,7 @@ impl Handshake {
         Self {
             client,
             dial,
+            place: None,
             expect,
             random: None,
             is_proved: false,
@@ -250,11 +254,6 @@ impl Handshake {
             false => format!("no answer in {seconds} s{unsent}"),
             true => format!("the handshake was not done in {seconds} s{unsent}"),
         })
-    }
-
-    /// Up to when it may take.
-    pub(super) fn until(&self) -> Instant {
-        self.until
     }
 
     /// Whether it is ours alone and another attempt of its dial has won. Once

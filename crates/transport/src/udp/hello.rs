@@ -231,14 +231,30 @@ impl Bucket {
 
     /// Whether one more may pass.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
-        self.tokens = (self.tokens + gained).min(self.per_second);
-        self.at = now;
+        self.fill(now);
         let passes = self.tokens >= 1.0;
         if passes {
             self.tokens -= 1.0;
         }
         passes
+    }
+
+    /// Whether nothing has passed of late.
+    pub(crate) fn is_full(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.tokens >= self.per_second
+    }
+
+    /// Whether half of a second's passes are left.
+    pub(crate) fn is_half_full(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.tokens * 2.0 >= self.per_second
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
+        self.tokens = (self.tokens + gained).min(self.per_second);
+        self.at = now;
     }
 }
 

@@ -9,27 +9,31 @@ use super::hello::{self, Greeting};
 use super::outbox::Route;
 use super::table::Turning;
 use crate::counters::Live;
+use crate::crowd::Place;
 
 impl Turning<'_> {
-    /// Whether a stranger may begin a handshake with a first datagram of `size` bytes.
-    pub(super) fn admit(&mut self, route: Route, greeting: &Greeting, size: usize) -> bool {
+    /// A place for a stranger that begins a handshake with a first datagram of `size` bytes, if it may.
+    pub(super) fn admit(&mut self, route: Route, greeting: &Greeting, size: usize) -> Option<Place> {
         if self.endpoint.context.closing.load(Ordering::Relaxed) {
-            return false;
+            return None;
         }
         let limit = self.endpoint.context.limits.handshakes;
-        let needs_proof = self.table.strangers * 4 >= limit || size < hello::MIN_UNPROVED;
+        let needs_proof = self.table.crowd.len() * 4 >= limit || size < hello::MIN_UNPROVED;
         if needs_proof && !self.proves(route, greeting) {
-            return false;
+            return None;
         }
-        let admitted = self.table.bucket.take(self.now);
-        let full = self.table.strangers >= limit;
-        if !admitted || full {
+        let host = route.to.ip();
+        let is_proved = self.has_proved(route, greeting);
+        let admitted = self.table.shares.take(host, self.now);
+        let entered = admitted.then(|| self.table.crowd.enter(host, is_proved)).flatten();
+        if entered.as_ref().is_none_or(|(_, displaced)| *displaced) {
             Live::add(&self.endpoint.live.turned_away, 1);
         }
-        if admitted && full {
-            self.displace_oldest();
+        let (place, displaced) = entered?;
+        if displaced {
+            self.end_displaced();
         }
-        admitted
+        Some(place)
     }
 
     /// Checks a ClientHello's proof of its sender's address; one without it is answered with a cookie.
@@ -59,20 +63,19 @@ impl Turning<'_> {
         });
     }
 
-    /// Ends the oldest handshake that a stranger began. Looks at all that are
-    /// under way, which the bucket before it keeps cheap.
-    fn displace_oldest(&mut self) {
-        let began = |slot: &Slot| match self.table.entries.get(*slot as usize)?.as_deref()? {
-            Entry { phase: Phase::Handshake(handshake), by_peer: true, .. } if handshake.dial.is_none() => {
-                Some((handshake.until(), *slot))
+    /// Ends the handshake whose place a newcomer has. Looks at all that are under way, which the
+    /// tokens before it keep cheap.
+    fn end_displaced(&mut self) {
+        let slots: Vec<Slot> = self.table.handshaking.values().copied().collect();
+        for slot in slots {
+            let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) else { continue };
+            // A dial that waits for it has its time, however many come.
+            if handshake.dial.is_none() && handshake.place.as_mut().is_some_and(Place::is_lost) {
+                self.with(slot, |entry, _| {
+                    entry.phase = Phase::Gone;
+                    Turn::Same
+                });
             }
-            _ => None,
-        };
-        if let Some((_, oldest)) = self.table.handshaking.values().filter_map(began).min() {
-            self.with(oldest, |entry, _| {
-                entry.phase = Phase::Gone;
-                Turn::Same
-            });
         }
     }
 }

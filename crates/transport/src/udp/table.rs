@@ -19,6 +19,7 @@ use super::outbox::{Outbox, Refused, Route};
 use super::session::Session;
 use crate::config::Limits;
 use crate::counters::Live;
+use crate::crowd::{Crowd, Shares};
 use crate::event::Event;
 
 /// Buffers for one call to the system.
@@ -44,9 +45,9 @@ pub(super) struct Table {
     /// Those that are established, wherever the peer is.
     pub(super) ids: HashMap<SessionId, Slot>,
     pub(super) handshaking: HashMap<SocketAddr, Slot>,
-    /// Handshakes that strangers began.
-    pub(super) strangers: usize,
-    pub(super) bucket: Bucket,
+    /// Strangers whose handshakes are under way.
+    pub(super) crowd: Arc<Crowd>,
+    pub(super) shares: Shares,
     /// What may be asked of senders whom we do not know, as many as handshakes.
     pub(super) questions: Bucket,
     pub(super) cookies: Cookies,
@@ -71,8 +72,8 @@ impl Table {
             established: HashMap::new(),
             ids: HashMap::new(),
             handshaking: HashMap::new(),
-            strangers: 0,
-            bucket: Bucket::new(limits.handshakes_per_second, now),
+            crowd: Crowd::new(limits.handshakes),
+            shares: Shares::new(limits.handshakes_per_second, now),
             questions: Bucket::new(limits.handshakes_per_second, now),
             cookies: Cookies::new(now).ok_or_else(|| io::Error::other("the system has no randomness"))?,
             timers: BTreeSet::new(),
@@ -206,8 +207,10 @@ impl<'a> Turning<'a> {
                 Turn::Same
             });
         }
-        if inherited.is_none() && !self.admit(route, greeting, records.len()) {
-            return;
+        let mut place = None;
+        if inherited.is_none() {
+            let Some(admitted) = self.admit(route, greeting, records.len()) else { return };
+            place = Some(admitted);
         }
         let is_proved = self.has_proved(route, greeting);
         let (dial, time) = inherited.unzip();
@@ -217,6 +220,7 @@ impl<'a> Turning<'a> {
             handshake.random = Some(random);
             handshake.echo = greeting.echo();
             handshake.is_proved = is_proved;
+            handshake.place = place;
             // A dial has its time, however often its peer begins anew.
             (handshake.since, handshake.until) = time.unwrap_or((handshake.since, handshake.until));
         }
@@ -245,7 +249,6 @@ impl<'a> Turning<'a> {
         }
         self.table.entries[slot as usize] = Some(Box::new(entry));
         self.table.handshaking.insert(route.to, slot);
-        self.table.strangers += usize::from(!client);
         self.with(slot, |entry, desk| entry.start(desk));
         self.entry(slot).map(|entry| entry.slot)
     }
@@ -317,7 +320,6 @@ impl<'a> Turning<'a> {
         if self.table.handshaking.get(&entry.route.to) == Some(&entry.slot) {
             self.table.handshaking.remove(&entry.route.to);
         }
-        self.table.strangers -= usize::from(entry.by_peer);
         if matches!(entry.phase, Phase::Closed { .. }) {
             self.table.established.entry(entry.route.to).or_insert(entry.slot);
         }
