@@ -117,6 +117,7 @@ impl Program for OverlayNode {
                     mailbox: mailbox.clone(),
                     shared: Arc::clone(&shared),
                     names: Arc::clone(&names),
+                    refusals: Arc::default(),
                 },
                 offers: BTreeMap::new(),
                 sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),

@@ -13,7 +13,7 @@ use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
 use roost_proto::peer::{Command, Provider, SessionId};
 use roost_proto::wire::{Candidate, MAX_CANDIDATES, Reception};
-use roost_proto::{Area, Cell, NodeId, Service, who};
+use roost_proto::{Area, Cell, NodeId, Role, Service, who};
 
 use crate::api::leaving;
 use crate::naming::Meant;
@@ -72,6 +72,16 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
             Code::Refused,
             format!("{} is this node itself: a file goes to another one", who(to, node.name(to).as_deref())),
         ));
+    }
+    let known = node.shared.transport.links().into_iter().find(|link| link.peer.node == to);
+    let hub = known.and_then(|link| match link.peer.role {
+        Role::Node => None,
+        Role::SuperNode => Some("a super node"),
+        Role::Server => Some("a central server"),
+    });
+    if let Some(hub) = hub {
+        let who = who(to, node.name(to).as_deref());
+        return Err(Refusal::new(Code::Refused, format!("{who} is {hub}, which takes no files: send it to a node")));
     }
     if !query.addresses.is_empty() {
         let resolved = resolve_all(&query.addresses).await;

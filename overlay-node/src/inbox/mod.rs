@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use roost_daemon::Shared;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::naming::Names;
+use roost_daemon::{Pace, Shared};
 use roost_proto::peer::{Command, Peer, Provider, Wanted};
 use roost_proto::wire::{Mode, Offer, Push, Reason, Reception, Resume};
 use roost_proto::{Area, NodeId, Service};
@@ -62,6 +62,8 @@ pub(crate) struct Desk {
     pub(crate) mailbox: Mailbox<Peer>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) names: Arc<Names>,
+    /// Of lines about what is not taken: one member may offer thousands a second.
+    pub(crate) refusals: Arc<Pace>,
 }
 
 impl Desk {
@@ -74,8 +76,8 @@ impl Desk {
         let (name, bytes, sender) = (&push.name, push.bytes, self.names.who(&self.shared, from));
         if reception == Reception::Stored {
             tracing::info!(from = sender, name, bytes, "a file has come");
-        } else {
-            tracing::info!(from = sender, name, bytes, ?reception, "a file was not taken");
+        } else if let Some(suppressed) = self.refusals.admit() {
+            tracing::info!(from = sender, name, bytes, why = why(reception), suppressed, "a file was not taken");
         }
         // The machine is gone when the daemon ends; then nobody waits.
         let _ = self.mailbox.command(Command::Received { from, id: push.id, reception }).await;
@@ -301,8 +303,14 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
+        // Writes what waits to be written.
+        self.part = None;
         let part = self.inbox.folder.join(format!("{}.part", self.object));
-        let left = fs::symlink_metadata(part).ok().map(|metadata| on_disk(metadata.len()));
+        let mut left = fs::symlink_metadata(part).ok().map(|metadata| metadata.len());
+        if left.take_if(|bytes| *bytes == 0).is_some() {
+            self.inbox.remove(std::slice::from_ref(&self.object));
+        }
+        let left = left.map(on_disk);
         self.inbox.lock().release(self.from, &self.object, left, SystemTime::now());
     }
 }
@@ -312,6 +320,21 @@ impl Drop for Incoming {
 fn is_offered(offer: &Offer, push: &Push, offset: u64) -> bool {
     let Offer::Object { bytes, digest, offset: at, .. } = offer else { return false };
     (*bytes, *digest, *at) == (push.bytes, push.digest, Some(offset))
+}
+
+/// The reason for which a file was not taken, for the log.
+const fn why(reception: Reception) -> &'static str {
+    match reception {
+        Reception::NoInbox => "this node has no inbox",
+        Reception::TooLarge => "it is larger than inbox_limit",
+        Reception::NoRoom => "the inbox or its disk has no room for it",
+        Reception::BadName => "no file may have its name",
+        Reception::Busy => "too many come at the moment, or this one already",
+        Reception::Damaged => "what came is not what was offered",
+        Reception::Broken => "the transfer broke off; sent again it goes on",
+        Reception::Unwritable => "it cannot be written",
+        _ => "the inbox gives no reason",
+    }
 }
 
 /// Logs the error, and turns it into the answer for the sender.

@@ -62,3 +62,18 @@ fn who_offers_one_thing_must_not_send_another() {
         assert!(!is_offered(&offer(bytes, number, offset), &push, 4), "{bytes} {number} {offset:?}");
     }
 }
+
+/// What a sender has begun and not given a byte of.
+#[test]
+fn transfer_without_data_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = Arc::new(Inbox::new(folder.path().to_owned(), 1 << 30));
+    let whole = Whole { digest: [1; 32], length: 2 * MIN_PART_BYTES };
+    let object = hidden(node(1), &whole);
+    assert!(inbox.lock().enter(node(1), &object));
+    let part = Some(Part::create(&folder.path().join(&object), whole).unwrap());
+    let incoming = Incoming { inbox: Arc::clone(&inbox), from: node(1), object, whole, part, has_begun: false };
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    drop(incoming);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
