@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
 use bytes::Bytes;
@@ -47,12 +48,12 @@ const REFUSAL: Duration = Duration::from_secs(1);
 const REFUSALS: usize = 16;
 
 /// Answers with `router` until `stop` is done, then finishes what is under way. One caller more than
-/// `connections` takes the place of the one that has been silent for longest; if all have asked for
-/// something, the newcomer is refused.
+/// `connections` takes the place of the one that has been silent for longest, before its first request or
+/// since its last answer; if all are being answered, the newcomer is refused.
 pub async fn serve<L: Listener>(mut listener: L, router: Router, connections: usize, stop: impl Future<Output = ()>) {
     let slots = Arc::new(Semaphore::new(connections));
     let refusals = Arc::new(Semaphore::new(REFUSALS));
-    let silent = Arc::<Silent>::default();
+    let callers = Arc::<Callers>::default();
     let (ending, ended) = watch::channel(false);
     tokio::pin!(stop);
     for number in 0.. {
@@ -60,14 +61,14 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, connections: us
             (stream, _) = listener.accept() => stream,
             () = stop.as_mut() => break,
         };
-        let Some(slot) = silent.find_slot(&slots).await else {
+        let Some(slot) = callers.find_slot(&slots).await else {
             if let Ok(slot) = Arc::clone(&refusals).try_acquire_owned() {
                 tokio::spawn(timeout(REFUSAL, refuse(stream, slot)));
             }
             continue;
         };
-        let caller = Caller { number, silent: Arc::clone(&silent), router: router.clone(), _slot: slot };
-        silent.enter(number, caller.serve(stream, ended.clone()));
+        let caller = Caller { number, callers: Arc::clone(&callers), router: router.clone(), _slot: slot };
+        callers.enter(number, caller.serve(stream, ended.clone()));
     }
     drop(listener);
     ending.send_replace(true);
@@ -75,26 +76,59 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, connections: us
     let _ = slots.acquire_many(u32::try_from(connections).unwrap_or(u32::MAX)).await;
 }
 
-/// Callers that have not asked for anything yet, by age. Who serves one is known once that has begun.
+/// All callers, by number. As many as have a place.
 #[derive(Default)]
-struct Silent(Mutex<BTreeMap<u64, Option<AbortHandle>>>);
+struct Callers(Mutex<Table>);
 
-impl Silent {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Option<AbortHandle>>> {
+#[derive(Default)]
+struct Table {
+    /// Counts when callers fell silent.
+    turns: u64,
+    all: BTreeMap<u64, Standing>,
+}
+
+/// The state of one caller.
+struct Standing {
+    /// The turn in which it fell silent; `None` while it is answered.
+    silent: Option<u64>,
+    /// The task that serves it; known once that has begun.
+    serving: Option<AbortHandle>,
+}
+
+impl Callers {
+    fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves a caller, who is silent so far.
     fn enter(&self, number: u64, serving: impl Future<Output = ()> + Send + 'static) {
-        self.lock().insert(number, None);
+        self.lock().all.insert(number, Standing { silent: None, serving: None });
+        self.falls_silent(number);
         let serving = tokio::spawn(serving).abort_handle();
-        if let Some(known) = self.lock().get_mut(&number) {
-            *known = Some(serving);
+        if let Some(known) = self.lock().all.get_mut(&number) {
+            known.serving = Some(serving);
         }
     }
 
+    fn falls_silent(&self, number: u64) {
+        let mut table = self.lock();
+        table.turns += 1;
+        let turn = table.turns;
+        if let Some(known) = table.all.get_mut(&number) {
+            known.silent = Some(turn);
+        }
+    }
+
+    /// A caller asks for something; it falls silent when the answer's body is gone.
+    fn asks(self: &Arc<Self>, number: u64) -> Answering {
+        if let Some(known) = self.lock().all.get_mut(&number) {
+            known.silent = None;
+        }
+        Answering { number, callers: Arc::clone(self) }
+    }
+
     fn leave(&self, number: u64) {
-        self.lock().remove(&number);
+        self.lock().all.remove(&number);
     }
 
     /// A free place, or that of whoever has been silent for longest.
@@ -102,9 +136,27 @@ impl Silent {
         if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
             return Some(slot);
         }
-        let (_, oldest) = self.lock().pop_first()?;
-        oldest?.abort();
+        self.displace()?.abort();
         Arc::clone(slots).acquire_owned().await.ok()
+    }
+
+    fn displace(&self) -> Option<AbortHandle> {
+        let mut table = self.lock();
+        let silent = table.all.iter().filter_map(|(number, known)| Some((known.silent?, *number)));
+        let (_, oldest) = silent.min()?;
+        table.all.remove(&oldest)?.serving
+    }
+}
+
+/// A request being answered.
+struct Answering {
+    number: u64,
+    callers: Arc<Callers>,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.callers.falls_silent(self.number);
     }
 }
 
@@ -123,7 +175,7 @@ async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, _slot: OwnedSem
 /// One caller.
 struct Caller {
     number: u64,
-    silent: Arc<Silent>,
+    callers: Arc<Callers>,
     router: Router,
     _slot: OwnedSemaphorePermit,
 }
@@ -134,8 +186,8 @@ impl Caller {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let service = service_fn(|request| {
-            self.silent.leave(self.number);
-            answer(self.router.clone(), request)
+            let answering = self.callers.asks(self.number);
+            answer(self.router.clone(), request, answering)
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
@@ -157,19 +209,33 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        self.silent.leave(self.number);
+        self.callers.leave(self.number);
     }
 }
 
 /// Answers a request once it is there as a whole.
-async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, std::convert::Infallible> {
+async fn answer(
+    router: Router,
+    request: Request<Incoming>,
+    answering: Answering,
+) -> Result<Response, std::convert::Infallible> {
     let (parts, body) = request.into_parts();
     let body = match timeout(IDLE, Limited::new(body, MAX_BODY).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(_)) => return Ok(StatusCode::PAYLOAD_TOO_LARGE.into_response()),
         Err(_) => return Ok(StatusCode::REQUEST_TIMEOUT.into_response()),
     };
-    TowerToHyperService::new(router).call(Request::from_parts(parts, Full::<Bytes>::new(body))).await
+    let request = Request::from_parts(parts, Full::<Bytes>::new(body));
+    let response = TowerToHyperService::new(router).call(request).await?;
+    let until_sent = |body: Body| {
+        // The body takes it along, and does not change.
+        let kept = move |error| {
+            let _ = &answering;
+            error
+        };
+        Body::new(body.map_err(kept))
+    };
+    Ok(response.map(until_sent))
 }
 
 /// A stream that breaks when nobody reads what is written to it.

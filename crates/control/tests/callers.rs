@@ -69,6 +69,24 @@ async fn silent_callers_give_way() {
 }
 
 #[tokio::test]
+async fn answered_callers_are_silent_again() {
+    let server = Server::start(here());
+    let waiting = server.ask(WAIT).await;
+    let mut idle = Vec::new();
+    for _ in 0..5 * CONNECTIONS {
+        let mut stream = server.ask(&HERE.replace("connection: close\r\n", "")).await;
+        let mut answer = vec![0; 1024];
+        let length = timeout(Duration::from_secs(10), stream.read(&mut answer)).await.unwrap().unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+        assert!(answer.contains("content-length: 4\r\n") && answer.ends_with("here"), "{answer}");
+        idle.push(stream);
+    }
+    assert_eq!(timeout(Duration::from_secs(10), idle[0].read(&mut [0])).await.unwrap().unwrap(), 0);
+    // Who is answered keeps the place.
+    assert!(timeout(Duration::from_millis(100), read(waiting)).await.is_err());
+}
+
+#[tokio::test]
 async fn one_more_than_all_places_is_told() {
     let server = Server::start(here());
     let mut waiting = Vec::new();
