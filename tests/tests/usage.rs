@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::process::Stdio;
 
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
-use roost_tests::process::{run, wait_until};
+use roost_tests::process::{binary, run, wait_until};
 
 fn says(program: &str, arguments: &[&str], code: i32, words: &str) {
     let output = run(program, arguments);
@@ -95,6 +95,9 @@ fn a_reload_takes_over_all_or_nothing() {
     let status = node.status().unwrap();
     assert_eq!(status["services"], serde_json::json!(["image"]));
     assert!(status["last_error"].as_str().unwrap().contains("settings stay as they are"), "{status}");
+    assert!(status["last_error_s"].as_f64().is_some_and(|past| past < 60.0), "{status}");
+    let screen = String::from_utf8_lossy(&node.roost(&["status"]).stdout).into_owned();
+    assert!(screen.contains("last error") && screen.contains(" s ago)"), "{screen}");
     set("services = ['sensor']\n");
     node.process.signal("HUP");
     let taken = || (node.status()?["services"] == serde_json::json!(["sensor"])).then_some(());
@@ -135,4 +138,21 @@ fn an_unreachable_super_node_is_reported_and_waited_for() {
     assert_eq!(node.status().unwrap()["state"], "attaching");
     let error = node.fails(6, &["request", "video", "--any", "--timeout", "1s", "-o", "-"]);
     assert!(!error.is_empty());
+}
+
+#[test]
+fn version_that_cannot_be_written_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = std::process::Command::new(binary("roost")).arg("--version").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the output"), "{output:?}");
+}
+
+#[test]
+fn node_says_that_it_looks_for_a_hub() {
+    let network = Network::new();
+    let identity = network.identity("n", "node");
+    let node = network.start("overlay-node", "n", &identity, &["--at", "1,1", "--super", "udp://127.0.0.1:1"]);
+    let said = || node.process.log().contains("looking for a hub").then_some(());
+    assert!(wait_until(std::time::Duration::from_secs(10), said).is_some(), "{}", node.process.log());
 }

@@ -21,7 +21,8 @@ pub struct Shared {
     started: Instant,
     started_at: SystemTime,
     state: watch::Sender<State>,
-    last_error: Mutex<Option<String>>,
+    /// The last thing that went wrong, and when.
+    last_error: Mutex<Option<(Instant, String)>>,
     transport_metrics: TransportMetrics,
     process_metrics: ProcessMetrics,
     /// The transports.
@@ -101,7 +102,7 @@ impl Shared {
 
     /// Remembers what went wrong last, for `status`.
     pub fn note_error(&self, error: impl Into<String>) {
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), error.into()));
     }
 
     /// The addresses with the ports that they got.
@@ -114,6 +115,8 @@ impl Shared {
         let counters = self.transport.counters();
         let classes = Traffic::ALL.map(|class| (class.name().to_owned(), self.traffic.sent(class)));
         let refused = refused(&counters).into_iter().filter(|(_, count)| *count > 0);
+        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (at, last_error) = last.unzip();
         Status {
             schema: SCHEMA,
             role: self.identity.role(),
@@ -138,7 +141,8 @@ impl Shared {
             transport: totals(&counters.schemes, self.transport.multicast_counters()),
             traffic_sent_bytes: classes.into_iter().collect(),
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
-            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            last_error,
+            last_error_s: at.map(|at| at.elapsed().as_secs_f64()),
         }
     }
 

@@ -1,11 +1,12 @@
 //! A wrong command line, explained in one sentence.
 
 use std::error::Error as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::output::{Output, Trouble};
+use crate::output::{Output, OutputError, Trouble};
 
 /// The exit code of a wrong command line.
 pub const EXIT: u8 = 2;
@@ -15,9 +16,14 @@ pub const EXIT: u8 = 2;
 pub fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe is success, and nobody is left to hear of anything else.
-            let _ = error.print();
-            ExitCode::SUCCESS
+            let printed = error.print().and_then(|()| std::io::stdout().flush()).map_err(OutputError::from);
+            match printed {
+                Err(unwritten @ OutputError::Write(_)) => {
+                    output().trouble(Trouble { kind: "failed", exit: 1, message: &unwritten.to_string() });
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::SUCCESS,
+            }
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();

@@ -53,8 +53,14 @@ fn screen(status: &Status) -> String {
     line("traffic", format!("{} sent, {} received", bytes(sent), bytes(received)));
     line("messages", counts(status.traffic_sent_bytes.iter().map(|(class, count)| (class, bytes(*count)))));
     line("refused", counts(status.refused.iter().map(|(reason, count)| (reason, count.to_string()))));
-    line("last error", status.last_error.clone().unwrap_or_default());
+    line("last error", last_error(status).unwrap_or_default());
     text
+}
+
+/// The last thing that went wrong, with its time.
+pub(super) fn last_error(status: &Status) -> Option<String> {
+    let ago = status.last_error_s.map(|past| format!(" ({} ago)", seconds(past)));
+    Some(status.last_error.clone()? + &ago.unwrap_or_default())
 }
 
 /// The last second of its certificate.

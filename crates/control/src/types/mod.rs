@@ -91,6 +91,9 @@ pub struct Status {
     /// The last thing that went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// For how long that is past, seconds; an older daemon does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error_s: Option<f64>,
 }
 
 /// How a daemon is doing.

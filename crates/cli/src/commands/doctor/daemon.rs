@@ -7,7 +7,7 @@ use roost_identity::{Refusal, Side};
 use roost_proto::who;
 
 use super::super::date;
-use super::super::status::certificate_end;
+use super::super::status::{certificate_end, last_error as last_said};
 use super::{Finding, HubAnswer};
 
 /// A certificate that ends sooner than this should be renewed.
@@ -176,13 +176,9 @@ fn refused(status: &Status) -> Option<Finding> {
 }
 
 fn last_error(status: &Status) -> Option<Finding> {
-    let attached = status.state != State::Attaching;
-    let error = status.last_error.as_ref().filter(|_| attached)?;
-    Some(Finding::warn(
-        "last error",
-        error.clone(),
-        "see in the daemon's log when that was and whether it comes again; a restart clears it here",
-    ))
+    let error = last_said(status).filter(|_| status.state != State::Attaching)?;
+    let fix = "see in the daemon's log whether it comes again; a restart clears it here";
+    Some(Finding::warn("last error", error, fix))
 }
 
 #[cfg(test)]
