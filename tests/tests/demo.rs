@@ -123,3 +123,16 @@ fn bench_leaves_an_empty_hub_at_any_address() {
     assert!(bench.log().contains("its nodes have left the hub"), "{}", bench.log());
     hub.wait_for("nodes stay after Ctrl-C", |status| (status["index"]["nodes"] == 0).then_some(()));
 }
+
+/// The limit is told before the nodes have attached.
+#[test]
+fn bench_says_early_what_the_hub_needs() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &["--lookups-per-second", "10"]);
+    let (group, endpoint) = (network.group(), hub.endpoint("udp"));
+    let output = run("roost", &["bench", "hub", "--group", &group, "--super", &endpoint, "--entries", "4000"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(5) && said.contains("--lookups-per-second"), "{said}");
+    let handshakes = hub.metric("roost_transport_handshakes_total", "udp");
+    assert!(handshakes < 10.0, "{handshakes} nodes have attached before");
+}

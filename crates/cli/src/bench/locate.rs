@@ -46,6 +46,11 @@ pub(super) struct Lookups {
     pub(super) hub_micros: Option<f64>,
 }
 
+/// Fails if the hub rate-limits lookups per node: said before the population is there.
+pub(super) async fn check(maker: &Arc<Maker>, nodes: u32, in_flight: u32) -> Outcome {
+    run(maker, nodes, (in_flight, 1), WARM_UP, None).await.map(drop)
+}
+
 /// Looks nodes of the population up by place and service for `seconds`, with `in_flight` lookups
 /// shared out among at most `askers` nodes.
 pub(super) async fn run(

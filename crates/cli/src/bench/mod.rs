@@ -82,6 +82,7 @@ async fn measure(
 ) -> Outcome<Report> {
     let probe = args.pid.map(Probe::new).transpose()?;
     let seconds = Duration::from_secs(args.seconds);
+    locate::check(maker, nodes, args.in_flight).await?;
     let join = population::sample_joins(maker, kept, &mut guests.sample).await?;
     let before = probe.as_ref().map(Probe::memory).transpose()?;
     let sample = std::mem::take(&mut guests.sample);
