@@ -12,7 +12,7 @@ use roost_control::{Code, Error, JSON_LINES, SendEvent, SendQuery};
 use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
 use roost_proto::peer::{Command, Provider, SessionId};
-use roost_proto::wire::{Candidate, MAX_CANDIDATES, Reception};
+use roost_proto::wire::{Candidate, MAX_CANDIDATES, Reason, Reception};
 use roost_proto::{Area, Cell, NodeId, Role, Service, who};
 
 use crate::api::leaving;
@@ -45,7 +45,10 @@ pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Resul
                     SendEvent::Read { session: session.0, offset, bytes: length, node: Some(receiver), node_name }
                 }
                 Reply::Pushed(reception) => ending(reception, (receiver, node.name(receiver))),
-                Reply::Failed { reason, detail, retry_after } => {
+                Reply::Failed { reason, mut detail, retry_after } => {
+                    if reason == Reason::TimedOut {
+                        detail.push_str("; if it is a super node it takes no files");
+                    }
                     SendEvent::Failed { error: rows::failure(reason, detail, retry_after) }
                 }
                 _ => continue,

@@ -198,3 +198,33 @@ fn the_baseline_refuses_clearly() {
     let said = sender.fails(5, &["send", &text(&file), &Pair::id(&receiver)]);
     assert!(said.contains("with a server all data goes through it"), "{said}");
 }
+
+/// A super node has no inbox, and says nothing to who offers it a file.
+#[test]
+fn super_node_is_sent_nothing() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let node = network.node("s", "1,1", &["--super", &hub.endpoint("udp")]);
+    let file = network.path("small");
+    fs::write(&file, "x").unwrap();
+    let said = node.fails(5, &["send", &text(&file), "sn1", "--timeout", "60s"]);
+    assert!(said.contains("is a super node, which takes no files"), "{said}");
+}
+
+#[test]
+fn refusals_leave_few_lines_in_plain_words() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let [sender, receiver] = [("s", "1,1"), ("r", "5,5")]
+        .map(|(name, at)| network.node(name, at, &["--super", &hub.endpoint("udp"), "--services", "sensor"]));
+    let file = network.path("small");
+    fs::write(&file, "x").unwrap();
+    for _ in 0..12 {
+        let said = sender.fails(5, &["send", &text(&file), "r"]);
+        assert!(said.contains("it has no inbox"), "{said}");
+    }
+    let log = receiver.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("a file was not taken")).collect();
+    assert!((1..=8).contains(&lines.len()), "{log}");
+    assert!(lines[0].contains("this node has no inbox"), "{log}");
+}
