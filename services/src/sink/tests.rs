@@ -33,6 +33,10 @@ fn specs() {
         let error = bad.parse::<SinkSpec>().unwrap_err().to_string();
         assert!(error.contains("expected - for standard output"), "{error}");
     }
+    for portless in ["udp://[fd98::1]", "udp://host"] {
+        let error = portless.parse::<SinkSpec>().unwrap_err().to_string();
+        assert!(error.contains("it has no port"), "{error}");
+    }
     assert!("xml".parse::<TrackForm>().unwrap_err().to_string().contains("json, full or raw"));
 }
 

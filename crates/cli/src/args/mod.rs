@@ -26,7 +26,7 @@ pub(crate) use tools::{
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  ok
+  0  ok, also when the reader of the output has gone
   1  failed in a way that has no code of its own
   2  the command line is wrong
   3  no daemon answers on the socket
