@@ -87,6 +87,26 @@ fn reader_that_goes_is_told() {
 }
 
 #[test]
+fn object_is_not_waited_for_once_its_reader_has_gone() {
+    let (_network, [_hub, _provider, node]) = network(&["--services", "image", "--sources-image", "command:sleep 25"]);
+    let began = Instant::now();
+    let output = shell(&node, "($ROOST request image --at 5,5 --timeout 25s -o -; echo exit $? >&2) | true");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("closed ") && said.contains("exit 0"), "{said}");
+    assert!(began.elapsed().as_secs() < 20, "{:?}: {said}", began.elapsed());
+}
+
+#[test]
+fn summary_says_that_a_subscription_is_a_stream_of_its_own() {
+    for (media, is_own) in [("auto", false), ("off", true)] {
+        let (_network, [_hub, _provider, node]) = network(&["--services", "video", "--media", media]);
+        let output = node.roost(&["subscribe", "video", "--at", "5,5", "--for", "1s"]);
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!((output.status.code(), said.contains("a stream of its own")), (Some(0), is_own), "{media}: {said}");
+    }
+}
+
+#[test]
 fn watch_ends_when_its_reader_goes() {
     let (_network, [_hub, _provider, node]) = network(&["--services", "video"]);
     let began = Instant::now();

@@ -13,9 +13,9 @@ use super::{bytes, duration};
 use crate::args::{Reflect, RequestArgs};
 use crate::failure::Outcome;
 
-/// Said of a subscription that no super node reflects.
-const OWN_COPY: &str = "copy        a stream of its own: super nodes cannot reflect it to this node, so its provider sends \
-one more";
+/// Said of a subscription that is not reflected.
+const OWN_COPY: &str =
+    "copy        a stream of its own: it could not be reflected, so its provider sends one copy more";
 
 /// The summary as JSON.
 #[derive(Serialize)]
