@@ -123,7 +123,8 @@ fn headline(metrics: &Metrics) -> Vec<(String, String)> {
     let ports = or_dash(traffic.port_per_service, bytes);
     let each = or_dash(traffic.offered_per_service, bytes);
     lines.push(("traffic per service".to_owned(), format!("{each} offered, {ports} over all ports")));
-    lines.push(("all but payload, per service".to_owned(), or_dash(traffic.overhead_per_service, bytes)));
+    let overhead = or_dash(traffic.overhead_per_service, |each| format!("{} per service", bytes(each)));
+    lines.push(("all but payload".to_owned(), overhead));
     lines
 }
 
