@@ -150,7 +150,9 @@ impl FromStr for Endpoint {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let scheme: Scheme = scheme.parse().map_err(|_| wrong("its scheme is unknown"))?;
         let (rest, option) = rest.split_once('?').map_or((rest, None), |(rest, option)| (rest, Some(option)));
-        let (hosts, port) = rest.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
+        // The last colon of [::1] is part of the address.
+        let at_port = rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        let (hosts, port) = at_port.ok_or_else(|| wrong("it has no port"))?;
         let port = port.parse().map_err(|_| wrong("its port is not a number up to 65535"))?;
         let hosts: Vec<String> = hosts
             .split('+')
@@ -331,6 +333,7 @@ mod tests {
     #[test]
     fn malformed_endpoints_say_what_is_wrong() {
         for (text, reason) in [
+            ("udp://[fd98::1]", "it has no port"),
             ("127.0.0.1:7700", "no scheme"),
             ("sctp://h:1", "scheme is unknown"),
             ("udp://h", "no port"),
