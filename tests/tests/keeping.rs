@@ -1,4 +1,5 @@
-//! What a command keeps of a stream, and says of it, whatever ends it: a signal, a reader that goes, a silent source.
+//! The part of a stream that a command keeps, and its last words, whatever ends it: a signal, a reader that
+//! goes, a silent source.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::net::UdpSocket;

@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Failure, Outcome};
 
-/// How often the reader of the output is looked at.
+/// The pause between two looks at the reader of the output.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Linux' number of the signal that a terminal sends when it closes.
@@ -56,14 +56,14 @@ pub(crate) async fn reader_goes() {
     }
 }
 
-/// Whether nobody is left at the other end of a pipe.
+/// True if nobody is left at the other end of a pipe.
 fn is_unread(output: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&output, PollFlags::empty())];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Whether a process with this `/proc/PID/status` ignores a signal.
+/// True if a process with this `/proc/PID/status` ignores a signal.
 fn ignores(status: &str, number: u32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

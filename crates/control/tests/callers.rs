@@ -82,7 +82,7 @@ async fn answered_callers_are_silent_again() {
         idle.push(stream);
     }
     assert_eq!(timeout(Duration::from_secs(10), idle[0].read(&mut [0])).await.unwrap().unwrap(), 0);
-    // Who is answered keeps the place.
+    // A caller that is answered keeps the place.
     assert!(timeout(Duration::from_millis(100), read(waiting)).await.is_err());
 }
 

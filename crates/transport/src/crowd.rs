@@ -64,7 +64,7 @@ pub(crate) struct Shares {
     all: Bucket,
     by_host: BTreeMap<IpAddr, Bucket>,
     per_host: u32,
-    /// When hosts that were still long enough were forgotten last.
+    /// Time at which hosts that were still long enough were forgotten last.
     swept: Instant,
 }
 
@@ -74,13 +74,13 @@ impl Shares {
         Self { all: Bucket::new(per_second, now), by_host: BTreeMap::new(), per_host, swept: now }
     }
 
-    /// Whether a host may begin one more.
+    /// True if a host may begin one more.
     pub(crate) fn take(&mut self, host: IpAddr, now: Instant) -> bool {
         let is_own = self.own(network_of(host), now);
         (is_own || self.all.is_half_full(now)) && self.all.take(now)
     }
 
-    /// Whether one more is within the host's own share. One too many to be counted has none.
+    /// True if one more is within the host's own share. One too many to be counted has none.
     fn own(&mut self, host: IpAddr, now: Instant) -> bool {
         if self.by_host.len() >= MAX_HOSTS && now.saturating_duration_since(self.swept) >= SWEEP {
             self.by_host.retain(|_, bucket| !bucket.is_full(now));
@@ -185,7 +185,7 @@ impl Place {
         }
     }
 
-    /// Whether somebody else has it by now.
+    /// True if somebody else has it by now.
     pub(crate) fn is_lost(&mut self) -> bool {
         self.lost.try_recv() == Err(TryRecvError::Closed)
     }

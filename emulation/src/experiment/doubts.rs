@@ -31,7 +31,7 @@ impl Prepared {
         all.into_iter().flatten().collect()
     }
 
-    /// What is allowed and yet doubtful, one sentence each.
+    /// Settings that are allowed and yet doubtful, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let Plan { drain, timeout, stream, .. } = self.plan;
         let longest = timeout + stream;

@@ -7,7 +7,7 @@ use super::study::Unit;
 use crate::report::words::capital;
 use crate::statistics::{mean_and_half_width, paired, wilson};
 
-/// How ours is found.
+/// The way in which ours is found.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Estimator {
@@ -22,7 +22,7 @@ pub enum Estimator {
         /// The measure of the same runs that counts what it is a part of.
         of: &'static str,
     },
-    /// Where along the axis the first line, of a measure, comes to lie above the
+    /// The place along the axis at which the first line, of a measure, comes to lie above the
     /// second, seed by seed, interpolated between neighbours; the lowest place.
     Crossing {
         /// The line that is above beyond the crossing.
@@ -31,7 +31,7 @@ pub enum Estimator {
         below: &'static str,
         /// The measure.
         measure: &'static str,
-        /// Whether the crossing is looked for from the far end of the axis.
+        /// True if the crossing is looked for from the far end of the axis.
         from_far: bool,
     },
 }
@@ -102,7 +102,7 @@ impl Estimate {
     }
 }
 
-/// Where the first line comes to lie above the second, over all seeds.
+/// The place at which the first line comes to lie above the second, over all seeds.
 fn crossing(values: &impl Values, lines: [&str; 2], measure: &str, from_far: bool, unit: Unit) -> Estimate {
     let mut places = values.places(lines[1]);
     if from_far {
@@ -134,7 +134,7 @@ fn crossing(values: &impl Values, lines: [&str; 2], measure: &str, from_far: boo
 /// The first place at which the difference is not below zero any more and stays
 /// so, interpolated; and whether that is the first place of all.
 pub(super) fn first_above(differences: &[(f64, f64)]) -> Option<(f64, bool)> {
-    // What is beyond the last place at which it is below counts.
+    // Only places beyond the last one at which it is below count.
     let Some(last_below) = differences.iter().rposition(|(_, difference)| *difference < 0.0) else {
         return differences.first().map(|(x, _)| (*x, true));
     };

@@ -9,7 +9,7 @@ use roost_reflector::Relay;
 
 use super::copies::CopyId;
 
-/// How long a stream is asked for anew that comes and is of no use: as long as one that does not come.
+/// The time for which a stream is asked for anew that comes and is of no use: as long as one that does not come.
 const HOPE: Duration = Duration::from_secs(30);
 
 /// The tags of one request, of which the present one and the one before it matter; and what has begun under them.
@@ -29,9 +29,9 @@ pub(super) struct Request {
     pub(super) is_confirmed: bool,
     /// Since when it is asked for anew, and how much had been handed over then.
     in_vain: Option<(Time, u64)>,
-    /// When its provider accepted first, until a packet finds its way here.
+    /// Time at which its provider accepted first, until a packet finds its way here.
     unheard: Option<Time>,
-    /// Whether a packet ever has.
+    /// True once a packet has.
     is_heard: bool,
 }
 

@@ -13,7 +13,7 @@ use crate::SinkError;
 /// Bytes that are gathered before they are written: each write is a task on another thread.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// How long bytes wait to be written: whoever looks at the file sees a slow stream come.
+/// The time for which bytes wait to be written: whoever looks at the file sees a slow stream come.
 const PIECE_TIME: Duration = Duration::from_secs(1);
 
 /// A file under a hidden name, which no other transfer uses, in the folder of

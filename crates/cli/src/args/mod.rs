@@ -110,7 +110,7 @@ pub(crate) enum Command {
     Request(RequestArgs),
     /// Watch a live stream together with others: its provider sends one copy, super nodes the rest
     ///
-    /// Where it cannot be reflected it comes as a stream of its own, and the summary says so.
+    /// A stream that cannot be reflected comes as one of its own, and the summary says so.
     #[command(before_help = "Examples:
   roost subscribe video --at 27,92 -o - | ffplay -
   roost subscribe video --near 27,92 --for 30s -o clip.ts

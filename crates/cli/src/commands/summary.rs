@@ -102,7 +102,7 @@ fn describe(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>) -> Str
         lines.push(format!("left out    {count} lines that are no track records"));
     }
     if !summary.reflected {
-        // What many have in common from somewhere on has no digest.
+        // A stream that many share from somewhere on has no digest.
         lines.push(format!("digest      {digest}"));
     }
     lines.extend(destination(args, kept));

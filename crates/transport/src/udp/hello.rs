@@ -239,13 +239,13 @@ impl Bucket {
         passes
     }
 
-    /// Whether nothing has passed of late.
+    /// True if nothing has passed of late.
     pub(crate) fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.tokens >= self.per_second
     }
 
-    /// Whether half of a second's passes are left.
+    /// True if half of a second's passes are left.
     pub(crate) fn is_half_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.tokens * 2.0 >= self.per_second

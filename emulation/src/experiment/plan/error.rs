@@ -1,9 +1,9 @@
-//! What is wrong with a plan.
+//! Mistakes in a plan.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What is wrong with a plan. Nothing has been started.
+/// A plan's mistakes. Nothing has been started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
     /// The file.

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
     verdict(&findings, reachable)
 }
 
-/// What the hub has answered to a ping.
+/// The hub's answer to a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HubAnswer {
     Unasked,
