@@ -10,6 +10,7 @@ use super::links::Loss;
 use super::provide::MAX_STREAM_DURATION;
 use super::receiving::{Origin, Receiving};
 use super::requests::Requests;
+use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
 use crate::address::Scheme;
@@ -106,8 +107,8 @@ impl Requests {
         let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, &asked.wanted));
         receiving.measure(core);
         // The source of a reflected stream does not know when one subscriber has enough.
-        let silent_at = if reflected.is_some() { ends } else { Some(receiving.silent_at(core.now)) };
-        await_flow(core, id, reflected.is_some(), silent_at);
+        let looked_at = if reflected.is_some() { ends } else { Some(core.now + LOOK) };
+        await_flow(core, id, reflected.is_some(), looked_at);
         if let Some(before) = before.filter(|_| goes_on) {
             receiving.go_on_from(id, *before, ends);
         }
@@ -302,11 +303,11 @@ impl Requests {
 }
 
 /// Sets the timers of a flow that is accepted now.
-fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, silent_at: Option<Time>) {
+fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Option<Time>) {
     core.timers.clear(Timer::Ask(id));
     core.timers.clear(Timer::Deadline(id));
     core.set(Timer::Report(id), if is_reflected { REPORT_PAUSE } else { REPORT_INTERVAL });
-    silent_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
+    looked_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
 }
 
 /// Who accepts, whether through a hub, and over which transport.

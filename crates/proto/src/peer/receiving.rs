@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::api::{Summary, Wanted};
 use super::core::Core;
+use super::resume::Question;
 use super::subscribe::{Subscription, still_wanted};
 use super::timers::Timer;
 use crate::address::Scheme;
@@ -48,7 +49,7 @@ pub(super) struct Receiving {
     /// Why the association over which it came has gone, until there is another.
     broken: Option<String>,
     began: Time,
-    heard: Time,
+    pub(super) heard: Time,
     /// Longest silence before it is doubted.
     silence: Duration,
     first: Option<Time>,
@@ -60,7 +61,9 @@ pub(super) struct Receiving {
     /// How long it may come no further.
     patience: Duration,
     /// Since when it has no way.
-    lost: Option<Time>,
+    pub(super) lost: Option<Time>,
+    /// What its provider is asked while nothing comes.
+    pub(super) question: Option<Question>,
     /// Its provider has given its place to another requester. What comes late changes nothing of that.
     displaced: bool,
     /// What providers before this one have sent of a stream.
@@ -73,12 +76,17 @@ pub(super) struct Receiving {
 
 /// Packets and the time that they took.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+pub(super) struct Pace {
     packets: u64,
     span: Duration,
 }
 
 impl Pace {
+    /// The usual time from one packet to the next.
+    pub(super) fn pause(self) -> Duration {
+        self.span / u32::try_from(self.packets).unwrap_or(u32::MAX).max(1)
+    }
+
     /// Packets that are due in so much time.
     fn within(self, time: Duration) -> u64 {
         let due = u128::from(self.packets) * time.as_micros() / self.span.as_micros().max(1);
@@ -148,6 +156,7 @@ impl Receiving {
             moved_at: 0,
             patience,
             lost: None,
+            question: None,
             displaced: false,
             past: StreamStatistics::default(),
             pace: None,
@@ -159,11 +168,6 @@ impl Receiving {
     /// several round trips, and through a hub the way is as long again.
     pub(super) fn measure(&mut self, core: &Core) {
         self.silence = SILENCE.max(core.pto(self.link) * 3);
-    }
-
-    /// Time at which it is doubted if nothing comes from now on.
-    pub(super) fn silent_at(&self, now: Time) -> Time {
-        now + self.silence
     }
 
     /// Goes on with what another flow has brought. An object is the same one, see
@@ -234,8 +238,7 @@ impl Receiving {
     pub(super) fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
         self.link = link;
         self.measure(core);
-        (self.broken, self.lost) = (None, None);
-        self.heard = core.now;
+        self.has_been_heard(core.now);
         let message = match &mut self.flow {
             Flow::Stream(stream) => Message::Report(stream.report()),
             Flow::Object(object) => Message::Report(object.report()),
@@ -253,7 +256,7 @@ impl Receiving {
     /// The provider has said something.
     pub(super) fn has_been_heard(&mut self, now: Time) {
         self.heard = now;
-        (self.broken, self.lost) = (None, None);
+        (self.broken, self.lost, self.question) = (None, None, None);
     }
 
     /// The association over which it comes has gone.
@@ -386,7 +389,7 @@ impl Receiving {
         }
     }
 
-    fn measured_pace(&self) -> Option<Pace> {
+    pub(super) fn measured_pace(&self) -> Option<Pace> {
         let (counted, span) = (self.counted(), self.last.since(self.first?));
         let packets = (counted.packets + counted.lost).checked_sub(1)?;
         (matches!(self.flow, Flow::Stream(_)) && span >= LEAST_SPAN).then_some(Pace { packets, span })

@@ -8,12 +8,13 @@ use super::api::Wanted;
 use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
-use super::receiving::Receiving;
+use super::receiving::{Pace, Receiving};
 use super::requests::Requests;
 use super::subscribe::Taking;
 use super::timers::Timer;
 use crate::ids::{NodeId, RequestId};
-use crate::wire::{Offer, Reason};
+use crate::time::Time;
+use crate::wire::{Message, Offer, Reason};
 
 /// The pause before the second attempt; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -22,7 +23,24 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Between two looks at a flow that is silent.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+
+/// The shortest silence after which a provider is asked for a sign of life.
+const HUSH: Duration = Duration::from_secs(1);
+
+/// A stream that comes seldom is silent once so many of its usual pauses have gone by.
+const USUAL_PAUSES: u32 = 3;
+
+/// Unanswered questions after which a provider counts as gone: one, two and four probe time-outs
+/// apart, as those to a home.
+const QUESTIONS: u32 = 3;
+
+/// A provider that has fallen silent is asked for a sign of life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    since: Time,
+    tries: u32,
+}
 
 impl Requests {
     /// The flow of a request may have fallen silent: it is asked for again, or ends.
@@ -34,9 +52,10 @@ impl Requests {
             self.stop_provider(core, id, reason);
             return self.finish(core, id, Some(reason));
         }
+        let next = receiving.inquire(core);
         let doubted_at = receiving.is_doubted_at();
         if core.now < doubted_at {
-            return core.timers.set(Timer::Receive(id), doubted_at.min(due));
+            return core.timers.set(Timer::Receive(id), next.into_iter().fold(doubted_at.min(due), Time::min));
         }
         core.timers.set(Timer::Receive(id), due.min(core.now + LOOK));
         self.ask_again(core, attach, id);
@@ -110,7 +129,7 @@ impl Requests {
         self.drop_replacement(core, id);
         if let Some(Asked { taking, phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
             taking.tries = 0;
-            core.timers.set(Timer::Receive(id), receiving.is_doubted_at().min(receiving.gives_up_at()));
+            core.timers.set(Timer::Receive(id), receiving.gives_up_at().min(core.now + LOOK));
         }
     }
 
@@ -145,6 +164,45 @@ impl Requests {
 }
 
 impl Receiving {
+    /// Asks a provider that has fallen silent for a sign of life, and says when to look again. One
+    /// that has started again knows nothing of the flow, and nobody else tells of that.
+    fn inquire(&mut self, core: &mut Core) -> Option<Time> {
+        if !self.has_begun() {
+            return Some(core.now + LOOK);
+        }
+        if self.relayed || self.is_broken() || self.lost.is_some() || self.waits_for_reader() {
+            return None;
+        }
+        let asks_at = self.heard + self.hush();
+        if core.now < asks_at {
+            return Some(asks_at);
+        }
+        let Question { since, tries } = self.question.unwrap_or(Question { since: core.now, tries: 0 });
+        if core.links.get(self.link).is_none_or(|link| link.heard > since) {
+            // It is there, and has nothing to send.
+            return None;
+        }
+        let pto = core.pto(self.link);
+        let due = |tries: u32| since + pto * ((1 << tries) - 1);
+        if core.now < due(tries) {
+            return Some(due(tries));
+        }
+        if tries == QUESTIONS {
+            self.is_lost();
+            return None;
+        }
+        let token = core.random.next_u64() as u32;
+        core.send(self.link, &Message::Ping(token));
+        self.question = Some(Question { since, tries: tries + 1 });
+        Some(due(tries + 1))
+    }
+
+    /// How long nothing comes before its provider is asked.
+    fn hush(&self) -> Duration {
+        let pause = self.measured_pace().map_or(Duration::ZERO, Pace::pause);
+        HUSH.max(pause * USUAL_PAUSES)
+    }
+
     /// Whether its outage may be outlived: nothing that is reflected, of which the owner knows.
     pub(super) fn may_be_resumed(&self) -> bool {
         !self.is_reflected() && !self.has_ended()

@@ -34,7 +34,9 @@ impl World {
 
     fn start_again(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
         self.links.retain(|_, link| link.host != node);
-        let config = Config { epoch, ..self.config(node.0, hubs) };
+        // It is where it was.
+        let cell = self.status(node).cell;
+        let config = Config { epoch, cell, ..self.config(node.0, hubs) };
         self.hosts[node.0] = Host::node(node.0, config);
         self.schedule(Duration::ZERO, Action::Wake { host: node });
     }
