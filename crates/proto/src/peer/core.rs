@@ -21,7 +21,7 @@ use crate::rtt::{LONGEST_ROUND_TRIP, PACE_TRIPS};
 use crate::service::{Form, Role, RoleSet, Service};
 use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::{MediaAddress, Message, Reason};
+use crate::wire::{Hello, MediaAddress, Message, Reason};
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
@@ -113,7 +113,25 @@ impl Core {
         self.transmit(link, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message);
     }
 
+    /// Tells the other end which version this one speaks, before anything else. A hub hears it at once.
+    /// A node hears it with the first message that there is for it, and not at all if that is lost:
+    /// nothing that nodes say to one another depends on it.
+    pub(super) fn greet(&mut self, link: LinkId) {
+        let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
+        let hello = Message::Hello(Hello { clock_s, ..Hello::OWN });
+        let Some(entry) = self.links.get_mut(link).filter(|entry| entry.through.is_none()) else { return };
+        entry.has_greeted = true;
+        if entry.peer.role == Role::Node {
+            self.send(link, &hello)
+        } else {
+            self.send_reliably(link, RequestId(0), &hello)
+        }
+    }
+
     pub(super) fn transmit(&mut self, link: LinkId, channel: Channel, delivery: Delivery, message: &Message) {
+        if self.links.get(link).is_some_and(|entry| !entry.has_greeted) {
+            self.greet(link);
+        }
         let now = self.now;
         let Some(entry) = self.links.get_mut(link) else { return };
         entry.used = now;

@@ -93,6 +93,8 @@ pub(super) struct Link {
     pub(super) heard: Time,
     /// When something was last heard that shows that this node is heard, too.
     pub(super) answered: Time,
+    /// True once this end has said its version there.
+    pub(super) has_greeted: bool,
     /// The version and capabilities of the remote.
     pub(super) hello: Hello,
     /// The remote's wall clock, if it has told it.
@@ -126,6 +128,24 @@ pub(super) struct Through {
 }
 
 impl Link {
+    /// An association that is up now.
+    pub(super) fn new(now: Time, peer: Neighbour, address: Address, rtt: Rtt) -> Self {
+        Self {
+            peer,
+            address,
+            rtt,
+            used: now,
+            heard: now,
+            answered: now,
+            has_greeted: false,
+            hello: Hello::UNSAID,
+            clock: None,
+            said_later: false,
+            guesses: 0,
+            through: None,
+        }
+    }
+
     /// How long it may carry nothing, if this node dialled it.
     pub(super) fn idle_limit(&self) -> Duration {
         let costs_nothing = self.peer.role == Role::Node && self.address.scheme != Scheme::Quic;
@@ -301,19 +321,7 @@ mod tests {
 
     fn link(number: u16, address: Address, used: Time) -> Link {
         let peer = Neighbour { node: node(number), role: Role::Node, name: String::new() };
-        Link {
-            peer,
-            address,
-            rtt: Rtt::new(Duration::ZERO),
-            used,
-            heard: used,
-            answered: used,
-            hello: Hello::UNSAID,
-            clock: None,
-            said_later: false,
-            guesses: 0,
-            through: None,
-        }
+        Link::new(used, peer, address, Rtt::new(Duration::ZERO))
     }
 
     #[test]

@@ -101,7 +101,7 @@ use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
 use crate::wall::WallClock;
-use crate::wire::{Hello, Message};
+use crate::wire::Hello;
 
 pub use api::{
     Command, Config, Discovery, Event, Opened, Provider, Reflection, SessionId, Summary, Ticket, Trace, TracedHop,
@@ -183,23 +183,10 @@ impl Peer {
             return self.on_unreached(purpose, Loss::new("the association is not wanted"));
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
-        let rtt = Rtt::new(rtt);
-        let (hello, clock, said_later, guesses, through) = (Hello::UNSAID, None, false, 0, None);
-        let entry = Link {
-            peer,
-            address,
-            rtt,
-            used: now,
-            heard: now,
-            answered: now,
-            hello,
-            clock,
-            said_later,
-            guesses,
-            through,
-        };
-        self.core.links.insert(link, entry);
-        self.core.send_reliably(link, RequestId(0), &self.greeting());
+        self.core.links.insert(link, Link::new(now, peer, address, Rtt::new(rtt)));
+        if role != Role::Node {
+            self.core.greet(link);
+        }
         if let Some(spare) = self.core.links.spare(node, link) {
             self.give_up(spare, "one association too many");
         }
@@ -332,12 +319,6 @@ impl Peer {
     fn give_up(&mut self, link: LinkId, why: &str) {
         self.core.close(link, why);
         self.on_link_gone(link, Loss::new(why));
-    }
-
-    /// The first message to whoever is at the other end.
-    fn greeting(&self) -> Message {
-        let clock_s = self.core.wall_clock.map(|clock| clock.unix_s(self.core.now));
-        Message::Hello(Hello { clock_s, ..Hello::OWN })
     }
 
     /// The host stood still, and the clocks of others did not.

@@ -18,9 +18,7 @@ use crate::machine::Peer as Neighbour;
 use crate::random::Unguessable;
 use crate::rtt::Rtt;
 use crate::service::{Role, Service};
-use crate::wire::{
-    Accept, Decline, Forward, Hello, Message, Mode, Offer, Params, Protocol, Reason, Request, Whereabouts,
-};
+use crate::wire::{Accept, Decline, Forward, Message, Mode, Offer, Params, Protocol, Reason, Request, Whereabouts};
 
 /// Time that hubs try for a call.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -218,9 +216,7 @@ fn enter(core: &mut Core, link: LinkId, node: NodeId, id: RequestId) -> bool {
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
     let peer = Neighbour { node, role: Role::Node, name: String::new() };
     let way = core.links.number_way();
-    let (hello, clock, said_later, guesses) = (Hello::UNSAID, None, false, 0);
-    let entry =
-        Link { peer, address, rtt, used: now, heard: now, answered: now, hello, clock, said_later, guesses, through };
+    let entry = Link { through, ..Link::new(now, peer, address, rtt) };
     core.links.insert(way, entry);
     true
 }
