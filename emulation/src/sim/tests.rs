@@ -49,6 +49,20 @@ fn a_quiet_network_completes_every_request() {
     }
 }
 
+/// A handshake of TLS with certificates of both sides, bytes.
+const HANDSHAKE_BYTES: u64 = 2048;
+
+#[test]
+fn one_of_two_nodes_dials() {
+    let star = "topology = { star = { nodes = 9 } }\narchitecture = 'super-node'\nduration = '120s'\nidle = '2s'\n\
+                [classes.star]\nmix = { image = 50, idle = 50 }\n";
+    let outcome = simulated(star);
+    let pairs = 8 * 7 / 2;
+    let handshakes = outcome.shares.handshake_bytes / HANDSHAKE_BYTES;
+    // Two that ask one another at the same time both dial.
+    assert!((pairs..=pairs + 2).contains(&handshakes), "{handshakes} handshakes of {pairs} pairs");
+}
+
 #[test]
 fn handshakes_of_a_fixed_length_end_where_the_path_is_longer() {
     // 800 ms and 1 s one way: the three round trips of an object's handshake take 4.8 and 6 s.

@@ -49,6 +49,8 @@ pub(super) struct Asked {
     pub(super) via: Option<LinkId>,
     /// The association with the stand-by, if that was asked as well.
     pub(super) hedge: Option<LinkId>,
+    /// When it was sent for the first time, and for the last.
+    pub(super) first_sent: Time,
     pub(super) sent: Time,
     pub(super) tries: u32,
     /// How many numbers it has had.
@@ -92,6 +94,7 @@ impl Asked {
             ways: Ways::default(),
             via: None,
             hedge: None,
+            first_sent: now,
             sent: now,
             tries: 0,
             numbers: 0,
@@ -182,6 +185,9 @@ impl Asked {
         self.via = Some(link);
         self.taking.hub = core.links.get(link).map(|link| link.peer.node);
         self.sent = core.now;
+        if self.tries == 0 {
+            self.first_sent = core.now;
+        }
         self.tries += 1;
     }
 

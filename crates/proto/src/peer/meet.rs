@@ -2,18 +2,23 @@
 //! The hub has told where the provider is. It is let in front: of two who can both be dialled one
 //! dials. If both are behind translators, both dial, and what each sends opens the way for the other.
 
+use std::time::Duration;
+
 use super::asked::{Asked, Phase};
 use super::core::Core;
 use super::links::Way;
 use super::requests::Requests;
 use super::timers::Timer;
-use crate::address::Address;
+use crate::address::{Address, Scheme, SchemeSet};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::wire::Whereabouts;
 
 /// Most providers dialled for one request: hubs tell their addresses, and could aim dials at a
 /// victim again and again.
 const MAX_MEETINGS: u8 = 4;
+
+/// Providers that answer later have been asked later, after others.
+const LONGEST_ANSWER: Duration = Duration::from_secs(1);
 
 /// The provider that has a request.
 #[derive(Debug, Default)]
@@ -32,10 +37,22 @@ impl Asked {
         if !is_open || provider.node == core.node || *met == Some(provider.node) || *count >= MAX_MEETINGS {
             return;
         }
-        if at.as_ref().is_none_or(|at| at.node != provider.node) {
-            core.set(Timer::Meet(id), core.pto(link));
-        }
+        let is_new = at.as_ref().is_none_or(|at| at.node != provider.node);
         *at = Some(provider);
+        if is_new {
+            core.set(Timer::Meet(id), self.time_to_reach(core, link));
+        }
+    }
+
+    /// The time that a provider has to reach this node. Its request has gone to the provider and its
+    /// answer come back, both by hubs, so that the two are no farther from one another; the provider's
+    /// dial began in the middle of that and takes one and a half round trips, over TCP two and a half.
+    fn time_to_reach(&self, core: &Core, link: LinkId) -> Duration {
+        let pto = core.pto(link);
+        let slack = core.links.get(link).map_or(pto, |link| pto.saturating_sub(link.rtt.smoothed()));
+        let answered = core.now.since(self.first_sent).min(LONGEST_ANSWER.max(pto));
+        let trips = if self.wanted.transports == SchemeSet::only(Scheme::Tcp) { 2 } else { 1 };
+        pto.max(answered * trips + slack)
     }
 }
 

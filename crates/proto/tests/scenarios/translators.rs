@@ -42,8 +42,9 @@ fn a_closed_requester_dials_the_provider() {
             let summary = image(world, requester, SchemeSet::only(scheme));
             assert!(summary.complete && !summary.relayed, "seed {seed}: {summary:?}");
             assert_eq!((summary.provider, summary.scheme), (node_id(provider.0), scheme));
-            // The way of the request, a probe time-out, a handshake; not the two seconds of a dial in vain.
-            assert!(summary.first_byte < Duration::from_millis(600), "seed {seed}: {:?}", summary.first_byte);
+            // The way of the request, as long as a dial of the provider's takes, a handshake; not the two seconds of
+            // a dial in vain.
+            assert!(summary.first_byte < Duration::from_millis(800), "seed {seed}: {:?}", summary.first_byte);
         }
     });
 }
