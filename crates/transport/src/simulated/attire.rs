@@ -17,8 +17,9 @@ const OPTIONS: u16 = 8;
 /// that a lost acknowledgement does not hold up a handshake.
 const ACK_BYTES: u16 = 14 + TCP_BYTES as u16;
 /// A short QUIC header with a connection id of eight bytes, a packet number of
-/// one or two, the tag, and what frames take more than our own packets' heads.
-const QUIC_BYTES: u32 = 1 + 8 + 2 + 16 + 2;
+/// one or two, the tag, and what a frame takes more than the head of a packet of ours.
+const QUIC_BYTES: u32 = 1 + 8 + 2 + 16 + FRAME_BYTES;
+const FRAME_BYTES: u32 = 2;
 /// The most that TCP puts into a packet of Ethernet.
 pub(super) const SEGMENT_BYTES: usize = 1448;
 
@@ -32,6 +33,8 @@ pub(super) struct Attire {
     pub(super) bare: u32,
     /// The same around packets of the session, and what sealing adds.
     sealed: u32,
+    /// Sealing alone, of a further packet of the session that shares one of UDP.
+    pub(super) shared: Option<u32>,
     /// The heads of the session's packets, where others stand for them.
     heads: usize,
     /// The largest packet of the session.
@@ -40,9 +43,8 @@ pub(super) struct Attire {
     pub(super) is_stream: bool,
 }
 
-/// The listener's keepsake, with the headers of its own packet. Here it is in the packet before, so
-/// that its loss does not hold up a handshake.
-const KEEPSAKE_BYTES: u16 = 44 + UDP_BYTES as u16;
+/// The listener's keepsake, which shares the packet of its last word.
+const KEEPSAKE_BYTES: u16 = 44;
 
 /// DTLS 1.3 with certificates of both sides: ClientHello, padded; an echo, and ServerHello to
 /// Finished; the client's certificate to Finished, and ready; ready, and the keepsake.
@@ -50,6 +52,7 @@ static UDP: Attire = Attire {
     flights: &[&[1215], &[806], &[610], &[95 + KEEPSAKE_BYTES]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + SEAL_BYTES as u32,
+    shared: Some(SEAL_BYTES as u32),
     heads: 0,
     packet_bytes,
     is_stream: false,
@@ -60,6 +63,7 @@ static TCP: Attire = Attire {
     flights: &[&[OPTIONS], &[OPTIONS], &[ACK_BYTES + 194], &[ACK_BYTES + 692], &[ACK_BYTES + 526], &[26]],
     bare: TCP_BYTES,
     sealed: TCP_BYTES,
+    shared: None,
     heads: RELIABLE_HEADER,
     packet_bytes: || SEGMENT_BYTES + RELIABLE_HEADER,
     is_stream: true,
@@ -70,6 +74,7 @@ static QUIC: Attire = Attire {
     flights: &[&[1200], &[1200, 138], &[1200, 142, 88], &[103]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + QUIC_BYTES,
+    shared: Some(FRAME_BYTES),
     heads: 0,
     packet_bytes,
     is_stream: false,
@@ -86,6 +91,12 @@ impl Attire {
             Scheme::Tcp => &TCP,
             Scheme::Quic => &QUIC,
         }
+    }
+
+    /// How much longer a packet becomes by another one that shares it; `None` if there is no room.
+    pub(super) fn longer_by(&self, length: u32, content: &[u8]) -> Option<u32> {
+        let more = self.shared? + content.len() as u32;
+        (length + more <= self.sealed + (self.packet_bytes)() as u32).then_some(more)
     }
 
     /// How long a packet of the session would be.

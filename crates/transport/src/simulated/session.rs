@@ -15,6 +15,10 @@ use crate::udp::session::{Packet, Session, write_close};
 /// Set in the first byte of a handshake's packets; those of a session begin
 /// with small numbers.
 const FLIGHT: u8 = 0x80;
+/// The first byte of several packets of a session that share one of UDP, each behind its length.
+const SHARED: u8 = 0x40;
+/// The most of them, as over `udp://`.
+const MAX_SHARED: usize = 8;
 /// When a flight is repeated for the first time, as DTLS and TCP do; then twice as late.
 const REPEAT: Duration = Duration::from_secs(1);
 /// Shortest time that a closed connection that has drained still answers, and the most answers, in
@@ -249,9 +253,37 @@ impl SessionEnd {
     }
 
     fn push_sealed(&mut self, content: Bytes) {
+        if let Some(last) = self.out.back_mut()
+            && let Some(more) = self.attire.longer_by(last.bytes, &content)
+            && let Some(shared) = share(&last.content, &content)
+        {
+            (last.content, last.bytes) = (shared, last.bytes + more);
+            return;
+        }
         let bytes = self.attire.packet_length(&content);
         self.out.push_back(Parcel { path: 0, content, bytes });
     }
+}
+
+/// One more packet in those of a datagram; `None` if none may follow.
+fn share(datagram: &[u8], packet: &[u8]) -> Option<Bytes> {
+    let framed = |packet: &[u8]| [&u16::try_from(packet.len()).unwrap_or(u16::MAX).to_be_bytes(), packet].concat();
+    match datagram.first()? {
+        &SHARED if packets(&datagram[1..]).count() < MAX_SHARED => Some([datagram, &framed(packet)].concat().into()),
+        &SHARED => None,
+        head if head & FLIGHT != 0 => None,
+        _ => Some([&[SHARED][..], &framed(datagram), &framed(packet)].concat().into()),
+    }
+}
+
+/// The packets that share a datagram.
+fn packets(mut framed: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = framed.split_first_chunk()?;
+        let (packet, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        framed = rest;
+        Some(packet)
+    })
 }
 
 impl End for SessionEnd {
@@ -297,6 +329,7 @@ impl End for SessionEnd {
     fn handle_packet(&mut self, now: Instant, _path: u8, content: &[u8]) {
         match content {
             [head, part, count, ..] if head & FLIGHT != 0 => self.handle_flight(now, head & !FLIGHT, *part, *count),
+            [SHARED, framed @ ..] => packets(framed).for_each(|packet| self.handle_sealed(now, packet)),
             _ => self.handle_sealed(now, content),
         }
         self.pump(now);

@@ -8,6 +8,7 @@ use aws_lc_rs::rand;
 use dimpl::{Dtls, Output};
 use roost_proto::Scheme;
 
+use super::SEAL_BYTES;
 use super::endpoint::{Endpoint, Slot};
 use super::established::refused;
 use super::handshake::{Dialling, Handshake, Step};
@@ -259,9 +260,15 @@ impl Entry {
             (self.head, behind) = handshake.around(datagram);
         }
         let head = std::mem::take(&mut self.head);
+        let is_record = matches!(self.phase, Phase::Up(_)) && head.is_empty();
+        let most = desk.context.limits.packet() + SEAL_BYTES;
         let doubtful = self.moving.former.filter(|_| self.moving.is_doubtful);
         for route in [Some(self.route), doubtful].into_iter().flatten() {
-            if !desk.outbox.push(route, &[&head, datagram, behind]) {
+            let had_room = match is_record {
+                true => desk.outbox.pack(route, datagram, most),
+                false => desk.outbox.push(route, &[&head, datagram, behind]),
+            };
+            if !had_room {
                 Live::add(&desk.live.dropped, 1);
             }
         }

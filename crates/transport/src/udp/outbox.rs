@@ -13,6 +13,8 @@ use crate::counters::Live;
 const MAX_BYTES: usize = 4 << 20;
 /// The most refusals of the system that are kept to tell the dials.
 const MAX_REFUSED: usize = 64;
+/// The most records in one datagram. The DTLS library reads sixteen.
+const MAX_RECORDS: u8 = 8;
 /// The most bytes in one call to the system.
 const MAX_RUN_BYTES: usize = 60_000;
 
@@ -28,6 +30,8 @@ pub(super) struct Route {
 pub(super) struct Outbox {
     bytes: Vec<u8>,
     datagrams: Vec<(Route, usize)>,
+    /// The records in the last one, if more may follow.
+    records: u8,
     /// What the system has refused to send since it was last asked for.
     refused: Vec<Refused>,
 }
@@ -50,7 +54,24 @@ impl Outbox {
         }
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.datagrams.push((route, size));
+        self.records = 0;
         true
+    }
+
+    /// The same of a sealed record. It shares the datagram of the one before if that goes the same way and
+    /// both are no longer than `most`: a record tells its length.
+    pub(super) fn pack(&mut self, route: Route, record: &[u8], most: usize) -> bool {
+        let is_open = (1..MAX_RECORDS).contains(&self.records) && self.bytes.len() + record.len() <= MAX_BYTES;
+        let fits = |(last, size): &&mut (Route, usize)| is_open && *last == route && *size + record.len() <= most;
+        if let Some((_, size)) = self.datagrams.last_mut().filter(fits) {
+            *size += record.len();
+            self.bytes.extend_from_slice(record);
+            self.records += 1;
+            return true;
+        }
+        let had_room = self.push(route, &[record]);
+        self.records = u8::from(had_room);
+        had_room
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -103,6 +124,7 @@ impl Outbox {
         if sent == self.datagrams.len() {
             self.bytes.clear();
             self.datagrams.clear();
+            self.records = 0;
         } else {
             self.bytes.drain(..bytes);
             self.datagrams.drain(..sent);
@@ -168,6 +190,24 @@ mod tests {
         assert_eq!((refused.len(), refused[0].to), (1, to.to));
         assert!(refused[0].why.contains("Message too long"), "{}", refused[0].why);
         assert!(outbox.is_empty() && outbox.take_refused().is_empty());
+    }
+
+    #[test]
+    fn records_for_one_host_share_a_datagram() {
+        let mut outbox = Outbox::default();
+        let sizes = |outbox: &Outbox| outbox.datagrams.iter().map(|(_, size)| *size).collect::<Vec<_>>();
+        for (port, size) in [(1, 40), (1, 30), (2, 10), (1, 10), (1, 80), (1, 20)] {
+            assert!(outbox.pack(route(port), &vec![7; size], 100));
+        }
+        assert_eq!((sizes(&outbox), outbox.bytes.len()), (vec![70, 10, 90, 20], 190));
+        assert!(outbox.push(route(1), &[&[7; 5]]) && outbox.pack(route(1), &[7; 5], 100));
+        assert_eq!(sizes(&outbox)[4..], [5, 5], "nothing follows what is no record");
+        for _ in 0..MAX_RECORDS {
+            assert!(outbox.pack(route(1), &[7], 100));
+        }
+        assert_eq!(sizes(&outbox)[5..], [5 + usize::from(MAX_RECORDS) - 1, 1]);
+        outbox.forget(7, 220);
+        assert!(outbox.pack(route(1), &[7; 5], 100) && sizes(&outbox) == [5]);
     }
 
     #[test]
