@@ -33,6 +33,8 @@ use crate::statistics::{mean, quantile};
 /// What a message beside data costs at most in headers, with the packet that
 /// acknowledges it: Ethernet, IP, UDP and DTLS twice.
 const ASIDE_HEADERS: u64 = 2 * 80;
+/// The same of one that shares the packet of another message: a record's and a message's head.
+const SHARED_HEADERS: u64 = 22 + 13;
 
 /// Figures of a run, by name.
 pub type Measures = BTreeMap<String, f64>;
@@ -88,9 +90,12 @@ pub(super) fn of_nothing() -> Measures {
 /// What found services and arranged them: all that hubs have to do with but the
 /// data that they relay, what nodes said to one another beside data, and their handshakes.
 fn arranged(shares: Shares) -> u64 {
-    let Shares { hub_bytes, relayed_bytes, handshake_bytes, multicast_bytes, asides, aside_bytes, .. } = shares;
+    let Shares {
+        hub_bytes, relayed_bytes, handshake_bytes, multicast_bytes, asides, shared_asides, aside_bytes, ..
+    } = shares;
+    let headers = asides * ASIDE_HEADERS + shared_asides * SHARED_HEADERS;
     // What is relayed counts as sent when it is queued, and may be lost there.
-    hub_bytes.saturating_sub(relayed_bytes) + handshake_bytes + multicast_bytes + aside_bytes + asides * ASIDE_HEADERS
+    hub_bytes.saturating_sub(relayed_bytes) + handshake_bytes + multicast_bytes + aside_bytes + headers
 }
 
 fn all_bytes(shares: Shares) -> u64 {
@@ -163,9 +168,10 @@ mod tests {
             node_bytes: 9000,
             multicast_bytes: 7,
             asides: 2,
+            shared_asides: 1,
             aside_bytes: 40,
         };
-        assert_eq!(arranged(shares), 300 + 50 + 7 + 40 + 2 * ASIDE_HEADERS);
+        assert_eq!(arranged(shares), 300 + 50 + 7 + 40 + 2 * ASIDE_HEADERS + SHARED_HEADERS);
     }
 
     #[test]

@@ -101,9 +101,11 @@ pub struct Shares {
     pub node_bytes: u64,
     /// Packets of multicast, once where they were sent.
     pub multicast_bytes: u64,
-    /// Messages from node to node that are no data: acceptances, above all.
+    /// Messages from node to node that are no data, acceptances above all: those with a packet of their own.
     pub asides: u64,
-    /// Their bytes, without any header.
+    /// Those that leave in the packet of another message, as they go the same way at the same time.
+    pub shared_asides: u64,
+    /// The bytes of both, without any header.
     pub aside_bytes: u64,
 }
 
