@@ -62,7 +62,7 @@ pub(super) struct Receiving {
     patience: Duration,
     /// Since when it has no way.
     pub(super) lost: Option<Time>,
-    /// What its provider is asked while nothing comes.
+    /// The questions to a silent provider; `None` once it is heard.
     pub(super) question: Option<Question>,
     /// Its provider has given its place to another requester. What comes late changes nothing of that.
     displaced: bool,

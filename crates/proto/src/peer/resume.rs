@@ -35,10 +35,13 @@ const USUAL_PAUSES: u32 = 3;
 /// apart, as those to a home.
 const QUESTIONS: u32 = 3;
 
-/// A provider that has fallen silent is asked for a sign of life.
+/// The questions to a provider that has fallen silent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
+    /// Time of the first one.
     since: Time,
+    /// Time of the next one.
+    next: Time,
     tries: u32,
 }
 
@@ -167,25 +170,24 @@ impl Receiving {
     /// Asks a provider that has fallen silent for a sign of life, and says when to look again. One
     /// that has started again knows nothing of the flow, and nobody else tells of that.
     fn inquire(&mut self, core: &mut Core) -> Option<Time> {
-        if !self.has_begun() {
-            return Some(core.now + LOOK);
-        }
-        if self.relayed || self.is_broken() || self.lost.is_some() || self.waits_for_reader() {
+        if self.relayed || self.is_broken() || self.lost.is_some() {
             return None;
+        }
+        if !self.has_begun() || self.waits_for_reader() {
+            return Some(core.now + LOOK);
         }
         let asks_at = self.heard + self.hush();
         if core.now < asks_at {
             return Some(asks_at);
         }
-        let Question { since, tries } = self.question.unwrap_or(Question { since: core.now, tries: 0 });
+        let first = Question { since: core.now, next: core.now, tries: 0 };
+        let Question { since, next, tries } = self.question.unwrap_or(first);
         if core.links.get(self.link).is_none_or(|link| link.heard > since) {
             // It is there, and has nothing to send.
             return None;
         }
-        let pto = core.pto(self.link);
-        let due = |tries: u32| since + pto * ((1 << tries) - 1);
-        if core.now < due(tries) {
-            return Some(due(tries));
+        if core.now < next {
+            return Some(next);
         }
         if tries == QUESTIONS {
             self.is_lost();
@@ -193,11 +195,12 @@ impl Receiving {
         }
         let token = core.random.next_u64() as u32;
         core.send(self.link, &Message::Ping(token));
-        self.question = Some(Question { since, tries: tries + 1 });
-        Some(due(tries + 1))
+        let next = core.now + core.pto(self.link) * (1 << tries);
+        self.question = Some(Question { since, next, tries: tries + 1 });
+        Some(next)
     }
 
-    /// How long nothing comes before its provider is asked.
+    /// The silence after which its provider is asked: a stream's usual pauses are none.
     fn hush(&self) -> Duration {
         let pause = self.measured_pace().map_or(Duration::ZERO, Pace::pause);
         HUSH.max(pause * USUAL_PAUSES)
