@@ -114,23 +114,22 @@ impl Core {
     }
 
     /// Tells the other end which version this one speaks, before anything else. A hub hears it at once.
-    /// A node hears it with the first message that there is for it, and not at all if that is lost:
-    /// nothing that nodes say to one another depends on it.
-    pub(super) fn greet(&mut self, link: LinkId) {
+    /// A node hears it with the first message that there is for it, as surely as that. One that is lost
+    /// leaves the versions of two nodes unchecked, which each has checked with its hub.
+    pub(super) fn greet(&mut self, link: LinkId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
         let hello = Message::Hello(Hello { clock_s, ..Hello::OWN });
         let Some(entry) = self.links.get_mut(link).filter(|entry| entry.through.is_none()) else { return };
         entry.has_greeted = true;
-        if entry.peer.role == Role::Node {
-            self.send(link, &hello)
-        } else {
-            self.send_reliably(link, RequestId(0), &hello)
+        match channel {
+            Channel::Datagram => self.send(link, &hello),
+            Channel::Reliable { .. } => self.send_reliably(link, RequestId(0), &hello),
         }
     }
 
     pub(super) fn transmit(&mut self, link: LinkId, channel: Channel, delivery: Delivery, message: &Message) {
         if self.links.get(link).is_some_and(|entry| !entry.has_greeted) {
-            self.greet(link);
+            self.greet(link, channel);
         }
         let now = self.now;
         let Some(entry) = self.links.get_mut(link) else { return };

@@ -95,7 +95,7 @@ use self::timers::Timer;
 use self::watch::Watches;
 use crate::address::Address;
 use crate::ids::{DialId, LinkId, RequestId};
-use crate::machine::{Deadline, Input, Machine, Peer as Neighbour, Transmit};
+use crate::machine::{Channel, Deadline, Input, Machine, Peer as Neighbour, Transmit};
 use crate::record::{Record, Version};
 use crate::rtt::Rtt;
 use crate::service::Role;
@@ -185,7 +185,7 @@ impl Peer {
         let (node, role, now) = (peer.node, peer.role, self.core.now);
         self.core.links.insert(link, Link::new(now, peer, address, Rtt::new(rtt)));
         if role != Role::Node {
-            self.core.greet(link);
+            self.core.greet(link, Channel::Reliable { flow: 0 });
         }
         if let Some(spare) = self.core.links.spare(node, link) {
             self.give_up(spare, "one association too many");
