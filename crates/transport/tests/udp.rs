@@ -59,6 +59,23 @@ async fn only_message(node: &mut Node) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_messages_that_leave_together_share_a_datagram() {
+    let world = World::new();
+    let (mut hub, at_hub, node, at_node) = world.pair(Scheme::Udp).await;
+    let sent = || node.transport.counters().of(Scheme::Udp).datagrams_sent;
+    let before = sent();
+    let messages: Vec<Bytes> = (0..8).map(|number| Bytes::from(vec![number; 100])).collect();
+    for message in &messages {
+        node.transport.send(at_node, Channel::Datagram, message.clone()).unwrap();
+    }
+    node.transport.flush();
+    for message in messages {
+        assert_eq!(hub.message().await, (at_hub, message));
+    }
+    assert_eq!(sent() - before, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_dial_leads_to_a_second_link() {
     let world = World::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(Scheme::Udp).await;

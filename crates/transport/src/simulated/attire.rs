@@ -93,7 +93,7 @@ impl Attire {
         }
     }
 
-    /// How much longer a packet becomes by another one that shares it; `None` if there is no room.
+    /// The bytes that another packet adds to one that it shares; `None` if there is no room.
     pub(super) fn longer_by(&self, length: u32, content: &[u8]) -> Option<u32> {
         let more = self.shared? + content.len() as u32;
         (length + more <= self.sealed + (self.packet_bytes)() as u32).then_some(more)

@@ -381,3 +381,36 @@ fn session(attire: &Attire, rtt: Duration) -> Session {
     let session = Session::new((attire.packet_bytes)(), Limits::default().link_queue_bytes, rtt);
     if attire.is_stream { session.unpaced() } else { session }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_eight_packets_share_a_datagram() {
+        let packet = |number: u8| [1, number, number];
+        let mut datagram = Bytes::copy_from_slice(&packet(0));
+        for number in 1..MAX_SHARED as u8 {
+            datagram = share(&datagram, &packet(number)).unwrap();
+        }
+        assert_eq!(share(&datagram, &packet(8)), None);
+        let read: Vec<&[u8]> = packets(&datagram[1..]).collect();
+        assert_eq!(read, (0..MAX_SHARED as u8).map(packet).collect::<Vec<_>>());
+        assert_eq!(share(&[FLIGHT | 2, 0, 1], &packet(1)), None, "a handshake's packets stay alone");
+    }
+
+    #[test]
+    fn a_datagram_takes_what_fits() {
+        let attire = Attire::of(roost_proto::Scheme::Udp);
+        let mut end = SessionEnd::new(attire, Instant::now(), 0);
+        let largest = (attire.packet_bytes)();
+        for length in [100, largest - 200, 100, 100] {
+            end.push_sealed(Bytes::from(vec![1; length]));
+        }
+        let sent: Vec<u32> = end.out.iter().map(|parcel| parcel.bytes).collect();
+        let (alone, shared) = (attire.packet_length(&[]), attire.shared.unwrap());
+        assert_eq!(sent, [alone + shared + largest as u32 - 100, alone + shared + 200]);
+        let tcp = Attire::of(roost_proto::Scheme::Tcp);
+        assert_eq!(tcp.longer_by(100, &[1]), None, "segments are filled before");
+    }
+}

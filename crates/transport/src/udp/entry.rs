@@ -111,6 +111,15 @@ pub(super) struct Desk<'a> {
     pub(super) sealed: &'a mut Vec<u8>,
 }
 
+/// The place of a datagram among those that wait for the socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Post {
+    /// By itself.
+    Alone,
+    /// With others for the same host.
+    Shared,
+}
+
 /// What became of a session.
 pub(super) enum Turn {
     /// Nothing that concerns the endpoint's tables.
@@ -247,8 +256,14 @@ impl Entry {
         handshake.is_doubtful() && self.bytes_sent + more as u64 > UNPROVED_SHARE * self.bytes_received
     }
 
-    /// Puts a sealed datagram into the outbox.
+    /// Puts a datagram of dimpl's own into the outbox. It is alone: a receiver acknowledges records of a
+    /// handshake only where they begin a datagram.
     pub(super) fn post(&mut self, datagram: &[u8], desk: &mut Desk<'_>) {
+        self.post_as(Post::Alone, datagram, desk);
+    }
+
+    /// Puts a sealed datagram into the outbox.
+    fn post_as(&mut self, post: Post, datagram: &[u8], desk: &mut Desk<'_>) {
         if self.is_sent_enough(datagram.len()) {
             return;
         }
@@ -260,11 +275,11 @@ impl Entry {
             (self.head, behind) = handshake.around(datagram);
         }
         let head = std::mem::take(&mut self.head);
-        let is_record = matches!(self.phase, Phase::Up(_)) && head.is_empty();
+        let may_share = post == Post::Shared && matches!(self.phase, Phase::Up(_)) && head.is_empty();
         let most = desk.context.limits.packet() + SEAL_BYTES;
         let doubtful = self.moving.former.filter(|_| self.moving.is_doubtful);
         for route in [Some(self.route), doubtful].into_iter().flatten() {
-            let had_room = match is_record {
+            let had_room = match may_share {
                 true => desk.outbox.pack(route, datagram, most),
                 false => desk.outbox.push(route, &[&head, datagram, behind]),
             };
@@ -282,7 +297,7 @@ impl Entry {
         let mut sealed = std::mem::take(desk.sealed);
         loop {
             match self.dtls.poll_output(&mut sealed) {
-                Output::Packet(packet) => self.post(packet, desk),
+                Output::Packet(packet) => self.post_as(Post::Shared, packet, desk),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);

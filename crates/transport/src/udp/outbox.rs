@@ -58,7 +58,7 @@ impl Outbox {
         true
     }
 
-    /// The same of a sealed record. It shares the datagram of the one before if that goes the same way and
+    /// The same of a sealed record. It shares the last datagram of all if that goes the same way and
     /// both are no longer than `most`: a record tells its length.
     pub(super) fn pack(&mut self, route: Route, record: &[u8], most: usize) -> bool {
         let is_open = (1..MAX_RECORDS).contains(&self.records) && self.bytes.len() + record.len() <= MAX_BYTES;
@@ -206,7 +206,9 @@ mod tests {
             assert!(outbox.pack(route(1), &[7], 100));
         }
         assert_eq!(sizes(&outbox)[5..], [5 + usize::from(MAX_RECORDS) - 1, 1]);
-        outbox.forget(7, 220);
+        outbox.forget(6, 207);
+        assert!(outbox.pack(route(1), &[7; 5], 100) && sizes(&outbox) == [6], "the last one waits");
+        outbox.forget(1, 6);
         assert!(outbox.pack(route(1), &[7; 5], 100) && sizes(&outbox) == [5]);
     }
 
