@@ -24,6 +24,7 @@
 //! What takes no time here: processors, the daemons' local API, disks. What
 //! takes no notice: that a certificate is revoked, since nobody has one.
 
+mod asides;
 mod calendar;
 mod checks;
 pub mod growth;

@@ -12,6 +12,7 @@ use roost_proto::peer::{Command, Config, Event, Peer, SessionId, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{Address, Classes, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
+use super::asides::Asides;
 use super::calendar::Calendar;
 use super::checks::Checks;
 use super::links::{Links, MachineId, News, Site};
@@ -32,8 +33,6 @@ const DAWN: Time = Time::from_nanos(1_000_000_000);
 /// When the first node starts, after the hubs, and how long after it the next.
 const NODES_AFTER: Duration = Duration::from_secs(1);
 const BETWEEN_NODES: Duration = Duration::from_millis(1);
-/// Data of no more bytes leaves room for a message beside it.
-const SHORT_BYTES: u64 = 512;
 
 /// The machines, their links and their owners' business.
 pub(super) struct World<'a> {
@@ -58,11 +57,7 @@ pub(super) struct World<'a> {
     pub(super) said: [Said; Traffic::ALL.len()],
     /// The bytes of it that went from hub to hub.
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
-    /// Messages from node to node that are no data: those with a packet of their own, and those without, and the
-    /// bytes of all.
-    asides: [u64; 3],
-    /// The last of them: from whom to whom, and the time.
-    last_aside: Option<(MachineId, MachineId, Time)>,
+    asides: Asides,
     /// Bytes of data that went to or from hubs.
     relayed_bytes: u64,
 }
@@ -154,8 +149,7 @@ impl<'a> World<'a> {
             sent: vec![BTreeMap::new(); count],
             said: [Said::default(); Traffic::ALL.len()],
             between_hubs: BTreeMap::new(),
-            asides: [0; 3],
-            last_aside: None,
+            asides: Asides::default(),
             relayed_bytes: 0,
             casts,
         };
@@ -211,7 +205,8 @@ impl<'a> World<'a> {
 
     /// What the packets of all machines were for.
     pub(super) fn shares(&self) -> Shares {
-        let [asides, shared_asides, aside_bytes] = self.asides;
+        let Asides { alone, shared, bytes, .. } = self.asides;
+        let (asides, shared_asides, aside_bytes) = (alone, shared, bytes);
         Shares { asides, shared_asides, aside_bytes, relayed_bytes: self.relayed_bytes, ..self.links.shares() }
     }
 
@@ -403,27 +398,13 @@ impl<'a> World<'a> {
         (said.messages, said.bytes) = (said.messages + 1, said.bytes + bytes);
         let hubs = self.prepared.placement.hubs.len();
         if from >= hubs && to >= hubs {
-            self.count_aside((from, to, self.now), traffic == Traffic::Payload, bytes);
+            self.asides.count((from, to, self.now), traffic, bytes);
         }
         if traffic == Traffic::Payload && (from < hubs || to < hubs) {
             self.relayed_bytes += bytes;
         }
         if from < hubs && to < hubs {
             self.between_hubs.entry((from, to)).or_default()[traffic as usize] += bytes;
-        }
-    }
-
-    fn count_aside(&mut self, way: (MachineId, MachineId, Time), is_payload: bool, bytes: u64) {
-        let follows = self.last_aside == Some(way);
-        let [alone, shared, all] = &mut self.asides;
-        if !is_payload {
-            self.last_aside = Some(way);
-            *if follows { shared } else { alone } += 1;
-            *all += bytes;
-        } else if follows && bytes <= SHORT_BYTES {
-            // Data beside which there is room, as a report.
-            self.last_aside = None;
-            (*alone, *shared) = (*alone - 1, *shared + 1);
         }
     }
 
