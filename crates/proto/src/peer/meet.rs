@@ -11,7 +11,6 @@ use super::requests::Requests;
 use super::timers::Timer;
 use crate::address::{Address, Scheme, SchemeSet};
 use crate::ids::{LinkId, NodeId, RequestId};
-use crate::time::Time;
 use crate::wire::Whereabouts;
 
 /// Most providers dialled for one request: hubs tell their addresses, and could aim dials at a
@@ -25,8 +24,6 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Meeting {
     at: Option<Whereabouts>,
-    /// The time at which the request was sent that led to it.
-    since: Time,
     /// The one that was dialled last, and how many were.
     met: Option<NodeId>,
     count: u8,
@@ -36,14 +33,13 @@ impl Asked {
     /// A hub says where the provider is that has the request.
     pub(super) fn will_meet(&mut self, core: &mut Core, id: RequestId, link: LinkId, provider: Whereabouts) {
         let is_open = !matches!(self.phase, Phase::Receiving(_)) && !self.is_direct();
-        let Meeting { at, met, count, .. } = &self.meeting;
+        let Meeting { at, met, count } = &self.meeting;
         if !is_open || provider.node == core.node || *met == Some(provider.node) || *count >= MAX_MEETINGS {
             return;
         }
         let is_new = at.as_ref().is_none_or(|at| at.node != provider.node);
         self.meeting.at = Some(provider);
         if is_new {
-            self.meeting.since = self.sent;
             core.set(Timer::Meet(id), self.time_to_reach(core, link));
         }
     }
@@ -72,7 +68,7 @@ impl Requests {
         let addresses: Vec<Address> = addresses.into_iter().filter(fits).collect();
         let link = core.links.between(core.now, node, way.schemes, &addresses);
         // One that was there before is dead for the provider.
-        let has_come = link.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard >= asked.meeting.since);
+        let has_come = link.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard >= asked.first_sent);
         if !has_come && core.dial_as_told(way, addresses) {
             (asked.meeting.met, asked.meeting.count) = (Some(node), asked.meeting.count + 1);
             core.counters.meetings += 1;
