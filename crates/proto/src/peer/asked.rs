@@ -49,7 +49,7 @@ pub(super) struct Asked {
     pub(super) via: Option<LinkId>,
     /// The association with the stand-by, if that was asked as well.
     pub(super) hedge: Option<LinkId>,
-    /// When it was sent for the first time, and for the last.
+    /// The times at which it was sent first and last.
     pub(super) first_sent: Time,
     pub(super) sent: Time,
     pub(super) tries: u32,
