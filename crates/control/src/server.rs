@@ -1,8 +1,10 @@
 //! The daemon's side of the local API: the socket, its permissions, and how
 //! errors and queries look. Which endpoints there are is the daemon's business.
 
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use axum::Router;
@@ -11,8 +13,8 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rustix::fs::Mode;
-use rustix::process::umask;
 use serde::Serialize;
+use socket2::{Domain, SockAddr, Type};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::SCHEMA;
@@ -22,7 +24,10 @@ use crate::serving::LOCAL_CONNECTIONS;
 pub use crate::serving::{PUBLIC_CONNECTIONS, serve};
 
 /// Owner and group may use the socket, and nobody else at any moment: who may open it may command the daemon.
-const NOT_OF_SOCKET: Mode = Mode::from_raw_mode(0o117);
+const ACCESS: u32 = 0o660;
+
+/// Connections that wait to be accepted, as the standard library has it.
+const BACKLOG: i32 = 128;
 
 /// The longest path that the system gives to a socket, bytes.
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -87,10 +92,8 @@ impl Socket {
             Ok(_) => std::fs::remove_file(path).map_err(refused)?,
             Err(_) => {}
         }
-        let before = umask(NOT_OF_SOCKET);
-        let listener = UnixListener::bind(path);
-        umask(before);
-        Ok(Self { listener: Some(listener.map_err(refused)?), path: path.to_owned() })
+        let listener = listen(path).map_err(refused)?;
+        Ok(Self { listener: Some(listener), path: path.to_owned() })
     }
 
     /// Answers with `router` until `stop` is done, then finishes what is under way; see [`serve`].
@@ -99,6 +102,18 @@ impl Socket {
             serve(listener, router, LOCAL_CONNECTIONS, stop).await;
         }
     }
+}
+
+/// Listens on `path` with [`ACCESS`]. The socket has its mode before it has a path: the umask belongs to the whole
+/// process, and other threads make files meanwhile. It can only have taken rights away, which are given back.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(ACCESS))?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    std::fs::set_permissions(path, Permissions::from_mode(ACCESS))?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    UnixListener::from_std(OwnedFd::from(socket).into())
 }
 
 /// Whether nobody listens on a socket any more. A daemon that has no room for

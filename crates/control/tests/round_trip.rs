@@ -202,6 +202,25 @@ async fn other_users_have_no_access_to_the_socket() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sockets_that_are_made_at_once_keep_their_modes() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let makers = (0..4).map(|maker| {
+        let folder = folder.path().to_owned();
+        tokio::spawn(async move {
+            for turn in 0..1500 {
+                let path = folder.join(format!("{maker}-{turn}")).join("daemon.sock");
+                let _socket = Socket::bind(&path).await.unwrap();
+                assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+            }
+        })
+    });
+    for made in futures_util::future::join_all(makers).await {
+        made.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn an_empty_list_of_peers_is_still_of_the_schema() {
     let none = || async { json(&Peers { schema: SCHEMA, peers: Vec::new(), down: Vec::new() }) };
