@@ -17,9 +17,15 @@ pub struct Served {
 
 impl Served {
     /// Makes as many requests as [`requests`] says; `request` tells whether one was served.
-    pub fn count(mut request: impl FnMut() -> bool) -> Self {
+    pub fn count(request: impl FnMut() -> bool) -> Self {
+        Self::beside(|| {}, request)
+    }
+
+    /// The same, each right after an `attack`. What the hostile members need to say it is not timed.
+    pub fn beside(mut attack: impl FnMut(), mut request: impl FnMut() -> bool) -> Self {
         let of = requests();
         let time = |()| {
+            attack();
             let began = Instant::now();
             request().then(|| began.elapsed())
         };

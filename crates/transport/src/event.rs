@@ -16,6 +16,7 @@ use roost_proto::{Address, DialId, LinkId, Scheme};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
+use crate::fair_queue::FairQueue;
 use crate::transport::Shared;
 
 /// Something that happened.
@@ -97,6 +98,17 @@ impl Event {
     /// The end of a link.
     pub(crate) fn down(link: LinkId, reason: String) -> Self {
         Self::Down { link, refused: tells_refusal(&reason), reason }
+    }
+
+    /// Behind whom the event waits.
+    fn sender(&self) -> Sender {
+        match self {
+            Self::Up { link, .. } | Self::Moved { link, .. } | Self::Down { link, .. } | Self::Message { link, .. } => {
+                Sender::Link(*link)
+            }
+            Self::Multicast { .. } => Sender::Multicast,
+            Self::Presence { .. } | Self::DialFailed { .. } => Sender::Host,
+        }
     }
 
     /// What the event counts for against [`crate::Limits::event_queue_bytes`].
@@ -182,44 +194,44 @@ impl Events {
     }
 }
 
+/// Who has caused an event. Each waits for its own events only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sender {
+    Link(LinkId),
+    /// All who send to many: an address proves nothing there.
+    Multicast,
+    /// This host and its own dials.
+    Host,
+}
+
 /// Events of the transports that have tasks of their own, on their way to
 /// [`Events`]. Holds messages of at most [`crate::Limits::event_queue_bytes`];
 /// other events are as few as links and dials.
 pub(crate) struct Queue {
-    state: Mutex<QueueState>,
+    events: Mutex<FairQueue<Sender, Event>>,
     /// Wakes the task in [`Events::recv_many`].
     pub(crate) waker: AtomicWaker,
     space: Notify,
-    max_bytes: usize,
-}
-
-#[derive(Default)]
-struct QueueState {
-    events: VecDeque<Event>,
-    bytes: usize,
 }
 
 impl Queue {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { state: Mutex::default(), waker: AtomicWaker::new(), space: Notify::new(), max_bytes }
+        Self { events: Mutex::new(FairQueue::new(max_bytes)), waker: AtomicWaker::new(), space: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FairQueue<Sender, Event>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an event, whatever the queue holds.
     pub(crate) fn push(&self, event: Event) {
-        let mut state = self.lock();
-        state.bytes += event.weight();
-        state.events.push_back(event);
-        drop(state);
+        self.lock().push(event.sender(), event.weight(), event);
         self.waker.wake();
     }
 
     /// Adds a message if there is room for it.
     pub(crate) fn push_if_room(&self, event: Event) -> bool {
-        let room = self.lock().bytes < self.max_bytes;
+        let room = self.lock().has_room(event.sender());
         if room {
             self.push(event);
         }
@@ -230,7 +242,7 @@ impl Queue {
     pub(crate) async fn push_when_room(&self, event: Event) {
         loop {
             let space = self.space.notified();
-            if self.lock().bytes < self.max_bytes {
+            if self.lock().has_room(event.sender()) {
                 return self.push(event);
             }
             space.await;
@@ -239,16 +251,11 @@ impl Queue {
 
     /// Moves up to `max` events to `into`.
     fn take(&self, into: &mut VecDeque<Event>, max: usize) {
-        let mut state = self.lock();
-        if state.events.is_empty() {
-            return;
-        }
-        let count = state.events.len().min(max);
-        let freed: usize = state.events.iter().take(count).map(Event::weight).sum();
-        into.extend(state.events.drain(..count));
-        state.bytes -= freed;
-        drop(state);
-        if freed > 0 {
+        let mut events = self.lock();
+        let before = into.len();
+        into.extend(std::iter::from_fn(|| events.pop()).take(max));
+        drop(events);
+        if into.len() > before {
             self.space.notify_waiters();
         }
     }

@@ -22,6 +22,13 @@
 //! packet costs no task switch. Keep a `recv_many` pending whenever there is
 //! nothing better to do. [`Transport::send`] seals a UDP message at once and
 //! [`Transport::flush`] hands what has gathered to the socket.
+//!
+//! # Who is heard first
+//!
+//! Nobody: where more has come than is worked off at once, each link has one
+//! datagram or message worked off in turn, and what is no link's counts as one.
+//! A link that sends more than that loses datagrams before they are decrypted,
+//! or is not read for a while, and no other waits for it.
 
 mod association;
 mod config;
@@ -30,6 +37,7 @@ mod crowd;
 mod dial;
 mod error;
 mod event;
+mod fair_queue;
 mod forgotten;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,0 +1,81 @@
+//! One link that sends without end, and another that sends little.
+#![allow(clippy::expect_used, reason = "every test here is a test, its helpers too")]
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
+use roost_transport::{Config, Event, Events, Limits, Transport, bind};
+use support::{Node, World};
+
+/// A hub whose events are taken by hand.
+async fn busy_hub(world: &World, scheme: Scheme) -> (Transport, Events) {
+    let identity = world.member("hub", Role::SuperNode);
+    let policy = roost_identity::Policy::new(&identity).expect("a policy");
+    let listen = vec![format!("{scheme}://127.0.0.1:0").parse().expect("an endpoint")];
+    let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits: Limits::default() };
+    bind(config).await.expect("sockets")
+}
+
+/// Takes events until a link is up.
+async fn up(events: &mut Events) -> LinkId {
+    let mut batch = Vec::new();
+    loop {
+        events.recv_many(&mut batch, 1).await;
+        if let Some(Event::Up { link, .. }) = batch.pop() {
+            return link;
+        }
+    }
+}
+
+async fn attach(world: &World, name: &str, hub: &Address, events: &mut Events) -> (Node, LinkId, LinkId) {
+    let mut node = world.node(name).await;
+    node.dial(vec![hub.clone()], RoleSet::ALL);
+    let theirs = up(events).await;
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    (node, link, theirs)
+}
+
+/// Counts the messages of others that come before the first one of `quiet`.
+async fn heard_before(events: &mut Events, quiet: LinkId) -> usize {
+    let (mut batch, mut before) = (Vec::new(), 0);
+    loop {
+        events.recv_many(&mut batch, 8).await;
+        for event in batch.drain(..) {
+            match event {
+                Event::Message { link, .. } if link == quiet => return before,
+                Event::Message { .. } => before += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+async fn one_is_heard_beside_many(scheme: Scheme, channel: Channel) {
+    let world = World::new();
+    let (hub, mut events) = busy_hub(&world, scheme).await;
+    let address = hub.local_addresses()[0].clone();
+    let (loud, from_loud, _) = attach(&world, "loud", &address, &mut events).await;
+    let (quiet, from_quiet, heard) = attach(&world, "quiet", &address, &mut events).await;
+    for _ in 0..200 {
+        loud.transport.send(from_loud, channel, Bytes::from(vec![7; 1000])).expect("room");
+        loud.transport.flush();
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    quiet.transport.send(from_quiet, channel, Bytes::from_static(b"here")).expect("room");
+    quiet.transport.flush();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let before = heard_before(&mut events, heard).await;
+    assert!(before <= 8, "{scheme} {channel:?}: {before} messages were worked off first");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_message_waits_for_no_flood() {
+    for scheme in Scheme::ALL {
+        for channel in [Channel::Datagram, Channel::Reliable { flow: 1 }] {
+            one_is_heard_beside_many(scheme, channel).await;
+        }
+    }
+}
