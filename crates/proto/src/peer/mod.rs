@@ -191,7 +191,10 @@ impl Peer {
             self.give_up(spare, "one association too many");
         }
         match purpose {
-            Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
+            Some(Purpose::Home) => {
+                self.provide.unreached.clear();
+                self.attach.on_link_up(&mut self.core, link);
+            }
             Some(Purpose::StandBy) => self.attach.on_standby_up(&mut self.core, link),
             Some(Purpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
             Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
@@ -379,6 +382,7 @@ impl Machine for Peer {
             Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
             Input::Presence { scheme, at, is_there } => {
                 if self.hosts.note(scheme, at, is_there) {
+                    self.provide.unreached.clear();
                     self.attach.readdress(&mut self.core, self.hosts.present());
                 }
             }

@@ -41,6 +41,11 @@ impl Unreached {
         self.nodes.insert(node, Failure { ways, until: now + MEMORY });
     }
 
+    /// The node's own way into the network is another one, or has been away: what failed before says nothing now.
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+    }
+
     /// There is a way to `node` after all.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.nodes.remove(&node);

@@ -72,6 +72,30 @@ fn what_begins_from_one_end_is_relayed() {
 }
 
 #[test]
+fn a_dial_in_vain_counts_until_the_provider_attaches_again() {
+    let mut world = World::new(1);
+    let hub = world.hub(Role::SuperNode);
+    let provider = world.node((1, 1), &Service::ALL, &[hub]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.hosts.iter_mut().for_each(|host| host.schemes = SchemeSet::only(Scheme::Tcp));
+    world.dial_timeout = 5 * SECOND;
+    world.settle();
+    let is_relayed = |world: &mut World| {
+        let ticket = world.request(requester, Service::Image, ANYWHERE);
+        let summary = finished(world, requester, ticket);
+        assert!(summary.complete, "{summary:?}");
+        summary.relayed
+    };
+    world.closed = vec![provider, requester];
+    assert!(is_relayed(&mut world));
+    world.closed.clear();
+    assert!(is_relayed(&mut world), "it is not dialled for a minute");
+    world.break_links(hub, provider);
+    world.run(5 * SECOND);
+    assert!(!is_relayed(&mut world));
+}
+
+#[test]
 fn who_can_be_dialled_dials_nobody() {
     for (mut world, provider, requester) in [near(1), apart(1)] {
         let ticket = world.request(requester, Service::Image, ANYWHERE);
