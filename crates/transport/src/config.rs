@@ -50,8 +50,8 @@ pub struct Limits {
     /// is more than a node's objects and one whole stream have on their way.
     pub link_queue_bytes: usize,
     /// The most bytes of received messages that wait for
-    /// [`crate::Events::recv_many`]; then sockets are no longer read.
-    /// Default 64 MiB.
+    /// [`crate::Events::recv_many`]. A link is no longer read once as many of
+    /// its own wait as half of what is free. Default 64 MiB.
     pub event_queue_bytes: usize,
     /// The largest packet inside the encryption, bytes, for UDP and QUIC.
     /// 1200 passes every IPv6 path, as in RFC 9000. A network of plain Ethernet
