@@ -80,7 +80,7 @@ impl Hoarder {
 
     /// Claims to be there and to have taken nothing.
     fn report(&self) {
-        // Whoever asked earlier has lost its place.
+        // Earlier requests have lost their places.
         for id in self.asked.saturating_sub(2 * WANTED) + 1..=self.asked {
             self.liar.say_to(self.provider, &Message::Report(Report { id: RequestId(id), ..Report::default() }));
         }

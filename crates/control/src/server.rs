@@ -26,8 +26,8 @@ pub use crate::serving::{PUBLIC_CONNECTIONS, serve};
 /// Owner and group may use the socket, and nobody else at any moment: who may open it may command the daemon.
 const ACCESS: u32 = 0o660;
 
-/// Connections that wait to be accepted, as the standard library has it.
-const BACKLOG: i32 = 128;
+/// Connections that wait to be accepted: as many as the system allows.
+const BACKLOG: i32 = -1;
 
 /// The longest path that the system gives to a socket, bytes.
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -110,8 +110,8 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(ACCESS))?;
     socket.bind(&SockAddr::unix(path)?)?;
-    std::fs::set_permissions(path, Permissions::from_mode(ACCESS))?;
     socket.listen(BACKLOG)?;
+    std::fs::set_permissions(path, Permissions::from_mode(ACCESS))?;
     socket.set_nonblocking(true)?;
     UnixListener::from_std(OwnedFd::from(socket).into())
 }

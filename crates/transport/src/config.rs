@@ -6,6 +6,9 @@ use std::time::Duration;
 use roost_identity::{Identity, Policy};
 use roost_proto::{Endpoint, LONGEST_ROUND_TRIP, RoleSet};
 
+/// The largest packet that [`Limits::packet_bytes`] may ask for.
+pub(crate) const MAX_PACKET: usize = 8000;
+
 /// What [`crate::bind`] needs.
 #[derive(Clone)]
 pub struct Config {
@@ -51,7 +54,7 @@ pub struct Limits {
     pub link_queue_bytes: usize,
     /// The most bytes of received messages that wait for
     /// [`crate::Events::recv_many`]. A link is no longer read once as many of
-    /// its own wait as half of what is free. Default 64 MiB.
+    /// its node's wait as half of what is free besides. Default 64 MiB.
     pub event_queue_bytes: usize,
     /// The largest packet inside the encryption, bytes, for UDP and QUIC.
     /// 1200 passes every IPv6 path, as in RFC 9000. A network of plain Ethernet
@@ -77,6 +80,6 @@ impl Default for Limits {
 impl Limits {
     /// The packet size within its documented range.
     pub(crate) fn packet(&self) -> usize {
-        self.packet_bytes.clamp(1200, 8000)
+        self.packet_bytes.clamp(1200, MAX_PACKET)
     }
 }

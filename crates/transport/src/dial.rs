@@ -17,7 +17,7 @@ use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, NodeId, RoleSet, Scheme};
 use tokio::sync::oneshot;
 
-use crate::event::{Event, tells_refusal};
+use crate::event::{Event, Sender, tells_refusal};
 use crate::transport::Shared;
 use crate::udp::Dialling;
 
@@ -83,7 +83,7 @@ pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address
     }
     let reason = told.sentence();
     tracing::debug!(dial = wish.dial.0, reason, "dial failed");
-    shared.context.queue.push(Event::DialFailed { dial: wish.dial, reason, refused });
+    shared.context.queue.push(Sender::Host, Event::DialFailed { dial: wish.dial, reason, refused });
 }
 
 /// Runs the attempts until one succeeds, which drops the others; the next

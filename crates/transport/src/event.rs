@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use roost_identity::Refusal;
 use roost_proto::machine::Peer;
-use roost_proto::{Address, DialId, LinkId, Scheme};
+use roost_proto::{Address, DialId, LinkId, NodeId, Scheme};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
@@ -100,17 +100,6 @@ impl Event {
         Self::Down { link, refused: tells_refusal(&reason), reason }
     }
 
-    /// Behind whom the event waits.
-    fn sender(&self) -> Sender {
-        match self {
-            Self::Up { link, .. } | Self::Moved { link, .. } | Self::Down { link, .. } | Self::Message { link, .. } => {
-                Sender::Link(*link)
-            }
-            Self::Multicast { .. } => Sender::Multicast,
-            Self::Presence { .. } | Self::DialFailed { .. } => Sender::Host,
-        }
-    }
-
     /// What the event counts for against [`crate::Limits::event_queue_bytes`].
     fn weight(&self) -> usize {
         match self {
@@ -194,10 +183,11 @@ impl Events {
     }
 }
 
-/// Who has caused an event. Each waits for its own events only.
+/// The cause of an event. The events of one wait for one another only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Sender {
-    Link(LinkId),
+pub(crate) enum Sender {
+    /// All links with one node: they are in order among themselves.
+    Node(NodeId),
     /// All who send to many: an address proves nothing there.
     Multicast,
     /// This host and its own dials.
@@ -224,29 +214,35 @@ impl Queue {
     }
 
     /// Adds an event, whatever the queue holds.
-    pub(crate) fn push(&self, event: Event) {
-        self.lock().push(event.sender(), event.weight(), event);
+    pub(crate) fn push(&self, sender: Sender, event: Event) {
+        self.lock().push(sender, event.weight(), event);
         self.waker.wake();
     }
 
     /// Adds a message if there is room for it.
-    pub(crate) fn push_if_room(&self, event: Event) -> bool {
-        let room = self.lock().has_room(event.sender());
+    pub(crate) fn push_if_room(&self, sender: Sender, event: Event) -> bool {
+        let room = self.lock().has_room(sender, event.weight());
         if room {
-            self.push(event);
+            self.push(sender, event);
         }
         room
     }
 
     /// Adds a message once there is room for it.
-    pub(crate) async fn push_when_room(&self, event: Event) {
+    pub(crate) async fn push_when_room(&self, sender: Sender, event: Event) {
         loop {
             let space = self.space.notified();
-            if self.lock().has_room(event.sender()) {
-                return self.push(event);
+            if self.lock().has_room(sender, event.weight()) {
+                return self.push(sender, event);
             }
             space.await;
         }
+    }
+
+    /// Drops the messages of a link that wait: its peer has no say any more.
+    pub(crate) fn discard_messages(&self, sender: Sender, of: LinkId) {
+        self.lock().extract(sender, |event| matches!(event, Event::Message { link, .. } if *link == of));
+        self.space.notify_waiters();
     }
 
     /// Moves up to `max` events to `into`.

@@ -4,6 +4,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
+/// The weight that one turn serves. An item of twice that takes two turns, and one that is lighter a whole one, since
+/// an item costs its receiver something however small it is.
+const TURN_WEIGHT: usize = 1500;
+
 /// Items of weight, by their sender `K`.
 pub(crate) struct FairQueue<K, T> {
     lanes: HashMap<K, Lane<T>>,
@@ -16,6 +20,8 @@ pub(crate) struct FairQueue<K, T> {
 struct Lane<T> {
     items: VecDeque<(usize, T)>,
     weight: usize,
+    /// Turns that the first item has waited for.
+    turns: usize,
 }
 
 impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
@@ -28,39 +34,63 @@ impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
         self.turns.is_empty()
     }
 
-    /// Tells if a sender may add to its lane, which is while it has less waiting than half of what is free. However
-    /// many fill their lanes, some room is left for the next (Choudhury and Hahne, "Dynamic Queue Length Thresholds
+    /// Tells if a sender may add an item, which is while no more than half of what would be free is in its lane. So
+    /// senders that fill their lanes leave room for the next (Choudhury and Hahne, "Dynamic Queue Length Thresholds
     /// for Shared-Memory Packet Switches", 1998).
-    pub(crate) fn has_room(&self, sender: K) -> bool {
+    pub(crate) fn has_room(&self, sender: K, weight: usize) -> bool {
         let free = self.max_weight.saturating_sub(self.weight);
         let held = self.lanes.get(&sender).map_or(0, |lane| lane.weight);
-        held * 2 < free
+        self.is_empty() || (held + weight) * 2 <= free
     }
 
-    /// Adds an item, also where there is no room.
+    /// Adds an item, also if there is no room.
     pub(crate) fn push(&mut self, sender: K, weight: usize, item: T) {
         let lane = self.lanes.entry(sender).or_insert_with(|| {
             self.turns.push_back(sender);
-            Lane { items: VecDeque::new(), weight: 0 }
+            Lane { items: VecDeque::new(), weight: 0, turns: 0 }
         });
         lane.items.push_back((weight, item));
         lane.weight += weight;
         self.weight += weight;
     }
 
-    /// Takes the first item of the next lane.
+    /// Takes the first item of the next lane that has had turns enough for it.
     pub(crate) fn pop(&mut self) -> Option<T> {
-        let sender = self.turns.pop_front()?;
-        let lane = self.lanes.get_mut(&sender)?;
-        let (weight, item) = lane.items.pop_front()?;
+        loop {
+            let sender = self.turns.pop_front()?;
+            let lane = self.lanes.get_mut(&sender)?;
+            lane.turns += 1;
+            if lane.turns * TURN_WEIGHT < lane.items.front()?.0 {
+                self.turns.push_back(sender);
+                continue;
+            }
+            let (weight, item) = lane.items.pop_front()?;
+            lane.turns = 0;
+            lane.weight -= weight;
+            self.weight -= weight;
+            if lane.items.is_empty() {
+                self.lanes.remove(&sender);
+            } else {
+                self.turns.push_back(sender);
+            }
+            return Some(item);
+        }
+    }
+
+    /// Takes the items that `is_meant` out of a sender's lane, in their order, with their weights.
+    pub(crate) fn extract(&mut self, sender: K, mut is_meant: impl FnMut(&T) -> bool) -> VecDeque<(usize, T)> {
+        let Some(lane) = self.lanes.get_mut(&sender) else { return VecDeque::new() };
+        let (taken, left) = std::mem::take(&mut lane.items).into_iter().partition(|(_, item)| is_meant(item));
+        let taken: VecDeque<_> = taken;
+        let weight: usize = taken.iter().map(|(weight, _)| weight).sum();
+        lane.items = left;
         lane.weight -= weight;
         self.weight -= weight;
         if lane.items.is_empty() {
             self.lanes.remove(&sender);
-        } else {
-            self.turns.push_back(sender);
+            self.turns.retain(|other| *other != sender);
         }
-        Some(item)
+        taken
     }
 }
 
@@ -79,15 +109,48 @@ mod tests {
     }
 
     #[test]
+    fn heavy_item_takes_several_turns() {
+        let mut queue = FairQueue::new(1 << 20);
+        (0..10).for_each(|item| queue.push('a', 10 * TURN_WEIGHT, item));
+        (100..120).for_each(|item| queue.push('b', 100, item));
+        let served: Vec<_> = std::iter::from_fn(|| queue.pop()).take(20).collect();
+        assert!(served.iter().filter(|item| **item < 100).count() <= 2, "{served:?}");
+        assert_eq!(std::iter::from_fn(|| queue.pop()).count(), 10);
+    }
+
+    #[test]
     fn full_lanes_leave_room_to_others() {
-        let mut queue = FairQueue::new(100_000);
+        let mut queue = FairQueue::new(4 << 20);
         for sender in 0..20 {
-            assert!(queue.has_room(sender), "{sender}");
-            while queue.has_room(sender) {
+            assert!(queue.has_room(sender, 1), "{sender}");
+            while queue.has_room(sender, 1) {
                 queue.push(sender, 1, ());
             }
         }
-        assert!(queue.weight <= 100_000);
+        assert!(queue.weight <= 4 << 20);
+    }
+
+    #[test]
+    fn many_senders_never_exceed_the_limit() {
+        let mut queue = FairQueue::new(1 << 20);
+        for sender in 0..10_000 {
+            if queue.has_room(sender, 1400) {
+                queue.push(sender, 1400, ());
+            }
+        }
+        assert!(queue.weight <= 1 << 20 && queue.has_room(10_000, 100));
+    }
+
+    #[test]
+    fn extracted_items_leave_the_others() {
+        let mut queue = FairQueue::new(1 << 20);
+        (0..10).for_each(|item| queue.push('a', 3, item));
+        queue.push('b', 5, 100);
+        let even: Vec<_> = queue.extract('a', |item| item % 2 == 0).into_iter().map(|(_, item)| item).collect();
+        assert_eq!(even, [0, 2, 4, 6, 8]);
+        assert_eq!(queue.extract('b', |_| true).len(), 1);
+        let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!((left, queue.weight), (vec![1, 3, 5, 7, 9], 0));
     }
 
     proptest! {

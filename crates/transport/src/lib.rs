@@ -23,12 +23,14 @@
 //! nothing better to do. [`Transport::send`] seals a UDP message at once and
 //! [`Transport::flush`] hands what has gathered to the socket.
 //!
-//! # Who is heard first
+//! # Fair reading
 //!
-//! Nobody: where more has come than is worked off at once, each link has one
-//! datagram or message worked off in turn, and what is no link's counts as one.
-//! A link that sends more than that loses datagrams before they are decrypted,
-//! or is not read for a while, and no other waits for it.
+//! Everything that comes from one node waits in one lane, and the lanes are
+//! served in turn, a datagram or message of 1500 bytes each. A node that sends
+//! more than is worked off loses its own datagrams before they are decrypted,
+//! or is not read for a while; another waits for one round of the lanes.
+//! Strangers share sixteen lanes of UDP, by network, until their handshake
+//! has shown that their address is not forged.
 
 mod association;
 mod config;

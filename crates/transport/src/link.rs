@@ -10,7 +10,7 @@ use roost_identity::Standing;
 use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, LinkId, Scheme};
 
-use crate::event::Event;
+use crate::event::{Event, Sender};
 use crate::quic::QuicLink;
 use crate::tcp::TcpLink;
 use crate::udp;
@@ -119,6 +119,11 @@ pub(crate) struct Identified {
 }
 
 impl Identified {
+    /// The lane of what comes from there.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender::Node(self.peer.node)
+    }
+
     /// The event that makes the link known.
     pub(crate) fn up(&self, dial: Option<DialId>) -> Event {
         let Self { link, peer, address, rtt, .. } = self;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use roost_proto::{Congestion, Scheme};
 
-use crate::event::Event;
+use crate::event::{Event, Sender};
 use crate::transport::Shared;
 use crate::udp::Endpoint;
 
@@ -64,7 +64,7 @@ pub(crate) async fn look_after(shared: Weak<Shared>, mut places: Vec<Place>) {
 impl Place {
     fn tell(&self, shared: &Shared) {
         let Self { scheme, at, is_there, .. } = *self;
-        shared.context.queue.push(Event::Presence { scheme, at, is_there });
+        shared.context.queue.push(Sender::Host, Event::Presence { scheme, at, is_there });
     }
 
     fn look(&mut self, shared: &Arc<Shared>) {

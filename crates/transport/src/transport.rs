@@ -18,7 +18,7 @@ use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::dial::{Wish, dial};
 use crate::error::{BindError, SendError};
-use crate::event::{Event, Events, Queue};
+use crate::event::{Event, Events, Queue, Sender};
 use crate::forgotten::Forgotten;
 use crate::known::Known;
 use crate::link::{Carrier, LinkInfo, Registry};
@@ -202,7 +202,7 @@ impl Transport {
 
     /// Ends a dial for which there is no address to try: [`crate::Event::DialFailed`] follows.
     pub fn fail_dial(&self, dial: DialId, reason: String) {
-        self.shared.context.queue.push(Event::DialFailed { dial, reason, refused: false });
+        self.shared.context.queue.push(Sender::Host, Event::DialFailed { dial, reason, refused: false });
     }
 
     /// Queues a message; never waits. Call [`Self::flush`] when there is no
@@ -298,8 +298,11 @@ impl Transport {
             }
             let Some(standing) = standing(link, &carrier) else { continue };
             let Err(refusal) = context.policy.recheck(&standing, SystemTime::now()) else { continue };
+            let Some(LinkInfo { peer, .. }) = describe(link, &carrier) else { continue };
+            let sender = Sender::Node(peer.node);
             self.close(link, Side::Peer.sentence(refusal));
-            context.queue.push(Event::down(link, Side::Us.sentence(refusal)));
+            context.queue.discard_messages(sender, link);
+            context.queue.push(sender, Event::down(link, Side::Us.sentence(refusal)));
             ended += 1;
         }
         ended

@@ -72,6 +72,61 @@ async fn one_is_heard_beside_many(scheme: Scheme, channel: Channel) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_links_of_one_node_count_as_one() {
+    for scheme in Scheme::ALL {
+        let world = World::new();
+        let (hub, mut events) = busy_hub(&world, scheme).await;
+        let address = hub.local_addresses()[0].clone();
+        let (mut loud, first, _) = attach(&world, "loud", &address, &mut events).await;
+        let mut links = vec![first];
+        // Over UDP a node has one session with an address.
+        while scheme != Scheme::Udp && links.len() < 20 {
+            loud.dial(vec![address.clone()], RoleSet::ALL);
+            up(&mut events).await;
+            let Event::Up { link, .. } = loud.next().await else { panic!("the dial failed") };
+            links.push(link);
+        }
+        let (quiet, from_quiet, heard) = attach(&world, "quiet", &address, &mut events).await;
+        for link in links.iter().cycle().take(400) {
+            loud.transport.send(*link, Channel::Reliable { flow: 1 }, Bytes::from(vec![7; 100])).expect("room");
+        }
+        loud.transport.flush();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        quiet.transport.send(from_quiet, Channel::Reliable { flow: 1 }, Bytes::from_static(b"here")).expect("room");
+        quiet.transport.flush();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let before = heard_before(&mut events, heard).await;
+        assert!(before <= 8, "{scheme}: {before} messages were worked off first");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_one_node_stay_in_order() {
+    for scheme in [Scheme::Tcp, Scheme::Quic] {
+        let world = World::new();
+        let (hub, mut events) = busy_hub(&world, scheme).await;
+        let address = hub.local_addresses()[0].clone();
+        let (mut node, first, at_hub) = attach(&world, "node", &address, &mut events).await;
+        for _ in 0..200 {
+            node.transport.send(first, Channel::Reliable { flow: 1 }, Bytes::from(vec![7; 100])).expect("room");
+        }
+        node.transport.close(first, "over".into());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        node.dial(vec![address], RoleSet::ALL);
+        let (mut batch, mut is_down) = (Vec::new(), false);
+        loop {
+            events.recv_many(&mut batch, 1).await;
+            match batch.pop() {
+                Some(Event::Down { link, .. }) if link == at_hub => is_down = true,
+                Some(Event::Up { .. }) => break,
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+        assert!(is_down, "{scheme}: the next link was up before the end of the last was told");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_message_waits_for_no_flood() {
     for scheme in Scheme::ALL {
         for channel in [Channel::Datagram, Channel::Reliable { flow: 1 }] {

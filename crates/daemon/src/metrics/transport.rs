@@ -32,7 +32,7 @@ const BY_TRANSPORT: [Row; 11] = [
     ("roost_transport_received_datagrams_total", "Datagrams that came; TLS reads for TCP.", |c| c.datagrams_received),
     (
         "roost_transport_dropped_total",
-        "Messages and packets dropped: a queue was full, or the system did not send them.",
+        "Messages and packets dropped: a queue was full, also one of datagrams that have come, or the system did not send them.",
         |c| c.dropped,
     ),
     ("roost_transport_malformed_total", "Input that was no packet of ours, or from nobody known.", |c| c.malformed),

@@ -191,10 +191,7 @@ impl Peer {
             self.give_up(spare, "one association too many");
         }
         match purpose {
-            Some(Purpose::Home) => {
-                self.provide.unreached.clear();
-                self.attach.on_link_up(&mut self.core, link);
-            }
+            Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
             Some(Purpose::StandBy) => self.attach.on_standby_up(&mut self.core, link),
             Some(Purpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
             Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
@@ -351,6 +348,7 @@ impl Peer {
                         let (hub, address) = (entry.peer.clone(), entry.address.clone());
                         self.core.emit(Event::Attached { hub, address });
                     }
+                    self.provide.unreached.clear();
                     self.requests.on_attached(&mut self.core, &self.attach);
                     self.watches.on_attached(&mut self.core, &self.attach);
                     self.rooms.say_all(&mut self.core, &self.attach);

@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 use super::interfaces::Interface;
 use super::seal::{self, Fault, MAX_MULTICAST_BYTES, Opener};
 use super::{Live, add, now};
-use crate::event::{Event, Queue};
+use crate::event::{Event, Queue, Sender};
 use crate::transport::Context;
 
 /// Between two attempts to read a socket that fails.
@@ -84,7 +84,7 @@ impl Reader {
 fn hand_on(opened: Result<Bytes, Fault>, (length, from): (usize, IpAddr), queue: &Queue, live: &Live) {
     let outcome = match opened {
         Ok(message) => {
-            if queue.push_if_room(Event::Multicast { from, message }) {
+            if queue.push_if_room(Sender::Multicast, Event::Multicast { from, message }) {
                 add(&live.received_bytes, length as u64);
                 &live.received
             } else {

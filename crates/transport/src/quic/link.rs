@@ -102,7 +102,7 @@ impl QuicLink {
     ) -> Option<PathId> {
         let joined = self.join(&connection, probing, here);
         self.context.registry.insert(self.identified.link, Carrier::Quic(Arc::clone(self)));
-        self.context.queue.push(up);
+        self.context.queue.push(self.identified.sender(), up);
         tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
         self.carry(joined, connection, busy)
     }
@@ -290,7 +290,7 @@ impl QuicLink {
         // Who closes one connection on purpose closes the link.
         let is_closed = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code != GIVEN_UP);
         if (is_last || is_closed) && self.context.registry.remove(self.identified.link) {
-            self.context.queue.push(Event::down(self.identified.link, sentence(error)));
+            self.context.queue.push(self.identified.sender(), Event::down(self.identified.link, sentence(error)));
         }
         if is_last || is_closed {
             self.finish(String::new());
@@ -332,7 +332,8 @@ impl QuicLink {
             return;
         }
         Tally::add(&self.tally.messages_received, 1);
-        self.context.queue.push_when_room(Event::Message { link: self.identified.link, message }).await;
+        let event = Event::Message { link: self.identified.link, message };
+        self.context.queue.push_when_room(self.identified.sender(), event).await;
     }
 
     pub(super) fn is_over(&self) -> bool {

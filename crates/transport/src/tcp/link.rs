@@ -65,7 +65,7 @@ impl TcpLink {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         self.context.registry.insert(self.identified.link, Carrier::Tcp(Arc::clone(self)));
-        self.context.queue.push(up);
+        self.context.queue.push(self.identified.sender(), up);
         let (reading, writing) = tokio::io::split(stream);
         let (reader, writer) = (Arc::clone(self), Arc::clone(self));
         let still_busy = Arc::clone(&busy);
@@ -125,7 +125,7 @@ impl TcpLink {
     /// The link is over and the owner is told.
     fn end(&self, reason: String) {
         if self.context.registry.remove(self.identified.link) {
-            self.context.queue.push(Event::down(self.identified.link, reason));
+            self.context.queue.push(self.identified.sender(), Event::down(self.identified.link, reason));
         }
         self.say_farewell(String::new());
     }
@@ -149,7 +149,7 @@ impl TcpLink {
                 Ok(Some(Frame::Message(message))) => {
                     Tally::add(&self.tally.messages_received, 1);
                     let event = Event::Message { link: self.identified.link, message };
-                    self.context.queue.push_when_room(event).await;
+                    self.context.queue.push_when_room(self.identified.sender(), event).await;
                 }
                 Ok(Some(Frame::Ready)) => {}
                 Ok(Some(Frame::Close(reason))) => return given(&reason),

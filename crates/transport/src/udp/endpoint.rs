@@ -20,7 +20,8 @@ use super::entry::{Entry, Phase, Turn};
 use super::handshake::Dialling;
 use super::hello;
 use super::outbox::Route;
-use super::table::{BATCH, BUFFER, Table, Turning};
+use super::table::{Table, Turning};
+use super::unread::{BATCH, BUFFER};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
@@ -133,7 +134,11 @@ impl Endpoint {
     /// has something left to deliver or to say.
     pub(crate) fn wind_down(self: &Arc<Self>) -> bool {
         let mut table = self.lock();
-        self.turn(&mut table);
+        for _ in 0..TURNS {
+            if !self.turn(&mut table) {
+                break;
+            }
+        }
         table.events.clear();
         !table.outbox.is_empty() || table.entries.iter().flatten().any(|entry| entry.is_busy())
     }

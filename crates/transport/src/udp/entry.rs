@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::rand;
 use dimpl::{Dtls, Output};
-use roost_proto::Scheme;
+use roost_proto::{NodeId, Scheme};
 
 use super::SEAL_BYTES;
 use super::endpoint::{Endpoint, Slot};
@@ -135,6 +135,14 @@ pub(super) enum Turn {
 }
 
 impl Entry {
+    /// The node at the other end, while the session is up.
+    pub(super) fn node(&self) -> Option<NodeId> {
+        match &self.phase {
+            Phase::Up(identified) => Some(identified.peer.node),
+            _ => None,
+        }
+    }
+
     pub(super) fn new(slot: Slot, route: Route, dtls: Dtls, session: Session, handshake: Handshake) -> Self {
         Self {
             by_peer: !handshake.client,

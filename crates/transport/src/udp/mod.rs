@@ -25,6 +25,7 @@ pub(crate) mod session;
 mod signing;
 mod strangers;
 mod table;
+mod unread;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -7,7 +7,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use quinn::udp::RecvMeta;
 use roost_proto::RoleSet;
 
 use super::answers::Trust;
@@ -17,47 +16,17 @@ use super::handshake::{Dialling, Handshake};
 use super::hello::{self, Bucket, Cookies, Greeting, Kind, SessionId};
 use super::outbox::{Outbox, Refused, Route};
 use super::session::Session;
+use super::unread::Unread;
 use crate::config::Limits;
 use crate::counters::Live;
 use crate::crowd::{Crowd, Shares};
 use crate::event::Event;
-use crate::fair_queue::FairQueue;
 
-/// Buffers for one call to the system.
-pub(super) const BATCH: usize = 16;
-/// Size of each: what the system may merge into one.
-pub(super) const BUFFER: usize = 64 * 1024;
-/// Calls to the system in one turn. Reading costs a tenth of what it costs to work off what is read, so the socket is
-/// emptied first: what overflows there is anybody's.
-const BATCHES: usize = 16;
-/// Datagrams that are worked off in one turn where more have come.
-const WORKED_OFF: usize = 64;
-/// As many at once are worked off as they came.
-const FEW: usize = 16;
-/// Datagrams that wait, bytes: as many as the system is asked to keep.
-const UNREAD_BYTES: usize = 4 << 20;
-/// Bytes that a datagram takes while it waits, besides its own.
-const UNREAD_COST: usize = 128;
 /// Timers that fire in one turn.
 const TIMERS: usize = 256;
 /// Room for what dimpl puts out: a record, or the peer's certificate, which is
 /// no longer than the pieces that dimpl keeps.
 const OUTPUT: usize = 64 * 1024;
-
-/// Who has sent a datagram, as far as its address tells.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Sender {
-    Session(Slot),
-    /// All whom nobody has dialled: their addresses may be forged.
-    Stranger,
-}
-
-/// A datagram that waits to be worked off.
-struct Unread {
-    datagram: Box<[u8]>,
-    from: SocketAddr,
-    to: Option<IpAddr>,
-}
 
 /// The sessions of an endpoint and what they share.
 pub(super) struct Table {
@@ -78,12 +47,11 @@ pub(super) struct Table {
     pub(super) cookies: Cookies,
     pub(super) timers: BTreeSet<(Instant, Slot)>,
     stirred: Vec<Slot>,
-    unread: FairQueue<Sender, Unread>,
+    pub(super) unread: Unread,
     pub(super) outbox: Outbox,
     pub(super) events: Vec<Event>,
     plain: Vec<u8>,
     sealed: Vec<u8>,
-    buffers: Vec<u8>,
 }
 
 impl Table {
@@ -104,13 +72,11 @@ impl Table {
             cookies: Cookies::new(now).ok_or_else(|| io::Error::other("the system has no randomness"))?,
             timers: BTreeSet::new(),
             stirred: Vec::new(),
-            unread: FairQueue::new(UNREAD_BYTES),
+            unread: Unread::new(),
             outbox: Outbox::default(),
             events: Vec::new(),
             plain: Vec::with_capacity(2048),
             sealed: vec![0; OUTPUT],
-            // The system gives memory to what has been used only.
-            buffers: vec![0; BATCH * BUFFER],
         })
     }
 }
@@ -145,67 +111,8 @@ impl<'a> Turning<'a> {
         Self { endpoint, table, now: Instant::now() }
     }
 
-    /// Empties the socket and works off what came, or as much as one turn takes; answers whether there may be more.
-    pub(super) fn read(&mut self) -> bool {
-        let mut buffers = std::mem::take(&mut self.table.buffers);
-        let mut more = true;
-        for _ in 0..BATCHES {
-            let mut meta = [RecvMeta::default(); BATCH];
-            let received = self.endpoint.receive(&mut buffers, &mut meta);
-            more = received == BATCH;
-            self.sort(&buffers, &meta[..received], !more);
-            if !more {
-                break;
-            }
-        }
-        self.table.buffers = buffers;
-        for _ in 0..WORKED_OFF {
-            let Some(Unread { datagram, from, to }) = self.table.unread.pop() else { break };
-            self.handle(&datagram, from, to);
-        }
-        more || !self.table.unread.is_empty()
-    }
-
-    /// Puts what was read where it waits for its turn. A few datagrams that are all there is need not wait.
-    fn sort(&mut self, buffers: &[u8], meta: &[RecvMeta], is_all: bool) {
-        let count: usize = meta.iter().map(|meta| meta.len.div_ceil(meta.stride.max(1))).sum();
-        Live::add(&self.endpoint.live.datagrams_received, count as u64);
-        Live::add(&self.endpoint.live.bytes_received, meta.iter().map(|meta| meta.len as u64).sum());
-        let are_few = is_all && count <= FEW && self.table.unread.is_empty();
-        for (buffer, meta) in buffers.chunks(BUFFER).zip(meta) {
-            for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                if are_few {
-                    self.handle(datagram, meta.addr, meta.dst_ip);
-                } else {
-                    self.keep(datagram, meta.addr, meta.dst_ip);
-                }
-            }
-        }
-    }
-
-    /// Keeps a datagram until it is its sender's turn, if that has not too many waiting.
-    fn keep(&mut self, datagram: &[u8], from: SocketAddr, to: Option<IpAddr>) {
-        let sender = self.sender(from);
-        if self.table.unread.has_room(sender) {
-            let unread = Unread { datagram: datagram.into(), from, to };
-            self.table.unread.push(sender, datagram.len() + UNREAD_COST, unread);
-        } else {
-            Live::add(&self.endpoint.live.dropped, 1);
-        }
-    }
-
-    fn sender(&mut self, from: SocketAddr) -> Sender {
-        let established = self.table.established.get(&from).copied();
-        let slot = established.or_else(|| {
-            let slot = self.table.handshaking.get(&from).copied()?;
-            let is_dialled = |entry: &Entry| matches!(&entry.phase, Phase::Handshake(handshake) if handshake.client);
-            self.entry(slot).is_some_and(|entry| is_dialled(entry)).then_some(slot)
-        });
-        slot.map_or(Sender::Stranger, Sender::Session)
-    }
-
     /// Works off a datagram.
-    fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: Option<IpAddr>) {
+    pub(super) fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: Option<IpAddr>) {
         let route = Route { to: from, from: to.filter(|_| self.endpoint.local.ip().is_unspecified()) };
         match hello::classify(datagram) {
             Kind::Records { epoch: Some(epoch) } => self.handle_records(datagram, route, epoch),
@@ -361,6 +268,9 @@ impl<'a> Turning<'a> {
 
     /// Puts a session in the place of the one that was under its address.
     fn promote(&mut self, entry: &Entry) {
+        if let Some(node) = entry.node() {
+            self.table.unread.promote(entry.route.to, node);
+        }
         for id in [entry.moving.id, entry.moving.called].into_iter().flatten() {
             self.table.ids.entry(id).or_insert(entry.slot);
         }
