@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_disk_is_not_being_busy() {
+    fn disk_wait_is_not_busy() {
         let before = Processors::read("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1\n").unwrap();
         let after = Processors::read("cpu  150 0 125 850 75 0 0 0 0 0\n").unwrap();
         assert!((after.busy_since(&before).unwrap() - 0.375).abs() < 1e-12);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_as_the_kernel_writes_them() {
+    fn kernel_fields_parse() {
         let text = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n";
         assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2 GHz"));
         assert_eq!(field(text, "governor"), None);

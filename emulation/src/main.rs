@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_exit_code_is_in_the_help() {
+    fn help_lists_every_exit_code() {
         let help = definition().render_long_help().to_string();
         for code in failure::Code::ALL {
             assert!(help.contains(&format!("\n  {}  ", code as u8)), "{code:?}");

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read_with_their_unit_and_written_back() {
+    fn rates_round_trip_with_units() {
         for (text, bps) in [("56kbit", 56_000), ("1.5Gbit", 1_500_000_000), ("100Mbit/s", 100_000_000), ("9bit", 9)] {
             let rate: Rate = text.parse().unwrap();
             assert_eq!(rate.bps(), bps);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_takes_its_bits_over_the_rate() {
+    fn frame_time_is_bits_over_rate() {
         assert_eq!(Rate::from_bps(100_000_000).time_for(1500), Duration::from_micros(120));
         assert_eq!(Rate::from_bps(3).time_for(1), Duration::from_nanos(2_666_666_667));
         assert_eq!(Rate::UNLIMITED.time_for(1500), Duration::ZERO);
@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_duration_is_read_back_as_it_was_written(nanos in 0_u64..400_000_000_000_000) {
+        fn durations_round_trip(nanos in 0_u64..400_000_000_000_000) {
             let duration = Duration::from_nanos(nanos);
             prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
         }

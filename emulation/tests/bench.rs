@@ -9,7 +9,7 @@ use serde_json::Value;
 const SHORT: [&str; 5] = ["bench", "delay", "--for", "200ms", "--json"];
 
 #[test]
-fn a_measurement_says_what_it_saw_and_ends_with_its_verdict() {
+fn measurement_ends_with_verdict() {
     let output = emulate(&SHORT, None);
     let report = report(&output);
     let rows = report["bench"]["rows"].as_array().unwrap();
@@ -42,7 +42,7 @@ fn a_measurement_says_what_it_saw_and_ends_with_its_verdict() {
 }
 
 #[test]
-fn without_its_programs_a_row_is_not_measured_and_never_met() {
+fn missing_programs_leave_row_unmeasured() {
     // They are looked for in the system's folders of programs as well, but ping is not there.
     let output = emulate(&SHORT, Some("/nowhere"));
     let report = report(&output);

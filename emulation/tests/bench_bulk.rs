@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 #[test]
-fn an_object_crosses_a_path_by_each_of_our_controls_and_by_the_kernels_tcp() {
+fn object_crosses_with_each_congestion_control() {
     let senders = ["tcp-cubic", "cubic", "rate", "udt", "bbr"];
     let (report, code) = measured(&["--path", "regional", "--seconds", "3", "--sender", &senders.join(",")]);
     let rows = report["rows"].as_array().unwrap();
@@ -29,7 +29,7 @@ fn an_object_crosses_a_path_by_each_of_our_controls_and_by_the_kernels_tcp() {
 }
 
 #[test]
-fn a_receiver_with_little_room_gets_a_window_in_each_round_trip() {
+fn small_receive_window_limits_round_trip() {
     let senders = ["tcp-cubic", "tcp-32k"];
     let (report, code) = measured(&["--path", "thin-clean", "--seconds", "8", "--sender", &senders.join(",")]);
     assert_eq!(code, Some(0), "{report}");
@@ -39,7 +39,7 @@ fn a_receiver_with_little_room_gets_a_window_in_each_round_trip() {
 }
 
 #[test]
-fn udt4_is_measured_or_it_is_said_what_is_missing() {
+fn udt4_runs_or_names_missing_part() {
     let (report, code) = measured(&["--path", "regional", "--seconds", "3", "--sender", "udt4"]);
     match report["rows"].get(0) {
         Some(row) => assert!(row["sender"] == "udt4" && code == Some(0), "{report}"),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 #[test]
-fn a_room_has_as_many_as_the_links_of_its_super_nodes_carry() {
+fn room_capacity_matches_hub_links() {
     let streams = 6.2;
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
     command.args(["bench", "reflect", "--capacity", "--mesh", "1,2", "--what", "residual", "--seconds", "3", "--json"]);

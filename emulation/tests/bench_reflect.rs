@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 #[test]
-fn what_is_written_in_c_is_measured_or_it_is_said_why_not() {
+fn c_reference_runs_or_explains() {
     let cell = ["--implementation", "c-gso,c-naive", "--targets", "3", "--bytes", "300", "--trial", "200"];
     let cell = [&cell[..], &["--offload", "on,off", "--json"]].concat();
     let output =

@@ -11,7 +11,7 @@ use serde_json::Value;
 const FAILURES: [&str; 8] = ["bench", "transport", "--condition", "failures", "--seconds", "5", "--runs", "1"];
 
 #[test]
-fn a_stream_survives_the_loss_of_either_link_in_order_and_whole() {
+fn stream_survives_loss_of_either_link() {
     let report = measured(&["--transport", "quic,tcp,udp", "--workload", "paced", "--frame", "8192"]);
     let rows = report["rows"].as_array().unwrap();
     let transports: Vec<&str> = rows.iter().map(|row| row["transport"].as_str().unwrap()).collect();
@@ -31,7 +31,7 @@ fn a_stream_survives_the_loss_of_either_link_in_order_and_whole() {
 }
 
 #[test]
-fn the_kernel_is_measured_beside_us_or_it_is_said_why_not() {
+fn kernel_reference_runs_or_explains() {
     let report = measured(&["--transport", "kernel-tcp,kernel-mptcp", "--workload", "ping-pong"]);
     let rows = report["rows"].as_array().unwrap();
     let notes = report["notes"].to_string();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 #[test]
-fn a_picture_comes_and_its_way_changes_without_loss_and_the_provider_sends_one_copy() {
+fn watch_switches_path_without_loss() {
     let cases = ["join-carried", "leave-watchers", "uplink-4"];
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
     command.args(["bench", "watch", "--json", "--case", &cases.join(",")]).stdin(Stdio::null()).env("TERM", "dumb");

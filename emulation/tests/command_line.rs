@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_wrong_command_line_is_one_sentence_and_exit_code_2() {
+fn wrong_command_line_exits_2() {
     for (args, part) in [
         (&["complections"][..], "completions"),
         (&["completions", "cmd.exe"], "bash"),
@@ -20,7 +20,7 @@ fn a_wrong_command_line_is_one_sentence_and_exit_code_2() {
 }
 
 #[test]
-fn a_place_for_super_nodes_is_told_for_people_and_for_programs() {
+fn placement_prints_text_and_json() {
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/topologies/tree-11.toml");
     let told = emulate(&["place", tree, "-k", "1", "--at", "low1"]);
     let told = String::from_utf8(told.stdout).unwrap();
@@ -36,7 +36,7 @@ fn a_place_for_super_nodes_is_told_for_people_and_for_programs() {
 }
 
 #[test]
-fn what_has_no_place_is_one_sentence_and_exit_code_2() {
+fn impossible_placement_exits_2() {
     let folder = tempfile::tempdir().unwrap();
     let apart = folder.path().join("apart.toml");
     let text = "routing = 'static'\n[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b', 'c', 'd']\n\
@@ -60,7 +60,7 @@ fn what_has_no_place_is_one_sentence_and_exit_code_2() {
 }
 
 #[test]
-fn a_manual_page_is_made_for_every_command() {
+fn every_command_has_manual_page() {
     let dir = tempfile::tempdir().unwrap();
     assert!(emulate(&["man", dir.path().to_str().unwrap()]).status.success());
     assert!(dir.path().join("emulate.1").exists());

@@ -33,7 +33,7 @@ loss = 0.05
 "#;
 
 #[test]
-fn the_exit_code_is_that_of_the_program() {
+fn exit_code_is_programs() {
     let folder = Folder::with("chain.toml", CHAIN);
     for (command, code) in [("true", 0), ("exit 7", 7), ("kill -TERM $$", 143)] {
         let output = folder.emulate(&["exec", "chain.toml", "a", "--", "sh", "-c", command]);
@@ -43,7 +43,7 @@ fn the_exit_code_is_that_of_the_program() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_said_to_be_missing() {
+fn missing_program_is_reported() {
     let folder = Folder::with("chain.toml", CHAIN);
     let output = folder.emulate(&["exec", "chain.toml", "a", "--", "no-such-program"]);
     assert_eq!(output.status.code(), Some(127));
@@ -59,7 +59,7 @@ fn hosts_reach_one_another_over_others() {
 }
 
 #[test]
-fn what_runs_beside_a_program_ends_with_it() {
+fn background_programs_end_with_command() {
     let folder = Folder::with("chain.toml", CHAIN);
     let began = std::time::Instant::now();
     let output =
@@ -72,7 +72,7 @@ fn what_runs_beside_a_program_ends_with_it() {
 }
 
 #[test]
-fn bad_input_is_one_sentence_and_exit_code_2() {
+fn bad_input_exits_2() {
     let folder = Folder::with("chain.toml", CHAIN);
     folder.write("wrong.toml", "[[host]]\nname = \"a\"\n[[link]]\nrate = \"1Mbit\"\nbetween = [\"a\", \"z\"]\n");
     for (args, part) in [
@@ -94,7 +94,7 @@ fn bad_input_is_one_sentence_and_exit_code_2() {
 }
 
 #[test]
-fn a_network_that_is_as_described_passes_its_link_test() {
+fn correct_network_passes_linktest() {
     let folder = Folder::with("chain.toml", CHAIN);
     let output = folder.emulate(&["linktest", "chain.toml", "--json"]);
     let report = json(&output.stdout);
@@ -107,7 +107,7 @@ fn a_network_that_is_as_described_passes_its_link_test() {
 }
 
 #[test]
-fn more_pairs_of_hosts_than_the_kernel_keeps_neighbours_reach_one_another() {
+fn many_neighbor_pairs_reach_each_other() {
     let star = r#"
 routing = "static"
 [[host]]
@@ -126,7 +126,7 @@ delay = "1ms"
 }
 
 #[test]
-fn the_doctor_makes_a_lab_to_see_whether_it_can() {
+fn doctor_tries_lab() {
     let folder = Folder::with("chain.toml", CHAIN);
     let output = folder.emulate(&["doctor", "--json"]);
     let report = json(&output.stdout);
@@ -139,7 +139,7 @@ fn the_doctor_makes_a_lab_to_see_whether_it_can() {
 }
 
 #[test]
-fn without_namespaces_the_doctor_says_what_to_do() {
+fn doctor_explains_missing_namespaces() {
     // A user namespace of its own is a system with other limits; without
     // capabilities its root is a user like any other.
     let limit = "echo 0 > /proc/sys/user/max_user_namespaces";

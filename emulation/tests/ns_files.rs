@@ -43,7 +43,7 @@ fn differences_are_printed_and_fail() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_line_and_nothing_else() {
+fn mistake_prints_only_its_line() {
     let output = check(&[&folder().join("typo.ns")]).code(2).stdout("");
     let told = String::from_utf8(output.get_output().stderr.clone()).unwrap();
     let expected = "typo.ns:6: can't read \"rihgt\": no such variable (in \"join-them\", called on line 9)";

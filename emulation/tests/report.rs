@@ -21,7 +21,7 @@ fn a_report_is_written_and_told() {
 }
 
 #[test]
-fn what_cannot_be_trusted_has_an_exit_code_of_its_own() {
+fn untrusted_results_have_own_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), 1, 1.0, &["packets were late"]);
     let output = emulate(&["report", path(folder.path())]);
@@ -33,7 +33,7 @@ fn what_cannot_be_trusted_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn several_runs_get_a_page_about_them_all() {
+fn several_runs_share_one_page() {
     let folder = tempfile::tempdir().unwrap();
     for seed in 1..=3 {
         run(&folder.path().join(format!("seed-{seed}")), seed, 1.0, &[]);
@@ -46,7 +46,7 @@ fn several_runs_get_a_page_about_them_all() {
 }
 
 #[test]
-fn two_sides_are_compared_over_their_seeds() {
+fn two_sides_compare_by_seed() {
     let folder = tempfile::tempdir().unwrap();
     for seed in 1..=3 {
         run(&folder.path().join(format!("a/{seed}")), seed, 1.0, &[]);
@@ -61,7 +61,7 @@ fn two_sides_are_compared_over_their_seeds() {
 }
 
 #[test]
-fn folders_that_hold_no_run_are_bad_input() {
+fn folders_without_runs_are_bad_input() {
     let folder = tempfile::tempdir().unwrap();
     for args in [&["report", path(folder.path())][..], &["report", "/nowhere"], &["compare", "/nowhere", "/nowhere"]] {
         let output = emulate(args);

@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_study_is_made_once_and_the_same_again() {
+fn study_runs_once_and_repeats_identically() {
     let folder = tempfile::tempdir().unwrap();
     let first = reproduce(folder.path(), &[]);
     assert!(first.status.success(), "{}", said(&first));
@@ -63,7 +63,7 @@ fn a_study_is_made_once_and_the_same_again() {
 }
 
 #[test]
-fn the_plan_of_a_run_repeats_it() {
+fn plan_of_run_repeats_it() {
     let folder = tempfile::tempdir().unwrap();
     let made = reproduce(folder.path(), &["--keep-records"]);
     assert!(made.status.success(), "{}", said(&made));
@@ -90,7 +90,7 @@ fn the_plan_of_a_run_repeats_it() {
 }
 
 #[test]
-fn a_study_that_is_not_there_is_named() {
+fn unknown_study_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_emulate"))
         .args(["reproduce", "sproul-fig4"])

@@ -119,7 +119,7 @@ fn signal(name: &str, process: u32) {
 }
 
 #[test]
-fn data_goes_from_node_to_node_and_everything_adds_up() {
+fn data_flows_and_counters_conserve() {
     let trial = Trial::of(PLAN);
     let results = trial.run();
     let run = &results.run;
@@ -165,7 +165,7 @@ fn data_goes_from_node_to_node_and_everything_adds_up() {
 
 /// After two seconds nobody is where it began: who is found has been told to move.
 #[test]
-fn daemons_go_where_the_plan_has_them_walk() {
+fn daemons_follow_planned_mobility() {
     let trial = Trial::of(&(PLAN.replace("duration = '5s'", "duration = '20s'") + "[movement]\nspeed = 30.0\n"));
     let asked = trial.run().requests;
     let late: Vec<&Request> = asked.iter().filter(|request| request.t > 3.0).collect();
@@ -175,7 +175,7 @@ fn daemons_go_where_the_plan_has_them_walk() {
 }
 
 #[test]
-fn another_architecture_than_the_plans_is_for_plans_only() {
+fn architecture_override_needs_plan() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("trial.toml"), PLAN).unwrap();
     fs::write(folder.path().join("net.toml"), "[[host]]\nname = 'a'\n").unwrap();
@@ -196,7 +196,7 @@ fn another_architecture_than_the_plans_is_for_plans_only() {
 }
 
 #[test]
-fn nodes_on_a_switch_find_one_another_by_multicast_alone() {
+fn nodes_discover_by_multicast_only() {
     let trial = Trial::of(&PLAN.replace("'super-node'", "'multicast'"));
     let results = trial.run();
     assert!(results.run.hubs.is_empty(), "{:?}", results.run.hubs);
@@ -212,7 +212,7 @@ fn nodes_on_a_switch_find_one_another_by_multicast_alone() {
 }
 
 #[test]
-fn super_nodes_and_multicast_serve_together_and_the_link_alone_when_the_hub_is_dead() {
+fn multicast_serves_after_hub_death() {
     let fault = "
         [[faults]]
         at = '1s'
@@ -229,7 +229,7 @@ fn super_nodes_and_multicast_serve_together_and_the_link_alone_when_the_hub_is_d
 }
 
 #[test]
-fn all_goes_through_the_server_and_faults_happen_at_their_times() {
+fn server_relays_all_and_faults_occur() {
     let faults = "
         [[faults]]
         at = '1500ms'
@@ -289,7 +289,7 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
 }
 
 #[test]
-fn a_frozen_daemon_stands_still_goes_on_and_says_what_it_counted() {
+fn frozen_daemon_resumes_and_reports() {
     let faults = "[[faults]]\nat = '1s'\nfreeze = 'node2'\n[[faults]]\nat = '3s'\nthaw = 'node2'\n\
         [[faults]]\nat = '4s'\nfreeze = 'node3'\n";
     let trial = Trial::of(&format!("{PLAN}{faults}"));
@@ -308,7 +308,7 @@ fn a_frozen_daemon_stands_still_goes_on_and_says_what_it_counted() {
 }
 
 #[test]
-fn nothing_of_a_warm_up_is_under_way_when_the_run_begins() {
+fn warm_up_ends_before_run() {
     // Streams of the warm-up last until long after the run would have ended.
     let plan = PLAN.replace("'5s'", "'1s'\nwarm_up = '500ms'").replace("stream = '1s'", "stream = '3s'");
     let video = "[classes.star]\nmix = { video = 100 }\nlocality = 'anywhere'\n";
@@ -321,7 +321,7 @@ fn nothing_of_a_warm_up_is_under_way_when_the_run_begins() {
 }
 
 #[test]
-fn a_daemon_that_dies_is_reported_and_the_run_goes_on() {
+fn dead_daemon_is_reported_run_continues() {
     let trial = Trial::of(PLAN);
     let child = trial.start();
     let victim = daemon(&fs::canonicalize(trial.results()).unwrap(), "run/node3.sock").expect("node3 runs");
@@ -337,7 +337,7 @@ fn a_daemon_that_dies_is_reported_and_the_run_goes_on() {
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_was_measured() {
+fn interrupted_run_keeps_measurements() {
     let trial = Trial::of(&PLAN.replace("5s'\nstream", "10m'\nstream"));
     let child = trial.start();
     let folder = fs::canonicalize(trial.results()).unwrap();
@@ -364,7 +364,7 @@ fn a_wrong_plan_starts_nothing() {
 }
 
 #[test]
-fn a_file_of_something_else_is_neither_a_plan_nor_a_topology() {
+fn foreign_file_is_refused() {
     let trial = Trial::of("title = 'notes'\n");
     let output = trial.command().arg("--check").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -372,7 +372,7 @@ fn a_file_of_something_else_is_neither_a_plan_nor_a_topology() {
 }
 
 #[test]
-fn a_check_says_what_would_run_and_runs_nothing() {
+fn check_describes_without_running() {
     let trial = Trial::of(PLAN);
     let output = trial.command().arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
@@ -483,7 +483,7 @@ do = 'down'
 ";
 
 #[test]
-fn a_network_runs_its_programs_and_its_traffic_on_schedule() {
+fn network_runs_scheduled_programs_and_traffic() {
     let trial = Trial::of(NETWORK);
     let output = trial.command().arg("--no-linktest").output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
@@ -508,7 +508,7 @@ fn a_network_runs_its_programs_and_its_traffic_on_schedule() {
 }
 
 #[test]
-fn a_program_that_fails_fails_the_run() {
+fn failed_program_fails_run() {
     let network = "[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n
         [[program]]\nname = 'p'\nhost = 'a'\ncommand = 'exit 7'\nstart = '0s'\n
         [[program]]\nname = 'q'\nhost = 'a'\ncommand = 'true'\nfolder = 'nowhere'\nstart = '0s'\n";
@@ -520,7 +520,7 @@ fn a_program_that_fails_fails_the_run() {
 }
 
 #[test]
-fn a_network_that_would_do_nothing_is_refused() {
+fn idle_network_is_refused() {
     let trial = Trial::of("[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n");
     let output = trial.command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -528,7 +528,7 @@ fn a_network_that_would_do_nothing_is_refused() {
 }
 
 #[test]
-fn a_sweep_goes_on_after_a_start_that_failed() {
+fn sweep_continues_after_failed_start() {
     let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
     let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1]\n"));
     // The programs beside each other, of which one ends at once.
@@ -552,7 +552,7 @@ fn a_sweep_goes_on_after_a_start_that_failed() {
 }
 
 #[test]
-fn a_sweep_goes_on_with_what_is_not_complete() {
+fn sweep_resumes_incomplete_runs() {
     let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
     let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1, 2]\n"));
     let sweep = || {

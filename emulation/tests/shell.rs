@@ -49,7 +49,7 @@ fn script(flags: &[&str], text: &str) -> (String, String, Option<i32>) {
 }
 
 #[test]
-fn a_script_runs_line_by_line_and_keeps_going() {
+fn script_runs_each_line_despite_errors() {
     let (out, said, code) = script(&[], "# first\na echo one\n\nbogus\nb echo two; exit 3\nc cat\nnodes\n");
     assert!(out.starts_with("one\ntwo\nHOST"), "the rest of the script is not for cat: {out}");
     assert!(out.contains("10.1.1.3 on ab, 10.1.2.2 on bc"), "{out}");
@@ -68,7 +68,7 @@ fn a_script_can_end_early() {
 }
 
 #[test]
-fn a_link_goes_down_and_comes_up_again() {
+fn link_goes_down_and_up() {
     let ping = "a ping -n -c1 -W1 10.1.1.3 > /dev/null && echo answer || echo silence";
     let text = format!("{ping}\nlink a b down\n{ping}\nlink ab up\n{ping}\nlink b > a down\n{ping}\n");
     let (out, said, code) = script(&[], &text);
@@ -107,7 +107,7 @@ fn events_happen_and_are_listed() {
 }
 
 #[test]
-fn the_link_test_passes_as_it_is_and_fails_as_it_was_written() {
+fn linktest_follows_changes_and_file() {
     let text = "link a b delay 40ms\nlinktest --quick --only delay\nlinktest --only delay --only rate --as-written\n";
     let (out, said, code) = script(&["--json"], text);
     let reports: Vec<_> =
@@ -124,7 +124,7 @@ fn the_link_test_passes_as_it_is_and_fails_as_it_was_written() {
 }
 
 #[test]
-fn control_c_ends_the_program_and_not_the_shell() {
+fn control_c_ends_program_keeps_shell() {
     let folder = Folder::with("chain.toml", CHAIN);
     let mut terminal = Terminal::start(&folder, &["shell", "chain.toml"]);
     terminal.await_text("chain> ");
@@ -140,7 +140,7 @@ fn control_c_ends_the_program_and_not_the_shell() {
 }
 
 #[test]
-fn a_shell_in_a_host_gives_the_terminal_back() {
+fn host_shell_returns_terminal() {
     let folder = Folder::with("chain.toml", CHAIN);
     let mut terminal = Terminal::start(&folder, &["shell", "chain.toml"]);
     terminal.await_text("chain> ");
@@ -157,7 +157,7 @@ fn a_shell_in_a_host_gives_the_terminal_back() {
 }
 
 #[test]
-fn control_c_ends_a_loop_around_the_command() {
+fn control_c_ends_surrounding_loop() {
     let folder = Folder::with("chain.toml", CHAIN);
     let mut terminal = Terminal::run(
         &folder,
@@ -169,7 +169,7 @@ fn control_c_ends_a_loop_around_the_command() {
 }
 
 #[test]
-fn control_z_stops_the_command_until_it_is_continued() {
+fn control_z_suspends_until_continued() {
     let folder = Folder::with("chain.toml", CHAIN);
     let mut terminal = Terminal::run(&folder, "exec bash --norc --noprofile -i");
     terminal.send("PS1='out''side: '\r");

@@ -40,7 +40,7 @@ fn json(folder: &Path, args: &[&str]) -> Value {
 }
 
 #[test]
-fn two_processes_come_to_the_same_hash() {
+fn two_processes_give_equal_hash() {
     let folder = folder_with(PLAN);
     for level in ["packet", "message"] {
         let args = ["--level", level, "--architecture", "super-node", "--for", "8s"];
@@ -54,7 +54,7 @@ fn two_processes_come_to_the_same_hash() {
 }
 
 #[test]
-fn many_seeds_are_counted_and_a_wrong_plan_is_told() {
+fn many_seeds_run_wrong_plan_fails() {
     let folder = folder_with(PLAN);
     let output = emulate(folder.path(), &["simulate", "trial.toml", "--seeds", "3", "--for", "3s"]);
     assert!(output.status.success() && said(&output).contains("3 of 3 seeds passed."), "{}", said(&output));
@@ -73,7 +73,7 @@ fn quiet_simulation_prints_nothing() {
 }
 
 #[test]
-fn setting_of_another_architecture_is_warned_of() {
+fn foreign_architecture_setting_warns() {
     let warned = |more: &str| {
         let folder = folder_with(&PLAN.replace("duration", &format!("{more}\nduration")));
         said(&emulate(folder.path(), &["simulate", "trial.toml", "--for", "3s"]))
@@ -91,7 +91,7 @@ fn check_refuses_what_run_refuses() {
 }
 
 #[test]
-fn a_simulated_run_leaves_what_report_and_compare_read() {
+fn simulated_run_feeds_report_and_compare() {
     let folder = folder_with(PLAN);
     let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "out", "--for", "5s"]);
     assert!(output.status.success(), "{}", said(&output));
@@ -122,7 +122,7 @@ fn seeds_leave_folders_and_one_page() {
 }
 
 #[test]
-fn sweep_over_a_link_is_made_in_virtual_time() {
+fn link_sweep_runs_in_virtual_time() {
     let plan = format!("{PLAN}[sweep]\nlinks.net.delay = ['10ms', '200ms']\nseed = [1, 2]\n");
     let folder =
         folder_with(&plan.replace("{ star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }", "'net.toml'"));
@@ -152,7 +152,7 @@ fn sweep_over_a_link_is_made_in_virtual_time() {
 }
 
 #[test]
-fn quantiles_of_few_requests_stand_in_brackets() {
+fn quantiles_of_few_requests_are_bracketed() {
     let folder = folder_with(PLAN);
     let output = emulate(folder.path(), &["simulate", "trial.toml", "--for", "5s"]);
     let told = said(&output);

@@ -26,7 +26,7 @@ fn refusal(path: &Path) -> String {
 }
 
 #[test]
-fn a_star_is_made_checked_and_converted() {
+fn star_is_generated_checked_and_converted() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (star, request) = (path("star.toml"), path("star.xml"));
@@ -45,7 +45,7 @@ fn a_star_is_made_checked_and_converted() {
 }
 
 #[test]
-fn a_tree_of_every_published_size_can_be_checked() {
+fn published_trees_pass_check() {
     let folder = tempfile::tempdir().unwrap();
     for (nodes, interfaces) in [("11", 17), ("31", 40), ("54", 73), ("75", 94), ("92", 111)] {
         let path = folder.path().join(format!("tree-{nodes}.toml"));
@@ -56,7 +56,7 @@ fn a_tree_of_every_published_size_can_be_checked() {
 }
 
 #[test]
-fn every_ready_topology_is_understood_without_doubt() {
+fn shipped_topologies_check_without_warning() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("topologies");
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 5);
@@ -67,7 +67,7 @@ fn every_ready_topology_is_understood_without_doubt() {
 }
 
 #[test]
-fn an_ns_file_goes_to_toml_and_back() {
+fn ns_file_round_trips_through_toml() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let convoy = concat!(env!("CARGO_MANIFEST_DIR"), "/topologies/convoy.ns");
@@ -85,7 +85,7 @@ fn an_ns_file_goes_to_toml_and_back() {
 }
 
 #[test]
-fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
+fn mistakes_name_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.toml");
     let shown = path.display();
@@ -107,7 +107,7 @@ fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_file_of_any_name_is_known_by_what_is_in_it() {
+fn format_is_detected_from_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("topology.txt");
     for text in ["set ns [new Simulator]\nset a [$ns node]\n$ns run\n", "[[host]]\nname = \"a\"\n"] {
@@ -118,7 +118,7 @@ fn a_file_of_any_name_is_known_by_what_is_in_it() {
 }
 
 #[test]
-fn what_emulab_accepts_goes_to_toml_and_back_even_if_odd() {
+fn odd_emulab_input_round_trips_toml() {
     let folder = tempfile::tempdir().unwrap();
     let toml = folder.path().join("odd.toml");
     for name in ["narrow", "groups"] {
@@ -136,7 +136,7 @@ fn what_emulab_accepts_goes_to_toml_and_back_even_if_odd() {
 }
 
 #[test]
-fn a_plan_is_no_topology_and_says_how_it_is_checked() {
+fn plan_as_topology_suggests_run_check() {
     let plan = format!("{}/plans/star-11.toml", env!("CARGO_MANIFEST_DIR"));
     let output = emulate(&["check", &plan]);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -147,7 +147,7 @@ fn a_plan_is_no_topology_and_says_how_it_is_checked() {
 }
 
 #[test]
-fn what_a_generator_cannot_make_is_a_sentence() {
+fn impossible_generator_input_is_one_sentence() {
     for (args, part) in [
         (&["topo", "star", "--nodes", "1"][..], "it has 2 to"),
         (&["topo", "star", "--nodes", "5", "--delay", "5"], "is no duration"),

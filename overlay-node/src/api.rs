@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_provider_is_said_to_be_unknown_only_when_all_were_named() {
+    fn not_found_requires_whole_lookup() {
         for (coverage, found, code) in [
             (Coverage::Whole, 3, Code::NotFound),
             (Coverage::Young, 0, Code::NotYetKnown),

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_offered_when_named_or_when_it_has_a_source() {
+    fn service_offered_by_name_or_source() {
         let hub = ("super", "udp://h:1,tcp://h:1");
         let config = read(&[hub, ("at", "1,2"), ("services", "sensor"), ("sources.video", "synthetic")]).unwrap();
         let offered: Vec<_> = config.offer.sources.services().iter().collect();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_does_without_hubs_by_multicast_alone() {
+    fn multicast_discovery_needs_no_hub() {
         let alone = read(&[("at", "1,2"), ("discovery", "multicast"), ("multicast", "on")]).unwrap();
         let groups = alone.multicast.unwrap().groups;
         assert!(alone.hubs.is_empty() && groups.len() == 2 && groups.iter().all(|group| group.ip().is_multicast()));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn each_service_has_a_class_of_its_own() {
+    fn each_service_has_delivery_class() {
         let asked =
             [("super", "udp://h:1"), ("at", "1,2"), ("delivery.video", "backup"), ("delivery.track", "duplicate")];
         let classes = Classes { video: Class::Backup, track: Class::Duplicate, ..Classes::default() };
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_make_sense_is_said_in_a_sentence() {
+    fn conflicting_settings_are_explained() {
         let hub = ("super", "udp://h:1");
         for (flags, part) in [
             (vec![("at", "1,2")], "no hub is given"),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lookup_said_is_kept_for_a_lease() {
+    fn lookup_results_are_cached() {
         let (providers, first, now) = (Providers::default(), candidate(1), Instant::now());
         providers.note(now, std::slice::from_ref(&first));
         assert_eq!(providers.addresses(now, first.node), Some(first.addresses));

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_of_a_stream_loses_datagrams_and_no_memory() {
+    fn slow_stream_reader_loses_datagrams() {
         let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Video, Mode::Forward));
         for _ in 0..100 {
             tickets.deliver(Ticket(1), piece());
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_waits_for_a_slow_reader() {
+    fn object_waits_for_slow_reader() {
         let (tickets, receiver, backlog) = taken(Purpose::Request(Service::Image, Mode::Forward));
         for _ in 0..100 {
             tickets.deliver(Ticket(1), piece());
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_of_a_room_gets_the_latest_list() {
+    fn slow_room_reader_gets_latest_roster() {
         let (tickets, mut receiver, backlog) = taken(Purpose::Other);
         let member = |number: u8| Member {
             node: NodeId::from_bytes([number; 16]),

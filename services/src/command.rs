@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_nobody_waits_for_is_killed_with_its_children() {
+    async fn cancelled_command_is_killed_with_children() {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
         let command = format!("sleep 1000 & echo $! > {}; wait", pid.display());

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stalled_reader_catches_up_in_bursts_and_loses_nothing() {
+    async fn stalled_reader_catches_up_without_loss() {
         let mut feed = video();
         let mut bytes = feed.next().await.unwrap().unwrap().len();
         tokio::time::advance(Duration::from_secs(60)).await;

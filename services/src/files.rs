@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_up_to_its_limit() {
+    fn file_is_read_up_to_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "1234").unwrap();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_source_reads_what_has_no_end() {
+    async fn endless_file_is_rejected() {
         for (service, text) in [("video", "file:/dev/zero"), ("track", "file:/dev/zero"), ("sensor", "file:/dev/zero")]
         {
             let spec = crate::SourceSpec::parse(service.parse().unwrap(), text).unwrap();

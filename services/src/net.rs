@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_in_use_is_one_sentence() {
+    async fn port_in_use_is_error() {
         let taken = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let port = Port { address: taken.local_addr().unwrap().to_string(), interface: None };
         let error = port.listen().await.unwrap_err().to_string();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_taken_and_the_rest_refused() {
+    fn unknown_options_are_rejected() {
         let mut options = Options::split("file:a?b.ts?rate=2.5Mbit/s&loop=no");
         assert_eq!(options.rate(Service::Video), Ok(2_500_000));
         assert_eq!(options.take("loop"), Some("no"));

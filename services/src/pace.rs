@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_rate_size_or_duration_is_an_empty_stream() {
+    fn zero_parameters_give_empty_stream() {
         assert_eq!(Schedule::new(0, 1128, Duration::from_secs(1)).count(), 0);
         assert_eq!(Schedule::new(1000, 0, Duration::from_secs(1)).count(), 0);
         assert_eq!(Schedule::new(1000, 10, Duration::ZERO).count(), 0);
     }
 
     #[test]
-    fn a_late_sender_pauses_after_each_burst() {
+    fn late_sender_pauses_between_bursts() {
         let mut pacer = Pacer::default();
         let now = Duration::from_secs(5);
         for _ in 0..MAX_BURST {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_punctual_sender_is_never_held_back() {
+    fn punctual_sender_never_waits() {
         let mut pacer = Pacer::default();
         for slot in Schedule::new(700_000, 1128, Duration::from_secs(10)) {
             assert_eq!(pacer.release(slot.at), slot.at);
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_total_is_the_floor_and_times_only_grow(rate in 0u32..5_000_000, size in 1u32..2000, millis in 0u64..3000) {
+        fn total_rounds_down_times_increase(rate in 0u32..5_000_000, size in 1u32..2000, millis in 0u64..3000) {
             let slots: Vec<_> = Schedule::new(rate, size, Duration::from_millis(millis)).collect();
             let total: u64 = slots.iter().map(|slot| u64::from(slot.bytes)).sum();
             prop_assert_eq!(total, u64::from(rate) * millis / 8000);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_that_stays_keeps_its_socket() {
+    async fn unchanged_source_keeps_socket() {
         let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let text = format!("udp://{}", taken.local_addr().unwrap());
         drop(taken);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_up_yet_stops_no_node() {
+    async fn unavailable_gpsd_passes_check() {
         let sources = parse([(Service::Track, "gpsd://127.0.0.1:1")]).unwrap();
         sources.check().await.unwrap();
     }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_read_in_pieces_and_its_digest_is_that_of_all() {
+    async fn digest_covers_whole_file() {
         let content: Vec<u8> = (0..600_000_u32).map(|n| (n % 251) as u8).collect();
         let (_folder, path) = file(&content);
         let digests = Digests::default();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_changes_is_noticed_and_one_that_is_replaced_is_read_on() {
+    async fn changed_file_fails_replaced_file_continues() {
         let (folder, path) = file(&[1; 1000]);
         let digests = Digests::default();
         let stored = Stored::open(&path, &digests).await.unwrap();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_digest_keeps_no_thread_from_others() {
+    fn waiting_for_digest_blocks_no_thread() {
         let (_folder, path) = file(&[1; 1000]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         runtime.unwrap().block_on(async {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_is_not_read_to_its_end() {
+    fn unwanted_digest_is_cancelled() {
         let (_folder, path) = file(&[1; 1000]);
         let file = File::open(path).unwrap();
         assert_eq!(hash(&file, 1000, || false).unwrap_err().kind(), ErrorKind::Interrupted);

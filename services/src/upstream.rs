@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn two_listeners_share_one_reader_and_the_last_one_closes_it() {
+    async fn last_listener_closes_shared_reader() {
         let shared = Shared::default();
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut one = shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_listener_loses_the_oldest_and_counts() {
+    async fn slow_listener_drops_oldest() {
         let shared = Shared::default();
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut live = shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_panics_is_an_error_and_is_started_anew() {
+    async fn panicked_reader_is_restarted() {
         struct Broken;
         impl Reader for Broken {
             async fn run(self, _: Outlet) -> SourceError {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_is_an_error_and_so_is_the_end_of_the_source() {
+    async fn silence_and_source_end_are_errors() {
         let shared = Shared::default();
         let (sender, receiver) = mpsc::unbounded_channel();
         let silence = Some(Duration::from_secs(4));

@@ -87,7 +87,7 @@ fn crates_import_only_along_the_arrows() {
 }
 
 #[test]
-fn each_protocol_stack_is_named_by_its_owner_only() {
+fn protocol_libraries_have_one_owner() {
     let owners = BTreeMap::from(OWNED_LIBRARIES);
     for package in workspace_packages() {
         for import in normal_dependencies(&package) {
@@ -99,7 +99,7 @@ fn each_protocol_stack_is_named_by_its_owner_only() {
 }
 
 #[test]
-fn the_core_knows_no_runtime_and_no_operating_system() {
+fn core_has_no_runtime_dependency() {
     let core = workspace_packages().into_iter().find(|package| package.name == "roost-proto").unwrap();
     // foca has neither clock nor sockets, and takes its chance through rand_core.
     let allowed = BTreeSet::from([

@@ -41,7 +41,7 @@ fn served(node: &Daemon, service: &str, at: &str) -> Option<Value> {
 }
 
 #[test]
-fn lookups_are_answered_by_the_cache_and_data_goes_through_the_server() {
+fn cache_answers_lookups_server_relays_data() {
     let network = Network::new();
     let mut server = network.server("central");
     // Copies outlast the test.
@@ -93,7 +93,7 @@ fn lookups_are_answered_by_the_cache_and_data_goes_through_the_server() {
 }
 
 #[test]
-fn nodes_of_a_cache_that_dies_go_to_the_server() {
+fn nodes_fail_over_from_cache() {
     let network = Network::new();
     let server = network.server("central");
     // An idle node notices by its renewals.
@@ -108,7 +108,7 @@ fn nodes_of_a_cache_that_dies_go_to_the_server() {
 }
 
 #[test]
-fn what_cannot_be_a_cache_is_told_in_a_sentence() {
+fn invalid_cache_is_explained() {
     let network = Network::new();
     let identity = network.identity("odd", "server");
     let start = |name: &str, arguments: &[&str]| {

@@ -71,7 +71,7 @@ fn issue(network: &Network, name: &str, from: i64, to: i64) -> std::path::PathBu
 
 /// The certificate is over by this host's clock, as after a start with a clock that is ahead.
 #[test]
-fn daemon_waits_while_its_certificate_is_over() {
+fn daemon_waits_with_expired_certificate() {
     let network = Network::new();
     let bundle = issue(&network, "late", -20, -10);
     let hub = network.start("supernode", "late", &bundle, &[]);

@@ -52,7 +52,7 @@ fn comes(network: &Network, requester: &Client, service: &str, bytes: u64) {
 }
 
 #[test]
-fn a_path_that_carries_1280_bytes_and_says_nothing_carries_everything() {
+fn silent_1280_byte_path_carries_everything() {
     let network = Network::new();
     let links = [("sn1", "near"), ("requester", "near"), ("near", "far"), ("far", "provider")];
     let mut lab = Lab::new(&network, &links.map(|(a, b)| (a, b, QUICK)));
@@ -65,7 +65,7 @@ fn a_path_that_carries_1280_bytes_and_says_nothing_carries_everything() {
 }
 
 #[test]
-fn a_node_whose_address_changes_keeps_its_association() {
+fn address_change_keeps_connection() {
     let network = Network::new();
     let mut lab = Lab::new(&network, &[("sn1", "uav", QUICK), ("sn1", "uav", QUICK)]);
     let hub = lab.supernode("sn1", &["--listen", "udp://0.0.0.0:7700"]);

@@ -23,7 +23,7 @@ const FIELDS: [&str; 10] = [
 ];
 
 #[test]
-fn the_demo_serves_everything_over_everything_both_ways() {
+fn demo_serves_all_services_and_transports() {
     let output = run("roost", &["demo", "--for", "500ms", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -101,7 +101,7 @@ fn nodes(hub: &Client) -> u64 {
 
 /// At another address than the first of the loopback, and nothing stays, also after Ctrl-C.
 #[test]
-fn bench_leaves_an_empty_hub_at_any_address() {
+fn bench_leaves_hub_empty() {
     let network = Network::new();
     let listen = ["--listen", "udp://127.0.0.2:0", "--lookups-per-second", "10000000"];
     let hub = network.supernode("sn1", &listen);
@@ -126,7 +126,7 @@ fn bench_leaves_an_empty_hub_at_any_address() {
 
 /// The limit is told before the nodes have attached.
 #[test]
-fn bench_says_early_what_the_hub_needs() {
+fn bench_checks_hub_limits_first() {
     let network = Network::new();
     let hub = network.supernode("sn1", &["--lookups-per-second", "10"]);
     let (group, endpoint) = (network.group(), hub.endpoint("udp"));

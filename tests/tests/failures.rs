@@ -11,7 +11,7 @@ use roost_tests::network::{Network, PATIENCE, text};
 use roost_tests::process::{binary, wait_until};
 
 #[test]
-fn nodes_move_on_when_their_super_node_dies() {
+fn nodes_fail_over_after_hub_death() {
     let network = Network::new();
     let second = network.supernode("sn2", &[]);
     let mut first = network.supernode("sn1", &["--peer", &second.endpoint("udp")]);
@@ -28,7 +28,7 @@ fn nodes_move_on_when_their_super_node_dies() {
 }
 
 #[test]
-fn a_stream_under_way_survives_the_super_node() {
+fn running_stream_survives_hub_death() {
     let network = Network::new();
     let mut hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -51,7 +51,7 @@ fn a_stream_under_way_survives_the_super_node() {
 }
 
 #[test]
-fn another_provider_takes_over_from_a_dead_one() {
+fn dead_provider_is_replaced() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let with = ["--super", &hub.endpoint("udp"), "--services", "sensor"];
@@ -64,7 +64,7 @@ fn another_provider_takes_over_from_a_dead_one() {
 }
 
 #[test]
-fn a_transfer_that_breaks_off_leaves_no_complete_file() {
+fn broken_transfer_leaves_no_complete_file() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -86,7 +86,7 @@ fn a_transfer_that_breaks_off_leaves_no_complete_file() {
 }
 
 #[test]
-fn a_full_provider_sends_the_request_to_the_next() {
+fn full_provider_declines_to_next() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -128,7 +128,7 @@ fn a_daemon_leaves_in_order() {
 }
 
 #[test]
-fn what_a_leaving_daemon_does_not_finish_is_broken_off_in_order() {
+fn draining_daemon_ends_unfinished_transfers() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let near_hub = hub.endpoint("udp");
@@ -156,7 +156,7 @@ fn what_a_leaving_daemon_does_not_finish_is_broken_off_in_order() {
 }
 
 #[test]
-fn strangers_bytes_are_counted_and_harm_nobody() {
+fn foreign_bytes_are_counted_and_dropped() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let memory_before = hub.process.resident_kib();

@@ -139,7 +139,7 @@ fn kill(mut child: Child) {
 }
 
 #[test]
-fn a_large_file_comes_whole_and_fills_no_memory() {
+fn large_file_transfers_in_bounded_memory() {
     let trio = Trio::new(300 * MB);
     let before = [&trio.provider, &trio.requester].map(|daemon| memory(daemon, "VmRSS"));
     let report = trio.get();
@@ -153,7 +153,7 @@ fn a_large_file_comes_whole_and_fills_no_memory() {
 }
 
 #[test]
-fn a_transfer_goes_on_whoever_was_killed() {
+fn transfer_resumes_after_any_kill() {
     let mut trio = Trio::new(200 * MB);
     kill(trio.start_until(20 * MB));
 
@@ -179,7 +179,7 @@ fn a_transfer_goes_on_whoever_was_killed() {
 }
 
 #[test]
-fn a_damaged_part_is_noticed_and_thrown_away() {
+fn damaged_part_is_discarded() {
     let trio = Trio::new(100 * MB);
     kill(trio.start_until(20 * MB));
     let mut damaged = OpenOptions::new().write(true).open(part(&trio.file)).unwrap();
@@ -193,7 +193,7 @@ fn a_damaged_part_is_noticed_and_thrown_away() {
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_sent_is_never_mixed() {
+fn changed_file_is_never_mixed() {
     let trio = Trio::new(150 * MB);
     let child = trio.start_until(20 * MB);
     OpenOptions::new().append(true).open(&trio.source).unwrap().write_all(b"more").unwrap();
@@ -211,7 +211,7 @@ fn a_file_that_changes_while_it_is_sent_is_never_mixed() {
 /// In a namespace of its own, which this machine must allow, the command has a
 /// disk of its own, too small at first.
 #[test]
-fn a_full_disk_is_said_and_what_is_there_goes_on() {
+fn transfer_resumes_after_full_disk() {
     let trio = Trio::new(60 * MB);
     let disk = trio.network.path("disk");
     fs::create_dir(&disk).unwrap();
@@ -233,7 +233,7 @@ fn a_full_disk_is_said_and_what_is_there_goes_on() {
 }
 
 #[test]
-fn another_provider_of_the_same_file_goes_on() {
+fn other_provider_continues_same_file() {
     let mut trio = Trio::new(150 * MB);
     let image = format!("file:{}", text(&trio.source));
     let child = trio.start_until(20 * MB);
@@ -246,7 +246,7 @@ fn another_provider_of_the_same_file_goes_on() {
 }
 
 #[test]
-fn a_reader_that_stops_holds_the_provider_back() {
+fn stopped_reader_stalls_provider() {
     let trio = Trio::new(100 * MB);
     let mut child = trio.start_until(10 * MB);
     let signal = |name: &str| {
@@ -270,7 +270,7 @@ fn a_reader_that_stops_holds_the_provider_back() {
 
 /// The provider falls silent in the middle, as a host whose power fails.
 #[test]
-fn frozen_provider_is_told_within_the_patience() {
+fn frozen_provider_is_reported_in_time() {
     let trio = Trio::new(200 * MB);
     let words = trio.ask();
     let words: Vec<&str> = words.iter().map(String::as_str).chain(["--patience", "3s"]).collect();
@@ -291,7 +291,7 @@ fn frozen_provider_is_told_within_the_patience() {
 
 /// A disk that fills up under a stream: it is said, and what came is kept.
 #[test]
-fn full_disk_under_a_stream_is_said() {
+fn full_disk_ends_stream_with_error() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");

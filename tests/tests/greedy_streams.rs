@@ -24,7 +24,7 @@ const MAX_OFFERS: usize = 8 * 5;
 const TOO_MANY: usize = 40;
 
 #[test]
-fn one_who_stands_still_goes_on_live_and_holds_up_nobody() {
+fn stopped_node_resumes_live() {
     let scene = Scene::new(&["a", "b", "c"]);
     let watchers = [0, 1, 2].map(|node| scene.watch(node, "15s"));
     sent_to(&scene.hub, 3);
@@ -82,7 +82,7 @@ impl Drop for Camera {
 }
 
 #[test]
-fn a_reader_that_stands_still_costs_its_node_no_memory_and_others_nothing() {
+fn stopped_reader_costs_no_memory() {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
@@ -128,7 +128,7 @@ fn answer(mut connection: &UnixStream) -> String {
 }
 
 #[test]
-fn a_flood_of_joins_is_refused_with_a_reason_and_others_go_on() {
+fn join_flood_is_refused_with_reason() {
     let scene = Scene::new(&["a", "b"]);
     let before = scene.watch(0, "10s");
     sent_to(&scene.hub, 1);
@@ -171,7 +171,7 @@ fn refusals(messages: &[Message]) -> Vec<Reason> {
 }
 
 #[test]
-fn who_names_somebody_elses_address_has_it_sent_a_few_offers_at_most() {
+fn spoofed_address_gets_few_offers() {
     let scene = Scene::new(&["a"]);
     let whole = scene.watch(0, "9s");
     sent_to(&scene.hub, 1);
@@ -199,7 +199,7 @@ fn who_names_somebody_elses_address_has_it_sent_a_few_offers_at_most() {
 }
 
 #[test]
-fn who_names_thousands_of_providers_and_tags_takes_nothing_from_others() {
+fn tag_flood_spares_other_subscribers() {
     let scene = Scene::new(&["a", "b"]);
     let first = scene.watch(0, "16s");
     sent_to(&scene.hub, 1);

@@ -84,7 +84,7 @@ fn is_served(requester: &Client) {
 }
 
 #[test]
-fn a_request_under_way_when_the_home_freezes_is_served_and_the_nodes_turn_to_the_stand_by() {
+fn frozen_home_fails_over_to_standby() {
     let mut flat = Flat::new(2);
     is_served(&flat.requester);
     let home = hub_of(&flat.requester, "hub").unwrap();
@@ -105,7 +105,7 @@ fn a_request_under_way_when_the_home_freezes_is_served_and_the_nodes_turn_to_the
 }
 
 #[test]
-fn a_third_hub_takes_over_when_home_and_stand_by_die_together() {
+fn third_hub_replaces_home_and_standby() {
     let mut flat = Flat::new(3);
     let home = hub_of(&flat.requester, "hub").unwrap();
     let standby = hub_of(&flat.requester, "standby").unwrap();
@@ -119,7 +119,7 @@ fn a_third_hub_takes_over_when_home_and_stand_by_die_together() {
 }
 
 #[test]
-fn no_request_is_lost_when_a_hub_leaves_in_order() {
+fn leaving_hub_loses_no_request() {
     let mut flat = Flat::new(2);
     let home = hub_of(&flat.requester, "hub").unwrap();
     is_served(&flat.requester);
@@ -142,7 +142,7 @@ fn no_request_is_lost_when_a_hub_leaves_in_order() {
 }
 
 #[test]
-fn a_provider_that_freezes_costs_one_wait_and_no_more() {
+fn frozen_provider_costs_one_wait() {
     let flat = Flat::new(1);
     let endpoint = flat.hubs[0].1.endpoint("udp");
     let far = flat.network.node("far", "9,9", &["--super", &endpoint, "--services", "sensor"]);
@@ -162,7 +162,7 @@ fn a_provider_that_freezes_costs_one_wait_and_no_more() {
 }
 
 #[test]
-fn a_provider_that_flaps_is_served_around_and_counted_once() {
+fn flapping_provider_is_counted_once() {
     let flat = Flat::new(2);
     let all: Vec<String> = flat.hubs.iter().map(|(_, hub)| hub.endpoint("udp")).collect();
     let with: Vec<&str> = all.iter().flat_map(|endpoint| ["--super", endpoint]).collect();
@@ -183,7 +183,7 @@ fn a_provider_that_flaps_is_served_around_and_counted_once() {
 }
 
 #[test]
-fn a_node_whose_later_run_was_known_is_believed_again() {
+fn older_run_is_accepted_again() {
     let flat = Flat::new(1);
     let endpoint = flat.hubs[0].1.endpoint("udp");
     let with = ["--super", endpoint.as_str(), "--services", "sensor"];
@@ -254,7 +254,7 @@ impl Tree {
 }
 
 #[test]
-fn requests_cross_the_tree_by_either_top_and_stay_below_when_both_are_dead() {
+fn requests_cross_tree_by_either_root() {
     let mut tree = Tree::new();
     for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         tree.gets(from, to);
@@ -280,7 +280,7 @@ fn requests_cross_the_tree_by_either_top_and_stay_below_when_both_are_dead() {
 }
 
 #[test]
-fn a_hub_that_knows_one_learns_of_all() {
+fn hub_learns_all_siblings_from_one() {
     let network = Network::new();
     let mut hubs: Vec<Daemon> = Vec::new();
     for number in 0..4 {

@@ -15,7 +15,7 @@ use roost_tests::streams::{is_whole, sent_to, stream, streams};
 use serde_json::Value;
 
 #[test]
-fn captured_packets_that_come_again_are_delivered_to_nobody() {
+fn replayed_packets_are_dropped() {
     let mut scene = Scene::new(&["a", "b"]);
     let (whole, dying) = (scene.watch(0, "9s"), scene.watch(1, "60s"));
     sent_to(&scene.hub, 2);
@@ -49,7 +49,7 @@ fn captured_packets_that_come_again_are_delivered_to_nobody() {
 }
 
 #[test]
-fn who_has_the_address_of_an_upstream_that_has_died_can_repeat_and_invent_nothing() {
+fn dead_upstreams_address_cannot_inject() {
     let mut scene = Scene::new(&["a", "b"]);
     let (watcher, dying) = (scene.watch(0, "8s"), scene.watch(1, "60s"));
     sent_to(&scene.hub, 2);
@@ -108,7 +108,7 @@ fn rubbish(packet: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn rubbish_of_strangers_is_counted_and_changes_nothing() {
+fn foreign_packets_are_counted_and_dropped() {
     let mut scene = Scene::new(&["a", "b"]);
     let (whole, dying) = (scene.watch(0, "8s"), scene.watch(1, "60s"));
     sent_to(&scene.hub, 2);

@@ -49,7 +49,7 @@ fn words_of_a_hub_command_nothing() {
 
 /// JSON for machines is read by people, too.
 #[test]
-fn words_of_a_hub_are_escaped_in_a_log_of_json() {
+fn hub_text_is_escaped_in_json() {
     let network = Network::new();
     let hub = Doorkeeper::start(&network.identity("sn1", "supernode"), WORDS);
     let identity = network.identity("n", "node");
@@ -87,7 +87,7 @@ fn false_name_commands_nothing() {
 
 /// A file's name is its sender's word, and stands in the receiver's log.
 #[test]
-fn name_of_a_file_commands_nothing_in_a_log_of_json() {
+fn file_name_is_escaped_in_json() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let (endpoint, inbox) = (hub.endpoint("udp"), text(&network.path("inbox")));

@@ -74,7 +74,7 @@ fn honest_sends(scene: &Scene, name: &str, told: &str) -> Vec<String> {
 }
 
 #[test]
-fn offers_that_nobody_sends_refuse_no_honest_one() {
+fn unsent_offers_block_no_sender() {
     let scene = Scene::new("1GB");
     assert_eq!(honest_sends(&scene, "alone", "a file of 2 kB, alone"), Vec::<String>::new());
     let liars = ["m1", "m2", "m3", "m4"].map(|name| scene.liar(name));
@@ -103,7 +103,7 @@ fn offers_that_nobody_sends_refuse_no_honest_one() {
 }
 
 #[test]
-fn small_files_fill_an_inbox_by_blocks() {
+fn small_files_count_whole_blocks() {
     let scene = Scene::new("40KiB");
     let sent: Vec<Result<(), String>> = (0..12).map(|number| scene.send(&format!("small-{number}"), 1)).collect();
     assert!(sent[..10].iter().all(Result::is_ok), "{sent:?}");

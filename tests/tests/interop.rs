@@ -24,7 +24,7 @@ fn with_provider(network: &Network, arguments: &[&str]) -> (Daemon, Daemon, Daem
 }
 
 #[test]
-fn ffmpeg_decodes_the_frames_that_ffmpeg_sent() {
+fn ffmpeg_frames_survive_transfer() {
     let network = Network::new();
     let clip = network.path("source.ts");
     let picture = "testsrc=size=320x240:rate=25:duration=4";
@@ -51,7 +51,7 @@ fn ffmpeg_decodes_the_frames_that_ffmpeg_sent() {
 }
 
 #[test]
-fn a_clip_from_a_file_arrives_as_it_is() {
+fn file_clip_arrives_unchanged() {
     let network = Network::new();
     let clip = network.path("source.ts");
     let picture = "testsrc=size=320x240:rate=25:duration=6";
@@ -130,7 +130,7 @@ fn curl_drives_the_local_api() {
 }
 
 #[test]
-fn key_frames_of_ffmpeg_are_found_in_transport_streams() {
+fn ffmpeg_key_frames_found_in_ts() {
     let folder = tempfile::tempdir().unwrap();
     let clip = folder.path().join("clip.ts");
     let mpeg2 = ["-c:v", "mpeg2video", "-g", "10", "-sc_threshold", "1000000000"];
@@ -147,7 +147,7 @@ fn key_frames_of_ffmpeg_are_found_in_transport_streams() {
 }
 
 #[test]
-fn key_frames_of_ffmpeg_are_found_in_rtp() {
+fn ffmpeg_key_frames_found_in_rtp() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     let picture = ["-re", "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=1"];

@@ -51,7 +51,7 @@ fn every_signal_keeps_what_came() {
 }
 
 #[test]
-fn slow_stream_is_there_to_look_at() {
+fn slow_stream_is_readable_while_written() {
     let (network, [_hub, _provider, node]) = network(&["--services", "track"]);
     let file = network.path("t.jsonl");
     let mut request = node.command(&["request", "track", "--at", "5,5", "--for", "60s", "-o", &text(&file)]);
@@ -88,7 +88,7 @@ fn reader_that_goes_is_told() {
 }
 
 #[test]
-fn object_is_not_waited_for_once_its_reader_has_gone() {
+fn closed_reader_ends_object_transfer() {
     let (_network, [_hub, _provider, node]) = network(&["--services", "image", "--sources-image", "command:sleep 25"]);
     let began = Instant::now();
     let output = shell(&node, "($ROOST request image --at 5,5 --timeout 25s -o -; echo exit $? >&2) | true");
@@ -98,7 +98,7 @@ fn object_is_not_waited_for_once_its_reader_has_gone() {
 }
 
 #[test]
-fn summary_says_that_a_subscription_is_a_stream_of_its_own() {
+fn summary_names_direct_stream() {
     for (media, is_own) in [("auto", false), ("off", true)] {
         let (_network, [_hub, _provider, node]) = network(&["--services", "video", "--media", media]);
         let output = node.roost(&["subscribe", "video", "--at", "5,5", "--for", "1s"]);
@@ -117,7 +117,7 @@ fn watch_ends_when_its_reader_goes() {
 }
 
 #[test]
-fn silent_source_is_said_and_leaves_nothing() {
+fn silent_source_leaves_no_file() {
     // A free port, to which nobody sends.
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let source = format!("udp://127.0.0.1:{port}");

@@ -128,7 +128,7 @@ impl Drop for Player {
 }
 
 #[test]
-fn a_camera_is_asked_for_a_key_frame_once_a_second_for_all_who_wait() {
+fn key_frame_requests_are_rate_limited() {
     let network = Network::new();
     let [first, second] = network.pair();
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));

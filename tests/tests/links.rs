@@ -43,7 +43,7 @@ fn star<'a>(network: &'a Network, like: &str) -> (Lab<'a>, Client, Client) {
 }
 
 #[test]
-fn a_home_that_hears_and_is_not_heard_is_left_for_the_stand_by() {
+fn one_way_home_fails_over() {
     let network = Network::new();
     let (mut lab, provider, requester) = star(&network, QUICK);
     is_served(&requester, "5,5");
@@ -59,7 +59,7 @@ fn a_home_that_hears_and_is_not_heard_is_left_for_the_stand_by() {
 }
 
 #[test]
-fn requests_complete_when_five_percent_are_lost_everywhere() {
+fn requests_survive_five_percent_loss() {
     let network = Network::new();
     let (mut lab, _provider, requester) = star(&network, QUICK);
     for host in ["sn1", "sn2", "provider", "requester"] {
@@ -72,7 +72,7 @@ fn requests_complete_when_five_percent_are_lost_everywhere() {
 }
 
 #[test]
-fn requests_complete_over_links_of_six_hundred_milliseconds() {
+fn requests_survive_600_ms_links() {
     let network = Network::new();
     let (_lab, _provider, requester) = star(&network, "delay = \"300ms\"");
     is_served(&requester, "5,5");
@@ -85,7 +85,7 @@ fn requests_complete_over_links_of_six_hundred_milliseconds() {
 /// Two areas, each with a home, a provider and a requester; the top is beside
 /// the router between them.
 #[test]
-fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
+fn isolated_area_serves_itself() {
     let network = Network::new();
     let links: Vec<Link<'_>> = vec![
         ("top", "middle", QUICK),

@@ -24,7 +24,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn idle_callers_hold_little_and_nobody_up() {
+fn idle_callers_cost_little() {
     let network = Network::new();
     let at = format!("127.0.0.1:{}", free_port());
     let hub = network.supernode("sn1", &["--metrics", &at]);
@@ -44,7 +44,7 @@ fn idle_callers_hold_little_and_nobody_up() {
 }
 
 #[test]
-fn a_silent_reader_of_metrics_is_cut_off() {
+fn unread_metrics_connection_is_closed() {
     let network = Network::new();
     let at = format!("127.0.0.1:{}", free_port());
     let _hub = network.supernode("sn1", &["--metrics", &at]);

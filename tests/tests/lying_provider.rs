@@ -102,7 +102,7 @@ impl Swindler {
 }
 
 #[test]
-fn a_stream_that_its_providers_keys_do_not_open_is_given_up_with_the_reason() {
+fn wrong_stream_keys_end_with_reason() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let node = network.node("a", "1,1", &["--super", &hub.endpoint("udp")]);

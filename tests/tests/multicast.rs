@@ -20,7 +20,7 @@ fn node(network: &Network, name: &str, at: &str, multicast: &[String; 4], more: 
 }
 
 #[test]
-fn nodes_on_a_link_need_no_hub() {
+fn multicast_nodes_need_no_hub() {
     let multicast = settings(0);
     let network = Network::new();
     let alone = ["--discovery", "multicast", "--services", "video,track,image,sensor"];
@@ -63,7 +63,7 @@ fn nodes_on_a_link_need_no_hub() {
 }
 
 #[test]
-fn the_link_serves_when_the_super_node_is_gone() {
+fn multicast_serves_without_hub() {
     let multicast = settings(1);
     let network = Network::new();
     let mut hub = network.supernode("sn1", &[]);
@@ -90,7 +90,7 @@ fn ip(daemon: &Process, arguments: &str) {
 }
 
 #[test]
-fn an_interface_that_comes_late_and_comes_back_is_taken() {
+fn late_interface_joins_multicast() {
     let network = Network::new();
     let identity = network.identity("alone", "node");
     let node = network.client("alone");

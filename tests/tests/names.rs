@@ -148,7 +148,7 @@ fn watches_and_rooms_tell_names() {
 
 /// A node that offers nothing is known to its home, and is sent to by its name.
 #[test]
-fn node_that_offers_nothing_is_meant_by_name() {
+fn node_without_offers_resolves_by_name() {
     let scene = scene();
     let Scene { network, hubs, ground, uav7, uav8 } = &scene;
     let inbox = text(&network.path("silent-inbox"));
@@ -205,7 +205,7 @@ fn commands_show_names_beside_ids() {
 }
 
 #[test]
-fn loss_of_a_hub_is_told_by_name() {
+fn hub_loss_is_reported_by_name() {
     let network = Network::new();
     let [first, mut second] = network.pair();
     let short = id(&second)[..8].to_owned();
@@ -218,7 +218,7 @@ fn loss_of_a_hub_is_told_by_name() {
 }
 
 #[test]
-fn programs_hear_names_of_those_who_leave() {
+fn watch_reports_names_of_leavers() {
     let scene = scene();
     let Scene { network, ground, uav7, .. } = &scene;
     let start = |node: &Daemon, arguments: &[&str], file: &str| {
@@ -248,7 +248,7 @@ fn programs_hear_names_of_those_who_leave() {
 }
 
 #[test]
-fn member_is_revoked_by_the_beginning_of_its_id() {
+fn id_prefix_revokes_member() {
     let network = Network::new();
     for name in ["one", "two"] {
         network.identity(name, "node");

@@ -29,7 +29,7 @@ fn lines(output: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn a_home_whose_parent_has_no_address_serves_its_own_nodes_and_says_what_it_cannot_reach() {
+fn home_serves_without_parent_address() {
     let network = Network::new();
     let above = unknown_hub();
     let home = network.supernode("home1", &["--parent", &above, "--peer", &above, "--lease", "1s"]);
@@ -97,7 +97,7 @@ fn the_operator_sees_who_stands_where() {
 }
 
 #[test]
-fn a_child_of_a_wrong_tier_sees_why_it_is_refused() {
+fn wrong_tier_child_sees_reason() {
     let network = Network::new();
     let above = network.supernode("above", &["--tier", "1"]);
     let same = network.supernode("same", &["--tier", "1", "--parent", &above.endpoint("udp")]);
@@ -135,7 +135,7 @@ fn three_correct_tiers_warn_of_nothing() {
 }
 
 #[test]
-fn doctor_asks_a_hub_that_is_believed_to_be_there() {
+fn doctor_pings_attached_hub() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let node = network.node("n1", "1,1", &["--super", &hub.endpoint("udp")]);

@@ -24,7 +24,7 @@ fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn units_wait_for_the_time_and_have_a_folder() {
+fn units_wait_for_time_sync() {
     for daemon in DAEMONS {
         let unit = unit(daemon);
         let has = |key: &str, value: &str| assert!(values(&unit, key).contains(&value), "{daemon}: {key}={value}");
@@ -43,7 +43,7 @@ fn units_wait_for_the_time_and_have_a_folder() {
 
 /// With the rest of the system read-only, an inbox is where the unit lets the node write.
 #[test]
-fn inbox_of_the_pages_is_writable_under_the_unit() {
+fn documented_inbox_is_writable_under_unit() {
     let unit = unit("overlay-node");
     assert_eq!(values(&unit, "ProtectSystem"), ["strict"]);
     let state = Path::new("/var/lib").join(values(&unit, "StateDirectory")[0]);

@@ -108,7 +108,7 @@ fn came_whole(request: Child) {
 }
 
 #[test]
-fn a_stream_survives_the_silence_of_either_link() {
+fn stream_survives_silent_path() {
     let network = Network::new();
     let mut pair = Pair::new(&network);
     let usual = pair.watch("15s", &[]);
@@ -133,7 +133,7 @@ fn a_stream_survives_the_silence_of_either_link() {
 }
 
 #[test]
-fn who_watches_misses_nothing_while_both_links_are_silent() {
+fn reliable_stream_survives_silent_paths() {
     let network = Network::new();
     let mut pair = Pair::new(&network);
     let mut request = pair.watch("12s", &["--profile", "surveillance"]);
@@ -147,7 +147,7 @@ fn who_watches_misses_nothing_while_both_links_are_silent() {
 }
 
 #[test]
-fn an_object_takes_both_links_and_comes_whole_when_one_falls_silent() {
+fn object_survives_silent_path() {
     let network = Network::new();
     let (source, file) = (network.path("survey.tif"), network.path("got.tif"));
     std::fs::write(&source, (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
@@ -187,7 +187,7 @@ fn without(pair: &mut Pair<'_>, host: &str, index: usize, look: impl FnOnce(&mut
 }
 
 #[test]
-fn an_address_that_goes_takes_its_path_along_and_brings_it_back() {
+fn removed_address_closes_and_reopens_path() {
     let network = Network::new();
     let mut pair = Pair::new(&network);
     let mut request = pair.watch("30s", &["--profile", "surveillance"]);
@@ -215,7 +215,7 @@ fn an_address_that_goes_takes_its_path_along_and_brings_it_back() {
 }
 
 #[test]
-fn a_daemon_starts_with_the_addresses_that_there_are_and_takes_those_that_come() {
+fn late_address_adds_path() {
     let network = Network::new();
     let mut lab = Lab::new(&network, &[LINK, LINK]);
     let device = device(&mut lab, "uav", UAV[1]);

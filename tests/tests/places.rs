@@ -28,7 +28,7 @@ fn script() -> String {
 }
 
 #[test]
-fn node_follows_the_receiver_line_by_line() {
+fn node_follows_receiver_positions() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let node = network.node("n", "0,0", &["--super", &hub.endpoint("udp")]);

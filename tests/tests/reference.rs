@@ -9,7 +9,7 @@ use roost_tests::network::{Daemon, Network, PATIENCE};
 use roost_tests::process::{binary, wait_until};
 
 #[test]
-fn the_reference_pages_are_what_the_programs_print() {
+fn reference_pages_match_programs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let fresh = tempfile::tempdir().unwrap();
     let binaries = binary("roost").parent().unwrap().to_owned();
@@ -34,7 +34,7 @@ fn served(daemon: &Daemon) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_is_documented_and_there_are_no_others() {
+fn documented_metrics_match_daemons() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = std::fs::read_to_string(root.join("docs/src/reference/metrics.md")).unwrap();
     // A labelled metric appears with its first sample, so everything has to happen once.
@@ -72,7 +72,7 @@ fn every_metric_is_documented_and_there_are_no_others() {
 }
 
 #[test]
-fn every_daemon_lets_the_variables_of_the_others_be() {
+fn daemons_ignore_other_daemons_variables() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = std::fs::read_to_string(root.join("docs/src/reference/configuration.md")).unwrap();
     let variables: Vec<&str> = page.split('`').filter(|word| word.starts_with("ROOST_")).collect();

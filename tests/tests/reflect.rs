@@ -60,7 +60,7 @@ fn send(listen: &str, sockets: &[UdpSocket; 2], datagrams: &[Vec<u8>]) -> [Vec<V
 }
 
 #[test]
-fn datagrams_reach_every_port_as_they_came_and_are_counted() {
+fn datagrams_reach_every_port_unchanged() {
     for options in [&[][..], &["--no-offload"]] {
         let (mut process, _folder, listen, sockets) = reflector(options);
         let datagrams: Vec<Vec<u8>> = (0..40_u8).map(|number| vec![number; 1440]).collect();
@@ -78,7 +78,7 @@ fn datagrams_reach_every_port_as_they_came_and_are_counted() {
 }
 
 #[test]
-fn sealed_packets_are_sent_on_for_those_who_have_the_key() {
+fn sealed_packets_are_forwarded_to_keyholders() {
     let (mut process, _folder, listen, sockets) = reflector(&["--sealed"]);
     let (stream, epoch, secret) = (StreamId(5), Epoch(1), Secret::from_bytes([3; 32]));
     let mut publisher = Publisher::new(Time::ZERO, stream, epoch, &secret, Limits::default()).unwrap();

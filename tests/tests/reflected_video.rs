@@ -49,7 +49,7 @@ fn is_served(node: &Client) {
 }
 
 #[test]
-fn frames_come_through_two_super_nodes_as_they_were_sent() {
+fn frames_cross_two_hubs_unchanged() {
     let network = Network::new();
     let clip = clip(&network);
     let [first, second] = network.pair();
@@ -85,7 +85,7 @@ fn frames_come_through_two_super_nodes_as_they_were_sent() {
 }
 
 #[test]
-fn what_is_lost_between_super_nodes_is_repaired() {
+fn loss_between_hubs_is_repaired() {
     let network = Network::new();
     let clip = clip(&network);
     let lossy = "delay = \"10ms\"\nloss = 0.01";
@@ -138,7 +138,7 @@ fn plays(source: &str, sending: &[&str]) {
 }
 
 #[test]
-fn players_get_rtp_of_h264_as_it_was_sent() {
+fn player_gets_h264_rtp_unchanged() {
     let port = free_pair();
     let to = format!("rtp://127.0.0.1:{port}?pkt_size=1200");
     plays(&format!("rtp://127.0.0.1:{port}?encoding=h264"), &["-f", "rtp", &to]);
@@ -152,7 +152,7 @@ fn players_get_transport_streams_in_rtp() {
 }
 
 #[test]
-fn gstreamer_plays_through_two_super_nodes_what_gstreamer_sends() {
+fn gstreamer_plays_across_two_hubs() {
     let network = Network::new();
     let (clip, video, played) = (clip(&network), network.path("source.mp4"), network.path("played.h264"));
     ffmpeg(&["-i", &text(&clip), "-map", "0:v", "-c", "copy", &text(&video)]);

@@ -84,7 +84,7 @@ fn older_revocations_stop_a_start() {
 }
 
 #[test]
-fn daemon_waits_until_its_certificate_is_valid() {
+fn daemon_waits_for_certificate_validity() {
     let network = Network::new();
     let (now, bundle) = (SystemTime::now(), network.path("id-early"));
     let validity = Validity::Between { not_before: now + SECOND * 4, not_after: now + SECOND * 3600 };

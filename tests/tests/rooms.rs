@@ -74,7 +74,7 @@ fn others(guests: &[Guest], but: usize) -> BTreeSet<String> {
 }
 
 #[test]
-fn everyone_receives_everyone_until_they_leave_or_die() {
+fn members_receive_all_until_leaving() {
     let network = Network::new();
     let [first, second] = network.pair();
     let hubs = [&first, &first, &second, &second].map(|hub| hub.endpoint("udp"));
@@ -121,7 +121,7 @@ fn everyone_receives_everyone_until_they_leave_or_die() {
 }
 
 #[test]
-fn who_sends_nothing_may_watch_and_each_stream_has_a_port() {
+fn silent_member_watches_on_separate_ports() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");

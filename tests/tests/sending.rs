@@ -82,7 +82,7 @@ impl Pair {
 }
 
 #[test]
-fn a_file_is_sent_verified_and_never_replaces_another() {
+fn sent_file_never_replaces_another() {
     let pair = Pair::new("1GB", 30 * MB);
     let report = pair.send(&[]);
     assert_eq!((&report["bytes"], &report["resumed_at"]), (&(30 * MB).into(), &0.into()), "{report}");
@@ -97,7 +97,7 @@ fn a_file_is_sent_verified_and_never_replaces_another() {
 }
 
 #[test]
-fn what_a_node_does_not_take_is_said_in_a_sentence() {
+fn refused_file_is_explained() {
     let pair = Pair::new("2MB", MB);
     for name in ["../x", "/etc/x", ".hidden", "a\\b", "x.part"] {
         let said = pair.refused(5, &["--name", name]);
@@ -135,7 +135,7 @@ fn what_a_node_does_not_take_is_said_in_a_sentence() {
 }
 
 #[test]
-fn a_file_that_is_sent_goes_on_whoever_was_killed() {
+fn sent_file_resumes_after_any_kill() {
     let mut pair = Pair::new("1GB", 150 * MB);
     let mut child = pair.start_until(20 * MB);
     child.kill().unwrap();
@@ -159,7 +159,7 @@ fn a_file_that_is_sent_goes_on_whoever_was_killed() {
 /// The receiver gives the transfer up when it has heard nothing for so long, and
 /// takes the same file from then on.
 #[test]
-fn a_sender_that_is_killed_goes_on_once_it_is_back() {
+fn killed_sender_resumes() {
     let mut pair = Pair::new("1GB", 150 * MB);
     let child = pair.start_until(50 * MB);
     pair.sender.process.kill();
@@ -175,7 +175,7 @@ fn a_sender_that_is_killed_goes_on_once_it_is_back() {
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_sent_is_not_kept() {
+fn changed_file_is_not_kept() {
     let pair = Pair::new("1GB", 150 * MB);
     let child = pair.start_until(20 * MB);
     fs::OpenOptions::new().append(true).open(&pair.file).unwrap().write_all(b"more").unwrap();
@@ -212,7 +212,7 @@ fn super_node_is_sent_nothing() {
 }
 
 #[test]
-fn refusals_leave_few_lines_in_plain_words() {
+fn refusal_log_is_limited() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let [sender, receiver] = [("s", "1,1"), ("r", "5,5")]

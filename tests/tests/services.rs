@@ -8,7 +8,7 @@ use serde_json::Value;
 const TRANSPORTS: [&str; 3] = ["udp", "tcp", "quic"];
 
 #[test]
-fn nodes_serve_one_another_through_a_super_node() {
+fn nodes_serve_each_other_through_hub() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -20,7 +20,7 @@ fn nodes_serve_one_another_through_a_super_node() {
 }
 
 #[test]
-fn a_known_provider_is_asked_without_a_hub() {
+fn known_provider_needs_no_hub() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");

@@ -136,7 +136,7 @@ fn endless_streams_leave_places_to_others() {
 const FLOOD: u32 = 2000;
 
 #[test]
-fn flood_of_lookups_leaves_time_to_others() {
+fn lookup_flood_spares_other_nodes() {
     let network = Network::new();
     let [hub, _provider, requester] = scene_of(&network, &["--lookups-per-second", "200"]);
     let what = ["lookup", "video", "--near", "5,5"];
@@ -201,7 +201,7 @@ fn trickling_object_ends_within_patience() {
 
 /// Lengths and places near the end of all numbers: the requester ends with a reason, and lives.
 #[test]
-fn absurd_lengths_end_a_request_and_no_daemon() {
+fn absurd_lengths_end_only_request() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
@@ -239,7 +239,7 @@ fn absurd_lengths_end_a_request_and_no_daemon() {
 
 /// A stream arrives whole, and none of its lines is what a track consists of.
 #[test]
-fn stream_of_which_nothing_is_usable_is_no_success() {
+fn unusable_stream_is_failure() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);

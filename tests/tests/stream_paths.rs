@@ -174,7 +174,7 @@ fn media_row(node: &Client) -> Value {
 
 /// On ports of the system's choice.
 #[test]
-fn doctor_asks_the_media_port_over_every_transport() {
+fn doctor_probes_media_port() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let media = hub.json(&["streams"])["media"].as_str().unwrap().to_owned();
@@ -192,7 +192,7 @@ fn doctor_asks_the_media_port_over_every_transport() {
 
 /// Nothing comes for half a minute, which is the patience of a stream.
 #[test]
-fn stream_that_never_comes_ends_after_half_a_minute() {
+fn missing_stream_ends_after_30_seconds() {
     let network = Network::new();
     let mut case = Case::new(&network, Listener::V4, false);
     let _hub = case.supernode();

@@ -9,7 +9,7 @@ use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to, str
 use serde_json::Value;
 
 #[test]
-fn one_copy_leaves_the_provider_for_all_of_one_super_node() {
+fn provider_sends_one_copy_per_hub() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -33,7 +33,7 @@ fn one_copy_leaves_the_provider_for_all_of_one_super_node() {
 }
 
 #[test]
-fn every_super_node_with_watchers_gets_one_copy() {
+fn each_hub_gets_one_copy() {
     let network = Network::new();
     let [first, second] = network.pair();
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
@@ -61,7 +61,7 @@ fn every_super_node_with_watchers_gets_one_copy() {
 }
 
 #[test]
-fn who_interrupts_what_has_no_end_ends_it_well() {
+fn interrupt_completes_endless_stream() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -86,7 +86,7 @@ fn who_interrupts_what_has_no_end_ends_it_well() {
 }
 
 #[test]
-fn who_interrupts_twice_does_not_wait_for_a_daemon_that_hangs() {
+fn second_interrupt_skips_hung_daemon() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -105,7 +105,7 @@ fn who_interrupts_twice_does_not_wait_for_a_daemon_that_hangs() {
 }
 
 #[test]
-fn the_stream_of_a_node_of_another_super_node_is_found_by_its_id() {
+fn subscribe_by_id_crosses_hubs() {
     let network = Network::new();
     let [first, second] = network.pair();
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
@@ -118,7 +118,7 @@ fn the_stream_of_a_node_of_another_super_node_is_found_by_its_id() {
 }
 
 #[test]
-fn a_request_for_what_a_full_provider_sends_already_is_reflected() {
+fn full_provider_request_is_reflected() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
@@ -200,7 +200,7 @@ impl Redundant {
 }
 
 #[test]
-fn a_super_node_that_leaves_costs_its_watchers_nothing() {
+fn leaving_hub_costs_no_packets() {
     let mut scene = Redundant::start(&[0], &[1, 2], "14s");
     let left = scene.home(1);
     scene.hubs[left].process.signal("TERM");
@@ -214,7 +214,7 @@ fn a_super_node_that_leaves_costs_its_watchers_nothing() {
 }
 
 #[test]
-fn a_super_node_that_dies_costs_its_watchers_a_gap() {
+fn dead_hub_costs_one_gap() {
     let mut scene = Redundant::start(&[0], &[1, 2], "20s");
     let left = scene.home(1);
     scene.hubs[left].process.kill();
@@ -230,7 +230,7 @@ fn a_super_node_that_dies_costs_its_watchers_a_gap() {
 }
 
 #[test]
-fn the_home_of_a_provider_that_leaves_costs_the_watchers_nothing() {
+fn leaving_provider_home_costs_no_packets() {
     let mut scene = Redundant::start(&[0, 2], &[1], "14s");
     let left = scene.home(0);
     scene.hubs[left].process.signal("TERM");
@@ -242,7 +242,7 @@ fn the_home_of_a_provider_that_leaves_costs_the_watchers_nothing() {
 }
 
 #[test]
-fn a_super_node_without_room_says_so_and_when_to_try_again() {
+fn full_hub_declines_with_retry_after() {
     let network = Network::new();
     let hub = network.supernode("sn1", &["--media-uplink", "1Mbit/s"]);
     let endpoint = hub.endpoint("udp");
@@ -259,7 +259,7 @@ fn a_super_node_without_room_says_so_and_when_to_try_again() {
 }
 
 #[test]
-fn without_a_relay_there_is_a_word_about_it_or_a_stream_of_ones_own() {
+fn missing_relay_falls_back_to_direct() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");

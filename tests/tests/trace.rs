@@ -10,7 +10,7 @@ fn steps(trace: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_way_of_a_request_is_told_hub_by_hub_and_its_bytes_by_class() {
+fn trace_shows_hops_and_byte_classes() {
     let network = Network::new();
     let [first, second] = network.pair();
     let provider = network.node("far", "27,92", &["--super", &second.endpoint("udp"), "--services", "sensor,track"]);

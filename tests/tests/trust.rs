@@ -31,7 +31,7 @@ fn refused(hub: &Daemon, reason: &str) -> u64 {
 }
 
 #[test]
-fn a_certificate_of_another_group_is_refused() {
+fn other_groups_certificate_is_refused() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let other = text(&network.path("other"));
@@ -49,7 +49,7 @@ fn a_certificate_of_another_group_is_refused() {
 }
 
 #[test]
-fn a_revoked_certificate_is_refused_after_a_reload() {
+fn reload_refuses_revoked_certificate() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     network.identity("gone", "node");
@@ -63,7 +63,7 @@ fn a_revoked_certificate_is_refused_after_a_reload() {
 }
 
 #[test]
-fn a_node_cannot_act_as_a_super_node() {
+fn node_cannot_act_as_hub() {
     let network = Network::new();
     let identity = network.identity("n", "node");
     let mut daemon = network.start("supernode", "n", &identity, &[]);
@@ -72,7 +72,7 @@ fn a_node_cannot_act_as_a_super_node() {
 }
 
 #[test]
-fn a_node_refuses_a_hub_that_is_only_a_node() {
+fn node_refuses_node_as_hub() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let impostor = network.node("impostor", "1,1", &["--super", &hub.endpoint("udp")]);
@@ -103,7 +103,7 @@ fn group_commands_tell_what_is_valid() {
 }
 
 #[test]
-fn a_copied_identity_is_noticed_at_the_hub_and_by_the_one_that_it_displaces() {
+fn copied_identity_is_reported() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let identity = network.identity("n", "node");

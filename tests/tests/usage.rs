@@ -50,7 +50,7 @@ fn a_wrong_configuration_is_explained() {
 }
 
 #[test]
-fn a_check_leaves_the_daemon_that_runs_in_peace() {
+fn check_ignores_running_daemon() {
     let network = Network::new();
     let video = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hub = network.supernode("sn1", &["--metrics", "127.0.0.1:0"]);
@@ -81,7 +81,7 @@ fn a_check_leaves_the_daemon_that_runs_in_peace() {
 }
 
 #[test]
-fn a_reload_takes_over_all_or_nothing() {
+fn reload_is_all_or_nothing() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let file = network.path("node.toml");
@@ -129,7 +129,7 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn an_unreachable_super_node_is_reported_and_waited_for() {
+fn unreachable_hub_is_retried() {
     let network = Network::new();
     let identity = network.identity("n", "node");
     let node = network.start("overlay-node", "n", &identity, &["--at", "1,1", "--super", "tcp://127.0.0.1:1"]);
@@ -141,7 +141,7 @@ fn an_unreachable_super_node_is_reported_and_waited_for() {
 }
 
 #[test]
-fn version_that_cannot_be_written_is_a_failure() {
+fn unwritable_version_is_failure() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = std::process::Command::new(binary("roost")).arg("--version").stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -149,7 +149,7 @@ fn version_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn node_says_that_it_looks_for_a_hub() {
+fn node_logs_search_for_hub() {
     let network = Network::new();
     let identity = network.identity("n", "node");
     let node = network.start("overlay-node", "n", &identity, &["--at", "1,1", "--super", "udp://127.0.0.1:1"]);

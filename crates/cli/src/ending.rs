@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_reader_is_told_from_others() {
+    fn closed_pipe_is_detected() {
         let (reader, writer) = std::io::pipe().unwrap();
         assert!(!is_unread(&writer));
         drop(reader);

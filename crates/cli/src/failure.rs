@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_that_was_looked_at_is_named() {
+    fn unreachable_error_names_sockets_tried() {
         let [user, system] = ["/nowhere/user", "/nowhere/system"].map(PathBuf::from);
         let defaults = [user.clone(), system];
         assert_eq!(looked_at(&user, &defaults), "/nowhere/user or /nowhere/system");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_busy_says_when_to_come_again() {
+    fn busy_error_tells_retry_time() {
         let mut error = roost_control::Error::new(roost_control::Code::Busy, "every provider is busy");
         assert_eq!(Failure::api(&error).to_string(), "every provider is busy");
         for (wait, words) in [(3_600, "in about 4 s"), (250, "in about 1 s"), (0, "in about 1 s")] {

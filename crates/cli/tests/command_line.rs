@@ -6,7 +6,7 @@ mod common;
 use common::{json, roost};
 
 #[test]
-fn a_wrong_command_line_is_one_sentence_and_exit_code_2() {
+fn wrong_command_line_exits_with_2() {
     for (args, part) in [
         (&["request", "video"][..], "--at"),
         (&["request", "vidio", "--any"], "expected video, track, image or sensor"),
@@ -36,7 +36,7 @@ fn a_wrong_command_line_is_one_sentence_and_exit_code_2() {
 }
 
 #[test]
-fn a_script_gets_the_error_as_json_too() {
+fn json_flag_prints_error_as_json() {
     let output = roost(&["request", "vidio", "--any", "--json"]);
     assert_eq!(output.status.code(), Some(2));
     let error = json(&output.stdout);
@@ -47,7 +47,7 @@ fn a_script_gets_the_error_as_json_too() {
 }
 
 #[test]
-fn without_a_daemon_every_command_that_needs_one_ends_with_3() {
+fn missing_daemon_exits_with_3() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("nobody.sock");
     let socket = socket.to_str().unwrap();
@@ -73,13 +73,13 @@ fn without_a_daemon_every_command_that_needs_one_ends_with_3() {
 }
 
 #[test]
-fn an_output_that_cannot_be_is_noticed_before_anything_is_asked() {
+fn invalid_output_fails_before_request() {
     let output = roost(&["request", "image", "--any", "-o", "udp://nowhere"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
-fn help_is_success_and_goes_to_stdout() {
+fn help_succeeds_on_stdout() {
     for args in [&["--help"][..], &["-h"], &["request", "-h"], &["group", "issue", "--help"], &["--version"]] {
         let output = roost(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}");
@@ -88,7 +88,7 @@ fn help_is_success_and_goes_to_stdout() {
 }
 
 #[test]
-fn completions_and_manual_pages_come_from_the_same_definition() {
+fn completions_and_manual_pages_are_generated() {
     for shell in ["bash", "zsh", "fish"] {
         let output = roost(&["completions", shell]);
         assert!(String::from_utf8(output.stdout).unwrap().contains("request"), "{shell}");

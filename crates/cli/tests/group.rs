@@ -51,7 +51,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_member_is_issued_shown_verified_and_revoked() {
+fn member_is_issued_verified_and_revoked() {
     let grove = Grove::new();
     let (dir, member) = (grove.dir(), grove.path("uav7"));
     let issued = grove.json(&["issue", &dir, "uav7", "--role", "node", "--valid", "30d", "-o", &member]);
@@ -77,14 +77,14 @@ fn a_member_is_issued_shown_verified_and_revoked() {
 }
 
 #[test]
-fn an_identity_goes_beside_the_group_unless_told_otherwise() {
+fn identity_defaults_to_group_folder() {
     let grove = Grove::new();
     grove.json(&["issue", &grove.dir(), "sn1", "--role", "supernode"]);
     assert!(Path::new(&grove.dir()).join("members/sn1/identity.pem").is_file());
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_one_sentence() {
+fn invalid_group_commands_are_rejected() {
     let grove = Grove::new();
     let (dir, nowhere) = (grove.dir(), grove.path("nowhere"));
     for (args, code, part) in [

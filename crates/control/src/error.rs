@@ -120,27 +120,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_of_a_later_version_is_read_as_unknown() {
+    fn newer_code_is_read_as_unknown() {
         let error: Error = serde_json::from_str(r#"{"code":"from-the-future","message":"m"}"#).unwrap();
         assert_eq!(error.code, Code::Unknown);
         assert_eq!(error.code.exit_code(), 1);
     }
 
     #[test]
-    fn the_number_of_a_system_error_is_left_out() {
+    fn system_error_number_is_stripped() {
         assert_eq!(plain("cannot: in use (os error 98); stop it"), "cannot: in use; stop it");
         assert_eq!(plain("fine"), "fine");
     }
 
     #[test]
-    fn what_is_unreachable_above_is_not_said_to_be_slow_nor_to_be_none() {
+    fn unreachable_above_has_own_code() {
         let code = Code::from(Reason::UnreachableAbove);
         assert_eq!(serde_json::to_value(code).unwrap(), "unreachable-above");
         assert_eq!((code.http_status(), code.exit_code()), (504, 6));
     }
 
     #[test]
-    fn every_reason_of_the_wire_has_an_exit_code_above_zero() {
+    fn every_wire_reason_has_exit_code() {
         for reason in [Reason::NotFound, Reason::Busy, Reason::NoTransport, Reason::TimedOut, Reason::Protocol] {
             assert_ne!(Code::from(reason).exit_code(), 0, "{reason:?}");
         }

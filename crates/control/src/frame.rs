@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_kinds_are_skipped_and_long_ones_refused() {
+    fn unknown_frames_skipped_long_frames_rejected() {
         let mut frames = Frames::default();
         frames.push(&[77, 0, 0, 0, 2, 1, 2]);
         frames.push(&Frame::Data(Bytes::from_static(b"x")).encode());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_within_a_frame_is_noticed() {
+    fn truncated_frame_is_error() {
         let mut frames = Frames::default();
         frames.push(&[1, 0, 0, 0, 9, 1]);
         assert!(frames.next_frame().unwrap().is_none());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn data_longer_than_a_frame_becomes_several() {
+    fn long_data_splits_into_frames() {
         let mut frames = Frames::default();
         frames.push(&Frame::Data(Bytes::from(vec![1; MAX_FRAME_BYTES + 1])).encode());
         assert!(matches!(frames.next_frame().unwrap(), Some(Frame::Data(data)) if data.len() == MAX_FRAME_BYTES));

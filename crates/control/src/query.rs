@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_reads_back_what_it_writes() {
+    fn request_query_round_trips() {
         let centre = Cell::new(-3, 7);
         for area in [
             Area::At(centre),
@@ -469,21 +469,21 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_provider_need_not_name_an_area() {
+    fn provider_makes_area_optional() {
         let text = "service=image&provider=07070707070707070707070707070707";
         let query = RequestQuery::from_pairs(&pairs(text)).unwrap();
         assert_eq!((query.provider, query.area), (Some(NodeId::from_bytes([7; 16]).into()), Area::Anywhere));
     }
 
     #[test]
-    fn a_watch_reads_back_what_it_writes() {
+    fn watch_query_round_trips() {
         let services = ServiceSet::EMPTY.with(Service::Track).with(Service::Sensor);
         let query = WatchQuery { services, area: Area::Anywhere, names: true };
         assert_eq!(WatchQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
     }
 
     #[test]
-    fn a_wrong_query_says_what_is_wrong() {
+    fn wrong_query_names_the_error() {
         for (text, part) in [
             ("at=1,2", "\"service\" is missing"),
             ("service=videos&at=1,2", "unknown service"),

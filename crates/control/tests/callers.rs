@@ -87,7 +87,7 @@ async fn answered_callers_are_silent_again() {
 }
 
 #[tokio::test]
-async fn one_more_than_all_places_is_told() {
+async fn excess_caller_is_refused() {
     let server = Server::start(here());
     let mut waiting = Vec::new();
     for _ in 0..CONNECTIONS {

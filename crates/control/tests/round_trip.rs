@@ -52,7 +52,7 @@ async fn an_error_arrives_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_long_index_is_fetched_page_by_page() {
+async fn long_index_is_paged() {
     let page = |Pairs(pairs): Pairs| async move {
         let number = |key: &str| pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let after = number("after").map_or(0, |id| u8::from_str_radix(&id[..2], 16).unwrap());
@@ -86,7 +86,7 @@ async fn a_long_index_is_fetched_page_by_page() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_schema_is_refused() {
+async fn other_schema_is_rejected() {
     let later = || async { r#"{"schema":2,"peers":[]}"# };
     let (_folder, client) = serve(Router::new().route("/v1/peers", get(later))).await;
     assert!(matches!(client.peers().await, Err(ClientError::Malformed(_))));
@@ -119,7 +119,7 @@ async fn frames_come_in_order() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
+async fn truncated_answer_is_error() {
     let (_folder, client) = answer_with_frames(Some(std::io::Error::other("gone"))).await;
     let read = async {
         let mut stream = client.request(&RequestQuery::new(Service::Image, Area::Anywhere)).await?;
@@ -131,7 +131,7 @@ async fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
 }
 
 #[tokio::test]
-async fn a_watch_is_read_line_by_line() {
+async fn watch_streams_lines() {
     let event = |number| WatchEvent {
         schema: SCHEMA,
         number,
@@ -152,7 +152,7 @@ async fn a_watch_is_read_line_by_line() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_refused_says_why() {
+async fn refused_watch_gives_reason() {
     let refuse = || async { json_line(&Refusal::new(Code::Busy, "too many watches").body()) };
     let (_folder, client) = serve(Router::new().route("/v1/watch", get(refuse))).await;
     let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, names: false };
@@ -161,7 +161,7 @@ async fn a_watch_that_is_refused_says_why() {
 }
 
 #[tokio::test]
-async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+async fn only_stale_socket_is_replaced() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("daemon.sock");
     // Left behind: the listener is gone, the file is not.
@@ -182,7 +182,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_daemon_with_no_room_for_one_more_caller_keeps_its_socket() {
+async fn full_daemon_keeps_its_socket() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("daemon.sock");
     let busy = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
@@ -194,7 +194,7 @@ async fn a_daemon_with_no_room_for_one_more_caller_keeps_its_socket() {
 }
 
 #[tokio::test]
-async fn other_users_have_no_access_to_the_socket() {
+async fn socket_excludes_other_users() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("daemon.sock");
@@ -203,7 +203,7 @@ async fn other_users_have_no_access_to_the_socket() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sockets_that_are_made_at_once_keep_their_modes() {
+async fn concurrent_sockets_keep_their_modes() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     let makers = (0..4).map(|maker| {
@@ -222,7 +222,7 @@ async fn sockets_that_are_made_at_once_keep_their_modes() {
 }
 
 #[tokio::test]
-async fn an_empty_list_of_peers_is_still_of_the_schema() {
+async fn empty_connections_match_schema() {
     let none = || async { json(&Peers { schema: SCHEMA, peers: Vec::new(), down: Vec::new() }) };
     let (_folder, client) = serve(Router::new().route("/v1/peers", get(none))).await;
     assert!(client.peers().await.unwrap().peers.is_empty());

@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn what_is_posted_to_a_full_queue_comes_in_order() {
+    async fn posts_to_full_queue_keep_order() {
         let (sender, mut receiver) = letters();
         (0..10 * MAX_LETTERS).for_each(|number| sender.post(number));
         assert!(all(&mut receiver, 10 * MAX_LETTERS).await.is_sorted());
     }
 
     #[tokio::test]
-    async fn who_waits_for_room_comes_after_what_was_posted_before() {
+    async fn waiting_send_follows_earlier_posts() {
         let (sender, mut receiver) = letters();
         (0..MAX_LETTERS + 5).for_each(|number| sender.post(number));
         let waiter = sender.clone();

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_datagrams_are_told_in_no_raw_words() {
+    fn quinn_udp_warnings_are_filtered() {
         for level in LEVELS {
             assert!(filter(level).to_string().contains("quinn_udp=error"), "{level}");
         }

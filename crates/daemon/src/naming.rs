@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn several_nodes_of_a_name_are_told() {
+    fn ambiguous_name_lists_nodes() {
         let known = known(&[("a", Some("uav")), ("b", Some("uav")), ("c", Some("uav7"))]);
         let refusal = pick(&"uav".parse().unwrap(), &known, nobody).unwrap_err();
         let message = refusal.0.message;

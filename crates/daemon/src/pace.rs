@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_leaves_few_lines_and_a_count() {
+    fn log_flood_is_limited_and_counted() {
         let (pace, began) = (Pace::default(), Instant::now());
         let at = |seconds| pace.admit_at(began + Duration::from_secs(seconds));
         let written = (0..1_000).filter(|_| at(1) == Some(None)).count();

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_is_news_once_in_a_while_and_after_a_change() {
+    fn repeated_line_is_suppressed_until_cleared() {
         let (mut repeats, start) = (Repeats::default(), Instant::now());
         assert!(repeats.is_news(start, "a") && repeats.is_news(start, "b"));
         assert!(!repeats.is_news(start + QUIET / 2, "a"));

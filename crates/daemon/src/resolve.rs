@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_looked_up_again_at_each_dial() {
+    async fn name_is_resolved_at_each_dial() {
         let (redial, hubs) =
             Redial::resolve(&[vec![endpoint("udp://localhost:9"), endpoint("tcp://localhost:9")]]).await;
         assert!(redial.concerns(&hubs[0]));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_is_unknown_at_the_start_is_known_by_a_stand_in_of_its_own() {
+    async fn unresolved_name_gets_placeholder_address() {
         // Longer than a label may be: no resolver is asked.
         let names = ["a", "b"].map(|letter| format!("udp://{}:9", letter.repeat(64)));
         let configured = [vec![endpoint(&names[0])], vec![endpoint(&names[1]), endpoint("udp://127.0.0.1:9")]];
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_knows_its_own_address_in_a_list_of_all() {
+    fn own_address_is_recognized() {
         let all = |text: &str| addresses(&endpoint(text));
         let listens = all("udp://0.0.0.0:7700");
         assert!(leads_here(&all("udp://127.0.0.1:7700"), &listens));

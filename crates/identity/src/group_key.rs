@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_it_was_written_and_only_if_it_is_private() {
+    fn only_private_key_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("multicast.key");
         assert_eq!(GroupKey::read(&path).unwrap(), None);

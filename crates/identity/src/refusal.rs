@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn alerts_read_back_but_for_the_stranger() {
+    fn alerts_round_trip_except_unknown_authority() {
         for refusal in Refusal::ALL {
             let told = if refusal == Refusal::Stranger { Refusal::WrongGroup } else { refusal };
             assert_eq!(Refusal::from_alert(refusal.alert()), Some(told));

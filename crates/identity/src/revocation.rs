@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_bit_and_no_cut_is_accepted() {
+    fn altered_or_truncated_list_is_rejected() {
         let (der, authority) = list();
         for bit in 0..der.len() * 8 {
             let mut bad = der.clone();

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subject_reads_back_what_it_prints() {
+    fn subject_round_trips() {
         let subject = Subject { group: "alpha".into(), role: Role::SuperNode, name: "sn-1.west_2".into() };
         assert_eq!(Subject::parse(&subject.to_string()), Some(subject));
     }

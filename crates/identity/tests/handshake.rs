@@ -229,7 +229,7 @@ impl rustls::client::ResolvesClientCert for Nobody {
 }
 
 #[test]
-fn a_second_handshake_asks_the_policy_again() {
+fn repeated_handshake_rechecks_policy() {
     let world = World::new("alpha");
     let bundle = world.dir.path().join("a");
     world.group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();

@@ -67,7 +67,7 @@ fn a_member_is_accepted() {
 }
 
 #[test]
-fn another_group_and_strangers_are_told_apart() {
+fn other_group_differs_from_unknown_authority() {
     let (beta, impostor) = (World::new("beta"), World::new("alpha"));
     assert_eq!(WORLD.verify(&beta.member.certificate_der()), Err(Refusal::WrongGroup));
     assert_eq!(WORLD.verify(&impostor.member.certificate_der()), Err(Refusal::Stranger));
@@ -126,7 +126,7 @@ fn reasons_have_an_order() {
 }
 
 #[test]
-fn what_the_authority_signed_must_also_fit_the_profile() {
+fn signed_certificate_must_fit_profile() {
     let issuer = WORLD.issuer();
     let sign = |params: CertificateParams, key: &KeyPair| params.signed_by(key, &issuer).unwrap().der().to_vec();
     assert_eq!(WORLD.verify(&sign(member_params("roost:alpha:node:ok"), &p256())), Ok(()));
@@ -232,7 +232,7 @@ fn older_list_is_refused_after_restart() {
 }
 
 #[test]
-fn list_is_in_force_though_its_number_cannot_be_kept() {
+fn list_applies_without_stored_number() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
     let bundle = dir.path().join("a");
@@ -245,7 +245,7 @@ fn list_is_in_force_though_its_number_cannot_be_kept() {
 }
 
 #[test]
-fn renewed_certificate_is_of_the_same_member() {
+fn renewal_keeps_member_key() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
     let (bundle, other) = (dir.path().join("a"), dir.path().join("b"));

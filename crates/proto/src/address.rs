@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn only_hosts_that_mean_the_same_everywhere_go_abroad() {
+    fn local_hosts_are_not_advertised() {
         let address = |hosts: &[&str]| Address {
             scheme: Scheme::Quic,
             port: 7700,

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_gives_back_what_it_was_made_of() {
+    fn block_service_number_round_trips() {
         for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE)] {
             for service in Service::ALL {
                 let patch = Patch::of(service, Cell::new(cell.0, cell.1));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_is_few_patches_or_too_many() {
+    fn area_listing_respects_limit() {
         let few = |area, limit| Patch::few(Service::Track, area, limit).map(|patches| patches.len());
         assert_eq!(few(Area::At(Cell::new(3, 3)), 16), Some(1));
         assert_eq!(few(Area::Within { centre: Cell::new(4, 4), radius: 8 }, 16), Some(9));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn name_or_beginning_of_id_means_node() {
+    fn name_or_id_prefix_matches_node() {
         let node: NodeId = "6f0c2f1a9be04d7bb21f0e6f2d1c8a55".parse().unwrap();
         for (text, means) in [
             ("", true),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn node_is_shown_by_name_and_short_id() {
+    fn node_prints_name_and_short_id() {
         let node: NodeId = "6f0c2f1a9be04d7bb21f0e6f2d1c8a55".parse().unwrap();
         assert_eq!(who(node, Some("uav7")), "uav7 (6f0c2f1a)");
         assert_eq!(who(node, None), "6f0c2f1a");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn name_reads_back_and_has_a_limit() {
+    fn selector_round_trips_within_length_limit() {
         for text in ["", "uav7", &"n".repeat(64)] {
             let bytes = minicbor::to_vec(called(text)).unwrap();
             assert_eq!(minicbor::decode::<Called>(&bytes).unwrap(), called(text));

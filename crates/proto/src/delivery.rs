@@ -260,14 +260,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_goes_before_track_sensor_video_and_image() {
+    fn control_has_priority_over_services() {
         let services = [Service::Track, Service::Sensor, Service::Video, Service::Image];
         let order = [Delivery::CONTROL].into_iter().chain(services.map(Delivery::of));
         assert!(order.map(|delivery| delivery.priority).is_sorted_by(|before, after| before < after));
     }
 
     #[test]
-    fn piloting_goes_before_all_data_and_command_after_it() {
+    fn profiles_order_data_priority() {
         for service in Service::ALL {
             let [first, usual, last] = [Some(Profile::Piloting), None, Some(Profile::Command)]
                 .map(|profile| Delivery::asked(service, Terms { profile, class: None }).priority);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_chooses_the_class_before_its_profile_and_that_before_the_provider() {
+    fn request_class_overrides_profile_and_provider() {
         let class =
             |profile, class, usual| Delivery::asked(Service::Video, Terms { profile, class }.or_class(usual)).class;
         let (stripe, duplicate, backup) = (Class::Stripe, Class::Duplicate, Class::Backup);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_read_by_its_name() {
+    fn profile_parses_from_its_name() {
         for profile in Profile::ALL {
             assert_eq!(profile.to_string().parse(), Ok(profile));
         }

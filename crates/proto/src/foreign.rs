@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_nobody_or_everybody_are_dropped() {
+    fn unspecified_and_multicast_hosts_are_dropped() {
         let all = [
             "0.0.0.0",
             "0.1.2.3",
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_split_by_where_their_owner_is_seen() {
+    fn addresses_split_by_observed_host() {
         let of = [address(Scheme::Quic, &["10.0.0.1", "10.0.1.1"]), address(Scheme::Udp, &["10.0.1.1"])];
         let (there, elsewhere) = split(&of, &["::ffff:10.0.0.1".parse().unwrap()]);
         assert_eq!(there, [address(Scheme::Quic, &["10.0.0.1"])]);
@@ -278,7 +278,7 @@ mod tests {
     proptest! {
         /// Whatever a member sends and names, what goes out for it is bounded by what it sent.
         #[test]
-        fn no_more_goes_out_than_came_in(
+        fn dial_bytes_bounded_by_received_bytes(
             sent in prop::collection::vec((0usize..4_000, any::<u8>(), 0usize..3), 1..400)
         ) {
             let (mut allowance, mut targets, mut now) = (Allowance::default(), Targets::default(), Time::ZERO);

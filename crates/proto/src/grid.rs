@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_is_read_as_people_write_it() {
+    fn cell_parses_common_notations() {
         for text in ["27,92", "(27, 92)", " 27 , 92 "] {
             assert_eq!(text.parse(), Ok(Cell::new(27, 92)), "{text}");
         }
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_or_far_cell_is_refused() {
+    fn malformed_or_distant_cell_is_rejected() {
         for text in ["", "27", "27;92", "27,92,1", "a,b", "1000001,0", "0,-2147483648", "(1,2"] {
             assert!(text.parse::<Cell>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn the_edge_of_an_area_belongs_to_it() {
+    fn area_includes_its_edge() {
         let disc = Area::Within { centre: Cell::new(0, 0), radius: 5 };
         assert!(disc.contains(Cell::new(3, 4)));
         assert!(!disc.contains(Cell::new(4, 4)));

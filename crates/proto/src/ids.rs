@@ -111,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_id_reads_back_what_it_prints() {
+    fn node_id_round_trips_as_text() {
         let id = NodeId::from_bytes([0xab; 16]);
         assert_eq!(id.to_string().parse(), Ok(id));
     }
 
     #[test]
-    fn a_node_id_of_the_wrong_form_is_refused() {
+    fn malformed_node_id_is_rejected() {
         for text in ["", "ab", "+b000000000000000000000000000000", &"g".repeat(32)] {
             assert!(text.parse::<NodeId>().is_err(), "{text}");
         }

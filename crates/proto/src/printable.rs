@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_escaped_in_its_own_way() {
+    fn json_uses_json_escapes() {
         let json = "{\"a\":\"\u{9b}2J\u{202e}\u{2028}\u{7f}é\u{e0041}\"}\n";
         assert_eq!(printable_json(json), "{\"a\":\"\\u009b2J\\u202e\\u2028\\u007fé\\udb40\\udc41\"}\n");
         assert!(matches!(printable_json("{\"a\": 1}\n"), Cow::Borrowed(_)));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_room_of_its_own() {
+    fn each_name_has_its_room() {
         assert_eq!(Room::named("ops"), Room::named("ops"));
         assert_ne!(Room::named("ops"), Room::named("Ops"));
         assert_eq!(Room::named("ops").to_string().len(), 16);

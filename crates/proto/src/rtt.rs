@@ -68,7 +68,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_steady_path_is_timed_out_a_little_after_its_round_trip() {
+    fn steady_path_pto_exceeds_rtt() {
         let mut rtt = Rtt::new(100 * MS);
         assert_eq!(rtt.pto(), 325 * MS);
         for _ in 0..100 {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_exchange_replaces_what_the_handshake_took() {
+    fn first_sample_replaces_handshake_rtt() {
         let mut rtt = Rtt::new(100 * MS);
         rtt.sample(2 * MS);
         assert_eq!((rtt.smoothed(), rtt.pto()), (2 * MS, 37 * MS));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_uneven_path_is_given_more_time() {
+    fn jittery_path_has_longer_pto() {
         let mut rtt = Rtt::new(100 * MS);
         for n in 0..100 {
             rtt.sample(if n % 2 == 0 { 50 * MS } else { 150 * MS });

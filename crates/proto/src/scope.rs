@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_read_by_its_name() {
+    fn scope_parses_from_its_name() {
         for scope in Scope::ALL {
             assert_eq!(scope.to_string().parse(), Ok(scope));
         }

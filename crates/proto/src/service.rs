@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reflected_stream_takes_more_than_its_payload() {
+    fn reflected_rate_includes_overhead() {
         let rates = Service::ALL.map(Service::reflected_bits_per_second);
         assert_eq!(rates, [724_823, 46_400, 0, 0]);
     }

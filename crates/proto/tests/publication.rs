@@ -360,7 +360,7 @@ impl Scene {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn who_is_in_can_open_the_stream_and_who_has_left_cannot(steps in prop::collection::vec(step(), 1..60)) {
+    fn members_open_stream_departed_cannot(steps in prop::collection::vec(step(), 1..60)) {
         let mut scene = Scene::new();
         for step in &steps {
             scene.apply(step);
@@ -406,7 +406,7 @@ fn scene_with_a_box() -> Scene {
 }
 
 #[test]
-fn who_is_refused_again_and_again_costs_the_members_an_epoch_in_ten_seconds() {
+fn refused_requests_rekey_every_ten_seconds() {
     let mut scene = scene_with_a_box();
     for number in 0..300 {
         // There is no room for a copy to a second place.
@@ -419,7 +419,7 @@ fn who_is_refused_again_and_again_costs_the_members_an_epoch_in_ten_seconds() {
 }
 
 #[test]
-fn who_gives_up_before_it_is_reached_costs_no_more() {
+fn abandoned_requests_rekey_rarely() {
     let mut scene = scene_with_a_box();
     for number in 0..40 {
         scene.forward_to(50 + number as u8, RequestId(1_000 + number), media(200));
@@ -430,7 +430,7 @@ fn who_gives_up_before_it_is_reached_costs_no_more() {
 }
 
 #[test]
-fn a_member_that_leaves_takes_those_along_who_wait_to_be_shut_out() {
+fn leaving_member_flushes_pending_rekeys() {
     let mut scene = scene_with_a_box();
     scene.apply(&Step::Join(2));
     scene.forward_to(3, RequestId(1_000), media(201));
@@ -443,7 +443,7 @@ fn a_member_that_leaves_takes_those_along_who_wait_to_be_shut_out() {
 }
 
 #[test]
-fn a_hub_is_left_what_opens_the_stream_with_each_request_as_it_may_have_forgotten_it() {
+fn every_request_renews_sealed_keys() {
     let mut scene = scene_with_a_box();
     assert_eq!(scene.boxes, 1);
     scene.apply(&Step::Repeat(1));

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_gap_may_be_repaired_and_then_a_tenth() {
+    fn budget_covers_longest_gap_then_tenth() {
         let mut budget = budget();
         assert_eq!(spent(&mut budget), 64);
         budget.sent(100 * PACKET as u64, PACKET as u64);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn where_answers_take_long_parity_may_be_a_quarter() {
+    fn long_rtt_raises_budget_to_quarter() {
         let mut budget = Budget::new(at(0));
         budget.reported(at(0), ms(600));
         budget.sent(PACKET as u64, PACKET as u64);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_without_a_queue_takes_nothing_away() {
+    fn loss_without_queue_keeps_budget() {
         let mut budget = budget();
         for gap in 0..1000 {
             // One in three is told of again, as the first word was lost.
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_behind_a_queue_halves_what_may_be_sent_until_it_is_over() {
+    fn queue_loss_halves_budget_until_over() {
         let mut budget = budget();
         (0..20).for_each(|gap| budget.missed(at(100 * gap), ms(120)));
         assert!(budget.is_congested());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_not_forgotten_while_it_lasts_for_minutes_and_a_new_way_is_learnt() {
+    fn baseline_rtt_relearned_after_minutes() {
         let mut budget = budget();
         let mut seconds = |seconds: std::ops::Range<u64>| {
             for second in seconds {
@@ -208,7 +208,7 @@ mod tests {
     proptest! {
         /// What is sent beside the stream is a part of it and a burst, in any span of time.
         #[test]
-        fn no_more_is_spent_than_a_burst_and_a_tenth(
+        fn spending_bounded_by_burst_and_tenth(
             steps in proptest::collection::vec((0..3_u8, 1..2000_u64, 1..1400_usize), 1..400),
             span in 1..200_usize,
         ) {

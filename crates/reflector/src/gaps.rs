@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn where_asking_is_in_vain_it_is_done_once_until_something_comes() {
+    fn unanswered_nacks_drop_to_one() {
         let mut gaps = gaps();
         // Every other packet is lost, and one of them comes in the end.
         let mut asks = |from: u64, comes: Option<u64>| {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_more_and_more_rarely_while_it_is_of_use() {
+    fn nacks_back_off_until_deadline() {
         let mut gaps = gaps();
         [10, 11, 14].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         let times: Vec<(u64, Vec<u64>)> = (0..300).map(|ms| (ms, asked(&mut gaps, ms))).collect();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_only_overtaken_or_is_repaired_is_not_asked_for() {
+    fn reordered_or_repaired_not_nacked() {
         let mut gaps = gaps();
         [10, 12, 11, 14].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!(asked(&mut gaps, 5), [13]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_before_a_long_gap_is_given_up() {
+    fn reset_gives_up_missing_packets() {
         let mut gaps = gaps();
         [10, 13].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         gaps.turn();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joiner_misses_nothing_between_parameters_and_key_frame() {
+    fn joiner_skips_parameters_to_key_frame() {
         let mut gaps = gaps();
         let key = Flags::KEY_FRAME;
         let cached = [(10, Flags::PARAMETERS), (11, Flags::PARAMETERS), (20, key), (22, Flags::default()), (25, key)];
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_of_a_streams_first_packets_is_asked_for() {
+    fn lost_first_packets_are_nacked() {
         let mut gaps = gaps();
         let first = 5 << 32;
         gaps.arrived(at(0), first + 2, false, Flags::default());
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_before_a_pause_is_asked_for() {
+    fn loss_before_pause_is_nacked() {
         let mut gaps = gaps();
         gaps.ended(at(0), FROM + 10);
         assert_eq!(asked(&mut gaps, 5), []);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_come_too_late_is_given_up() {
+    fn late_repairs_are_given_up() {
         let mut gaps = Gaps::new(Duration::from_millis(24));
         [10, 12].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!(asked(&mut gaps, 5), []);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_all_was_not_missed() {
+    fn late_arrival_uncounts_loss() {
         let mut gaps = Gaps::new(Duration::from_millis(24));
         [10, 13].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!((asked(&mut gaps, 5), gaps.given_up()), (vec![], 2));
@@ -324,7 +324,7 @@ mod tests {
     proptest! {
         /// Each packet that is lost is asked for, or given up; those that came are not, and there is an end.
         #[test]
-        fn all_that_is_lost_is_asked_for(lost in proptest::collection::btree_set(1..400_u64, 0..80)) {
+        fn every_loss_is_nacked(lost in proptest::collection::btree_set(1..400_u64, 0..80)) {
             let mut gaps = gaps();
             let mut wanted = BTreeSet::new();
             for counter in 0..=400 {

@@ -181,7 +181,7 @@ mod tests {
     const _: () = assert!(6 * 188 + OVERHEAD_BYTES <= 1200 && 1200 - OVERHEAD_BYTES == 1160);
 
     #[test]
-    fn a_packet_is_laid_out_as_documented() {
+    fn packet_layout_matches_docs() {
         let header = Header {
             flags: Flags::KEY_FRAME.with(Flags::FRAME_END),
             frame: 0x0102,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_send_to_the_same_port_is_told_apart() {
+    fn dtls_and_quic_bytes_are_rejected() {
         // RFC 9443: DTLS records begin with 20 to 63, QUIC packets with 64 to 127 or 192 to 255.
         let others = (20..=127).chain(192..=255);
         assert!(others.into_iter().all(|byte| Hop::from_byte(byte).is_none()));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_begins_after_everybody_was_told() {
+    fn epoch_begins_after_lead_time() {
         let mut publisher = publisher(Limits::default());
         let (start, late) = (Time::ZERO, Time::ZERO + Duration::from_secs(599));
         assert_eq!(publisher.wants_epoch(start), None);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_begins_though_nothing_is_sealed() {
+    fn epoch_begins_without_sealed_packets() {
         let mut publisher = publisher(Limits::default());
         publisher.member_left();
         publisher.announce(Time::ZERO, &Secret::from_bytes([2; 32])).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_while_an_epoch_is_announced_does_not_read_the_one_after() {
+    fn leave_during_announcement_forces_another_epoch() {
         let mut publisher = publisher(Limits::default());
         publisher.member_left();
         assert_eq!(publisher.wants_epoch(Time::ZERO), Some(Reason::Left));

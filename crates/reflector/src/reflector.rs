@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_that_began_within_a_second_is_not_taken_for_a_slower_one() {
+    fn rate_counts_from_first_packet() {
         let mut rate = Rate::default();
         // 800 kbit/s, on a clock that is hardly older than the stream.
         let sent = (0..30).map(|packet| Time::ZERO + Duration::from_millis(500 + 100 * packet));

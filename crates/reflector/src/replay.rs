@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_far_from_the_others_shut_none_out() {
+    fn outliers_shut_out_no_packets() {
         let (mut tracks, from) = (Tracks::default(), 1 << 20);
         let led = Some(Course::Led);
         assert!(courses(&mut tracks, from..from + 10).iter().all(|course| *course == led));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_far_away_leads_and_so_do_genuine_packets_afterwards() {
+    fn resyncs_to_outliers_and_back() {
         let mut tracks = Tracks::default();
         courses(&mut tracks, 1000..1010);
         let turned = [[Some(Course::Apart); 3].as_slice(), &[Some(Course::Turned), Some(Course::Led)]].concat();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_behind_forged_packets_leads_again() {
+    fn resyncs_behind_forged_packets() {
         let mut tracks = Tracks::default();
         courses(&mut tracks, 1000..1010);
         // Each as far ahead as may be: together further than what is repaired.
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_frame_far_behind_the_parameters_that_a_stream_begins_with_leads() {
+    fn cached_key_frame_follows_parameters() {
         let (mut tracks, led) = (Tracks::default(), Some(Course::Led));
         for (counter, flags) in [(1000, Flags::PARAMETERS), (1100, Flags::PARAMETERS), (1400, Flags::KEY_FRAME)] {
             assert_eq!((tracks.take(counter, true, flags), tracks.leads(counter)), (led, true));

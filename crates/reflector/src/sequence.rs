@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repaired_in_time_comes_in_its_place() {
+    fn repaired_packet_keeps_its_place() {
         let mut sequence = Sequence::new(PATIENCE);
         [1, 3, 4].iter().for_each(|counter| push(&mut sequence, at(0), *counter, false));
         assert_eq!(drain(&mut sequence, at(10)), [1]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_is_given_up_and_not_taken_afterwards() {
+    fn missing_packet_given_up_after_wait() {
         let mut sequence = Sequence::new(PATIENCE);
         [1, 3, 4].iter().for_each(|counter| push(&mut sequence, at(0), *counter, false));
         drain(&mut sequence, at(0));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joiner_does_not_wait_between_parameters_and_key_frame() {
+    fn joiner_skips_gap_before_key_frame() {
         let mut sequence = Sequence::new(PATIENCE);
         let (parameters, key) = (Flags::PARAMETERS, Flags::KEY_FRAME);
         for (counter, flags) in [(1, parameters), (2, parameters), (10, key), (11, Flags::default()), (12, key)] {
@@ -188,7 +188,7 @@ mod tests {
 
     /// As when they have come before what opens them.
     #[test]
-    fn nor_where_they_come_all_at_once() {
+    fn joiner_skips_gap_in_one_batch() {
         let mut sequence = Sequence::new(PATIENCE);
         let (parameters, key) = (Flags::PARAMETERS, Flags::KEY_FRAME);
         for (counter, flags) in [(1, parameters), (2, parameters), (10, key), (11, Flags::default()), (13, key)] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_of_a_burst_is_waited_for() {
+    fn gap_in_burst_is_awaited() {
         let mut sequence = Sequence::new(PATIENCE);
         let key = Flags::KEY_FRAME;
         for (counter, flags) in [(10, key), (12, Flags::default()), (14, key)] {
@@ -224,7 +224,7 @@ mod tests {
 
     /// By whoever knows its key, and not beyond it.
     #[test]
-    fn what_jumps_ahead_shuts_out_what_comes_until_its_epoch_ends() {
+    fn counter_jump_ends_with_its_epoch() {
         let mut sequence = Sequence::new(PATIENCE);
         let mut push = |millis, epoch, counter, number: u8| {
             let header = Header { epoch: Epoch(epoch), ..header(counter, Flags::default()) };
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streams_first_packets_are_waited_for() {
+    fn first_packets_are_awaited() {
         let mut sequence = Sequence::new(PATIENCE);
         let mut push = |number: u8| {
             let header = header((7 << 32) + u64::from(number), Flags::default());
@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_in_time_comes_once_and_in_order(order in proptest::collection::vec(0..200_u8, 1..200)) {
+        fn timely_packets_come_once_in_order(order in proptest::collection::vec(0..200_u8, 1..200)) {
             let mut sequence = Sequence::new(PATIENCE);
             let (mut out, mut seen) = (Vec::new(), std::collections::BTreeSet::new());
             for (number, counter) in order.iter().enumerate() {

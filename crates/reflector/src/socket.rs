@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_gets_every_datagram_as_it_came_and_in_order() {
+    fn targets_get_datagrams_intact_in_order() {
         let sizes = [1440; 70].into_iter().chain([200, 200, 1, 1440, 1472]);
         let datagrams: Vec<Vec<u8>> = sizes.enumerate().map(|(number, size)| vec![number as u8; size]).collect();
         for offload in [true, false] {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_datagrams_are_part_of_a_batch() {
+    fn empty_datagrams_count_in_batch() {
         let mut socket = Socket::bind(LOOPBACK.into(), true).unwrap();
         let (sender, _) = receiver();
         for _ in 0..BATCH_PACKETS + 8 {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_target_that_cannot_be_reached_harms_no_other() {
+    fn unreachable_target_harms_no_other() {
         let mut fan = Fan::new(StreamId(1), Config::default());
         let (good, address) = receiver();
         // Nothing goes to port 0.
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_the_system_does_not_cut_goes_packet_by_packet() {
+    fn refused_offload_sends_packet_by_packet() {
         let outcome = {
             let mut fan = Fan::new(StreamId(1), Config::default());
             let bad = SocketAddr::from(([127, 0, 0, 1], 0));

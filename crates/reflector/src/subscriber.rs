@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reflectors_do_to_a_packet_does_no_harm() {
+    fn changed_hop_byte_still_opens() {
         let mut subscriber = subscriber(50..=50);
         let mut packet = packets(1, 100).remove(0);
         packet[0] = Hop { hops: 2, catch_up: true }.byte();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_stream_and_the_epochs_of_the_key_are_opened() {
+    fn only_known_stream_and_epochs_open() {
         let packet = packets(1, 100).remove(0);
         assert_eq!(subscriber(51..=51).open(&mut packet.clone()), Err(OpenError::UnknownEpoch));
         assert_eq!(subscriber(51..=52).open(&mut packet.clone()), Err(OpenError::Behind));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_told_twice_is_not_opened_twice() {
+    fn repeated_epoch_keeps_replay_window() {
         let mut subscriber = subscriber(50..=50);
         let packet = packets(1, 100).remove(0);
         subscriber.open(&mut packet.clone()).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_foretold_wrongly_gives_way_to_the_publishers_word() {
+    fn wrong_provisional_key_is_replaced() {
         let packet = packets(1, 100).remove(0);
         let mut subscriber = Subscriber::new(STREAM);
         for epoch in [FIRST, Epoch(u32::MAX), Epoch(u32::MAX - 1)] {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_foretold_rightly_is_not_opened_twice() {
+    fn confirmed_provisional_key_keeps_window() {
         let packet = packets(1, 100).remove(0);
         let mut subscriber = Subscriber::new(STREAM);
         subscriber.foretell_epoch(FIRST, &secret(FIRST.0));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_stream_that_is_confirmed_nothing_is_foretold() {
+    fn confirmed_stream_ignores_provisional_keys() {
         let mut subscriber = subscriber(50..=50);
         subscriber.foretell_epoch(Epoch(u32::MAX), &secret(1));
         subscriber.foretell_epoch(FIRST, &secret(1));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forged_packet_does_not_push_genuine_ones_out() {
+    fn forged_packet_leaves_window_alone() {
         let mut subscriber = subscriber(50..=50);
         let packet = packets(1, 100).remove(0);
         let mut forged = packet.clone();
@@ -326,7 +326,7 @@ mod tests {
 
         /// Reordering by less than an epoch loses nothing.
         #[test]
-        fn nothing_is_lost_at_a_change_of_epochs(seed in any::<[u8; 120]>()) {
+        fn epoch_change_loses_nothing(seed in any::<[u8; 120]>()) {
             let packets = packets(120, 30);
             let mut order: Vec<usize> = (0..120).collect();
             order.sort_by_key(|number| number + usize::from(seed[*number]) % 25);

@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn a_nack_has_what_fits_from_the_first_on(first in any::<u64>(), far in proptest::collection::btree_set(0..600_u64, 1..100)) {
+        fn nack_holds_what_fits_from_first(first in any::<u64>(), far in proptest::collection::btree_set(0..600_u64, 1..100)) {
             let counters: BTreeSet<u64> = far.iter().filter_map(|far| first.checked_add(*far)).collect();
             prop_assume!(!counters.is_empty());
             let nack = Nack::of(&counters).unwrap();

@@ -136,7 +136,7 @@ impl World {
 }
 
 #[test]
-fn packets_are_sent_on_and_not_back() {
+fn packets_are_not_sent_back() {
     let mut world = World::new();
     world.join(address(2));
     world.join(publisher_at());
@@ -149,7 +149,7 @@ fn packets_are_sent_on_and_not_back() {
 }
 
 #[test]
-fn what_comes_two_ways_is_sent_on_once() {
+fn packet_from_two_paths_sent_once() {
     let mut world = World::new();
     world.join(address(2));
     for _ in 0..10 {
@@ -162,7 +162,7 @@ fn what_comes_two_ways_is_sent_on_once() {
 }
 
 #[test]
-fn a_packet_is_sent_on_twice_and_then_no_more() {
+fn hop_limit_stops_forwarding() {
     let mut world = World::new();
     world.join(address(2));
     world.join_on(address(3), Terms { kind: Kind::Reflector, ..Terms::SUBSCRIBER });
@@ -197,7 +197,7 @@ fn each_batch_begins_with_another_target() {
 }
 
 #[test]
-fn a_slow_target_skips_to_a_key_frame_and_harms_nobody() {
+fn slow_target_skips_to_key_frame() {
     let mut world = World::new();
     let (slow, quick) = (address(2), address(3));
     world.join(slow);
@@ -218,7 +218,7 @@ fn a_slow_target_skips_to_a_key_frame_and_harms_nobody() {
 }
 
 #[test]
-fn who_waits_for_a_key_frame_is_told_of_until_one_comes() {
+fn key_frame_wanted_until_one_comes() {
     let mut world = World::new();
     world.groups(1);
     // So long a group that its beginning is no longer there.
@@ -237,7 +237,7 @@ fn who_waits_for_a_key_frame_is_told_of_until_one_comes() {
 }
 
 #[test]
-fn a_slow_target_of_a_stream_without_key_frames_goes_on_at_the_live_edge() {
+fn slow_target_resumes_at_live_edge() {
     let mut world = World::new();
     world.join(address(2));
     world.stalled.insert(address(2));
@@ -253,7 +253,7 @@ fn a_slow_target_of_a_stream_without_key_frames_goes_on_at_the_live_edge() {
 }
 
 #[test]
-fn a_joiner_in_a_group_of_pictures_begins_with_its_key_frame_at_once() {
+fn joiner_begins_with_cached_key_frame() {
     let mut world = World::new();
     world.frame(1, Flags::PARAMETERS);
     world.groups(1);
@@ -281,7 +281,7 @@ fn a_joiner_in_a_group_of_pictures_begins_with_its_key_frame_at_once() {
 }
 
 #[test]
-fn a_joiner_of_a_long_group_of_pictures_catches_up_without_a_gap() {
+fn joiner_catches_up_without_gap() {
     let mut world = World::new();
     // 62 Mbit/s; the joiner, at 100, is behind by more than others may be when it has what it found.
     for number in 0..75 {
@@ -296,7 +296,7 @@ fn a_joiner_of_a_long_group_of_pictures_catches_up_without_a_gap() {
 }
 
 #[test]
-fn a_joiner_of_a_stream_without_key_frames_begins_at_the_live_edge() {
+fn joiner_begins_at_live_edge() {
     let mut world = World::new();
     world.frame(4, Flags::default());
     world.join(address(2));
@@ -305,7 +305,7 @@ fn a_joiner_of_a_stream_without_key_frames_begins_at_the_live_edge() {
 }
 
 #[test]
-fn what_is_missing_is_sent_again_but_not_to_whoever_asks_often() {
+fn repeated_nacks_are_limited() {
     let mut world = World::new();
     world.join(address(2));
     world.groups(1);
@@ -324,7 +324,7 @@ fn what_is_missing_is_sent_again_but_not_to_whoever_asks_often() {
 }
 
 #[test]
-fn one_that_has_the_packets_before_goes_on_where_it_was() {
+fn resuming_target_continues_at_counter() {
     let mut world = World::new();
     world.groups(1);
     let resume = |world: &mut World, number: u8, counter: u64| {
@@ -345,7 +345,7 @@ fn one_that_has_the_packets_before_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_target_with_a_thin_link_is_paced() {
+fn target_is_paced_to_its_rate() {
     let mut world = World::new();
     world.join_on(address(2), Terms { bits_per_second: Some(2_000_000), ..Terms::SUBSCRIBER });
     world.groups(10);
@@ -363,7 +363,7 @@ proptest! {
     /// Whatever comes and goes, stalls, repeats and overtakes: a target gets each packet once but
     /// for repairs, in the order in which they came, and everything is bounded.
     #[test]
-    fn each_packet_reaches_each_target_once_and_in_order(
+    fn targets_get_packets_once_in_order(
         steps in proptest::collection::vec((0..10_u8, 2..8_u8, 1..6_usize), 1..150),
     ) {
         let mut world = World::new();

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_first_line_begins_at_the_margin() {
+    fn continuation_lines_are_indented() {
         assert_eq!(indented("one sentence"), "one sentence");
         assert_eq!(indented("a\nerror: \u{1b}forged\n"), "a\n  error: \\u{1b}forged");
     }

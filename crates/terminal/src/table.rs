@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right() {
+    fn columns_fit_cells_numbers_align_right() {
         let mut table = Table::new(&["NAME", ">BYTES"]);
         table.row(["video".to_owned(), "9".to_owned()]);
         table.row(["é".to_owned(), "1234567".to_owned()]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_row_is_filled_and_a_long_one_cut() {
+    fn rows_are_padded_or_cut() {
         let mut table = Table::new(&["A", "B"]);
         table.row(["x".to_owned()]);
         table.row(["x".to_owned(), "y".to_owned(), "z".to_owned()]);

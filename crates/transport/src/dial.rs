@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_said_once_for_all_addresses_that_share_it() {
+    fn shared_reason_is_reported_once() {
         let mut failures = Failures::default();
         assert_eq!(failures.sentence(), "there is no address to dial");
         for (scheme, port, why) in [(Scheme::Udp, 1, "no"), (Scheme::Tcp, 1, "late"), (Scheme::Udp, 2, "no")] {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_address_does_not_hold_up_the_next() {
+    fn silent_address_does_not_delay_next() {
         assert_eq!(run(&[SILENT, SILENT, GOOD], true), (Some(Ok(())), vec![0, 1, 2]));
         // It has its head start.
         assert_eq!(run(&[SILENT, GOOD], false), (None, vec![0]));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preferred_address_is_enough_if_it_answers() {
+    fn answering_preferred_address_suffices() {
         assert_eq!(run(&[GOOD, GOOD], true), (Some(Ok(())), vec![0]));
     }
 

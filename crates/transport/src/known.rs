@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_is_told_once_and_paced() {
+    fn notifications_are_unique_and_paced() {
         let now = Instant::now();
         let mut memory = Memory::new(&(text(2000) + "nonsense\n" + &text(2000)), now);
         let mut told = Vec::new();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_told_yet_stays_written() {
+    fn unnotified_remotes_stay_stored() {
         let now = Instant::now();
         let mut memory = Memory::new(&text(3), now);
         let first = memory.next(now).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_kept_than_the_limit() {
+    fn known_remotes_are_limited() {
         let all =
             (0..40_000u32).map(|n| Known { at: SocketAddr::from(([0; 4], (n / 60_000) as u16)), ..known(n as u16, 1) });
         assert_eq!(unique(all).len(), MAX_KNOWN);

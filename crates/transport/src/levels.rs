@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_goes_first_and_datagrams_before_what_is_reliable() {
+    fn urgent_first_then_datagrams_then_reliable() {
         let (mut waiting, now) = (Levels::default(), Instant::now());
         let of = [(5, Delivery::of(Service::Image)), (2, Delivery::of(Service::Track)), (0, Delivery::CONTROL)];
         for (mark, delivery) in of {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_outlived_its_use_does_not_leave() {
+    fn expired_message_is_not_sent() {
         let (mut waiting, now) = (Levels::default(), Instant::now());
         let short = Delivery { life: Some(Duration::from_millis(250)), ..Delivery::CONTROL };
         waiting.push(now, (Channel::Datagram, &short), vec![1; 10].into(), LIMIT);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_round_trip_has_time_for_its_answer() {
+    fn timeout_exceeds_every_round_trip() {
         let limits = Limits::default();
         for tenths in 0..=100 {
             let rtt = SECOND * tenths / 10;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_address_is_given_up_early() {
+    fn known_address_times_out_early() {
         let limits = Limits::default();
         assert_eq!(limits.first_answer(None), 15 * SECOND);
         assert_eq!(limits.first_answer(Some(SECOND / 50)), 5 * SECOND);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_as_far_as_the_farthest_until_it_is_silent() {
+    fn unknown_host_assumes_farthest_rtt() {
         let trips = RoundTrips::default();
         assert_eq!(trips.of(OTHER, None), None);
         for (host, rtt) in [(1, SECOND / 50), (2, SECOND / 2), (3, SECOND / 10)] {

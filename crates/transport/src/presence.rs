@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_has_is_told_from_what_it_has_not() {
+    fn local_addresses_are_recognized() {
         assert_eq!(has([127, 0, 0, 1].into()), Some(true));
         // A network for documentation (RFC 5737).
         assert_eq!(has([192, 0, 2, 77].into()), Some(false));

@@ -24,23 +24,23 @@ macro_rules! suite {
 }
 
 suite!(
-    messages_keep_their_boundaries_at_every_size,
-    a_thousand_reliable_messages_arrive_once_and_in_order,
-    a_certificate_that_is_refused_is_told_why,
-    a_member_that_is_struck_off_loses_its_links,
-    a_dialler_refuses_a_peer_of_another_role,
-    a_dialler_refuses_another_node_than_the_expected_one,
-    a_dial_that_reaches_nobody_says_what_was_tried,
-    a_dial_goes_on_to_the_next_address,
-    a_dial_does_not_wait_for_addresses_that_are_silent,
-    the_reason_of_a_close_reaches_the_peer,
-    what_was_sent_arrives_before_the_close,
-    what_is_urgent_does_not_wait_behind_bulk_on_a_slow_link,
+    messages_keep_boundaries_at_every_size,
+    thousand_reliable_messages_arrive_in_order,
+    refused_certificate_learns_the_reason,
+    revoked_member_loses_its_connections,
+    dialer_rejects_wrong_role,
+    dialer_rejects_unexpected_node,
+    failed_dial_lists_tried_addresses,
+    dial_continues_to_next_address,
+    dial_skips_silent_addresses,
+    close_reason_reaches_remote,
+    sent_data_arrives_before_close,
+    urgent_messages_overtake_bulk,
     garbage_disturbs_nobody,
-    a_peer_that_restarts_gets_a_new_link,
+    restarted_remote_gets_new_connection,
     many_nodes_have_links_at_once,
     a_full_hub_turns_others_away,
-    a_full_queue_is_an_error_or_a_counted_loss,
+    full_queue_is_error_or_drop,
     a_shutdown_says_farewell,
     links_and_counters_tell_what_went_through,
 );
@@ -51,7 +51,7 @@ fn pattern(len: usize) -> Bytes {
     (0..len).map(|index| (index * 7 + len) as u8).collect()
 }
 
-async fn messages_keep_their_boundaries_at_every_size(scheme: Scheme) {
+async fn messages_keep_boundaries_at_every_size(scheme: Scheme) {
     let world = World::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
     for channel in [Channel::Datagram, RELIABLE] {
@@ -66,7 +66,7 @@ async fn messages_keep_their_boundaries_at_every_size(scheme: Scheme) {
     assert_eq!(too_long, Err(SendError::TooLong(65_537)));
 }
 
-async fn a_thousand_reliable_messages_arrive_once_and_in_order(scheme: Scheme) {
+async fn thousand_reliable_messages_arrive_in_order(scheme: Scheme) {
     let world = World::new();
     let (mut hub, _, node, at_node) = world.pair(scheme).await;
     for index in 0..1000u32 {
@@ -89,7 +89,7 @@ async fn a_thousand_reliable_messages_arrive_once_and_in_order(scheme: Scheme) {
     assert!(hub.is_quiet().await);
 }
 
-async fn a_certificate_that_is_refused_is_told_why(scheme: Scheme) {
+async fn refused_certificate_learns_the_reason(scheme: Scheme) {
     let world = World::new();
     let (impostors, neighbours) = (World::named("alpha"), World::named("beta"));
     let revoked = world.revoked();
@@ -113,7 +113,7 @@ async fn a_certificate_that_is_refused_is_told_why(scheme: Scheme) {
     assert!(hub.is_quiet().await);
 }
 
-async fn a_member_that_is_struck_off_loses_its_links(scheme: Scheme) {
+async fn revoked_member_loses_its_connections(scheme: Scheme) {
     let world = World::new();
     let suspect = world.issued("suspect");
     let mut hub = world.hub(scheme).await;
@@ -129,7 +129,7 @@ async fn a_member_that_is_struck_off_loses_its_links(scheme: Scheme) {
     assert!(other.is_quiet().await);
 }
 
-async fn a_dialler_refuses_a_peer_of_another_role(scheme: Scheme) {
+async fn dialer_rejects_wrong_role(scheme: Scheme) {
     let world = World::new();
     let mut hub = world.hub(scheme).await;
     let mut node = world.node("uav").await;
@@ -140,7 +140,7 @@ async fn a_dialler_refuses_a_peer_of_another_role(scheme: Scheme) {
     assert!(hub.is_quiet().await);
 }
 
-async fn a_dialler_refuses_another_node_than_the_expected_one(scheme: Scheme) {
+async fn dialer_rejects_unexpected_node(scheme: Scheme) {
     let world = World::new();
     let hub = world.hub(scheme).await;
     let mut node = world.node("uav").await;
@@ -165,7 +165,7 @@ async fn impatient_node(world: &World) -> Node {
     Node::start(world.member("uav", Role::Node), None, &[], limits).await
 }
 
-async fn a_dial_that_reaches_nobody_says_what_was_tried(scheme: Scheme) {
+async fn failed_dial_lists_tried_addresses(scheme: Scheme) {
     let world = World::new();
     let mut node = impatient_node(&world).await;
     let (first, second) = (nobody(scheme), nobody(scheme));
@@ -176,7 +176,7 @@ async fn a_dial_that_reaches_nobody_says_what_was_tried(scheme: Scheme) {
     assert_eq!(node.dial_failed().await, "there is no address to dial");
 }
 
-async fn a_dial_goes_on_to_the_next_address(scheme: Scheme) {
+async fn dial_continues_to_next_address(scheme: Scheme) {
     let world = World::new();
     let hub = world.hub(scheme).await;
     let mut node = impatient_node(&world).await;
@@ -186,7 +186,7 @@ async fn a_dial_goes_on_to_the_next_address(scheme: Scheme) {
     assert!(rtt > Duration::ZERO);
 }
 
-async fn a_dial_does_not_wait_for_addresses_that_are_silent(scheme: Scheme) {
+async fn dial_skips_silent_addresses(scheme: Scheme) {
     let world = World::new();
     let hub = world.hub(scheme).await;
     // Nothing answers there, and nothing says so.
@@ -199,7 +199,7 @@ async fn a_dial_does_not_wait_for_addresses_that_are_silent(scheme: Scheme) {
     assert_eq!((dial, address), (Some(dialled), hub.address()));
 }
 
-async fn the_reason_of_a_close_reaches_the_peer(scheme: Scheme) {
+async fn close_reason_reaches_remote(scheme: Scheme) {
     let world = World::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
     node.transport.close(at_node, "the battery is empty".into());
@@ -210,7 +210,7 @@ async fn the_reason_of_a_close_reaches_the_peer(scheme: Scheme) {
     assert!(hub.transport.links().is_empty() && node.transport.links().is_empty());
 }
 
-async fn what_was_sent_arrives_before_the_close(scheme: Scheme) {
+async fn sent_data_arrives_before_close(scheme: Scheme) {
     let world = World::new();
     let (mut hub, at_hub, node, at_node) = world.pair(scheme).await;
     for _ in 0..40 {
@@ -223,7 +223,7 @@ async fn what_was_sent_arrives_before_the_close(scheme: Scheme) {
     assert_eq!(hub.down().await, (at_hub, "done".into()));
 }
 
-async fn what_is_urgent_does_not_wait_behind_bulk_on_a_slow_link(scheme: Scheme) {
+async fn urgent_messages_overtake_bulk(scheme: Scheme) {
     const PIECE: usize = 16 * 1024;
     const PIECES: usize = 512;
     let world = World::new();
@@ -300,7 +300,7 @@ async fn garbage_disturbs_nobody(scheme: Scheme) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_gets_in_past_a_crowd_that_holds_the_line() {
+async fn member_connects_past_held_handshakes() {
     let world = World::new();
     let mut hub = world.hub_with(Scheme::Tcp, Limits { handshakes: 8, ..Limits::default() }).await;
     let to = hub.address().primary().expect("a host");
@@ -316,7 +316,7 @@ async fn a_member_gets_in_past_a_crowd_that_holds_the_line() {
     assert!(hub.transport.counters().of(Scheme::Tcp).turned_away >= 50);
 }
 
-async fn a_peer_that_restarts_gets_a_new_link(scheme: Scheme) {
+async fn restarted_remote_gets_new_connection(scheme: Scheme) {
     let world = World::new();
     let mut hub = world.hub(scheme).await;
     let identity = world.member("uav", Role::Node);
@@ -389,7 +389,7 @@ async fn a_full_hub_turns_others_away(scheme: Scheme) {
     assert_eq!(hub.transport.links().len(), 1);
 }
 
-async fn a_full_queue_is_an_error_or_a_counted_loss(scheme: Scheme) {
+async fn full_queue_is_error_or_drop(scheme: Scheme) {
     let world = World::new();
     let limits = Limits { link_queue_bytes: 200_000, ..Limits::default() };
     let mut hub = world.hub_with(scheme, limits).await;

@@ -18,7 +18,7 @@ const MESSAGE_BYTES: usize = 60_000;
 const MESSAGES: usize = 140;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_arrives_whole_and_in_order_whatever_is_chosen() {
+async fn object_arrives_with_every_control() {
     let world = World::new();
     for congestion in Congestion::ALL {
         let at = format!("quic://127.0.0.1:0?cc={congestion}");

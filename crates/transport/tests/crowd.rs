@@ -59,7 +59,7 @@ impl Drop for Ends {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_flooding_host_shuts_out_no_other() {
+async fn flooding_host_excludes_no_other() {
     let world = World::new();
     let limits = Limits { handshakes: 64, handshakes_per_second: 64, ..Limits::default() };
     let mut hub = world.hub_with(Scheme::Udp, limits).await;

@@ -84,7 +84,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_at_another_port_is_known_after_one_round_trip() {
+async fn node_port_change_costs_one_rtt() {
     let mut scene = Scene::new().await;
     for turn in 1..4 {
         tokio::time::sleep(PAUSE).await;
@@ -105,7 +105,7 @@ async fn a_node_at_another_port_is_known_after_one_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_late_from_the_former_port_does_not_take_the_link_back() {
+async fn late_datagram_does_not_move_back() {
     let mut scene = Scene::new().await;
     scene.middle.order(Order::HoldNode).await;
     for message in 1..4 {
@@ -129,7 +129,7 @@ async fn what_comes_late_from_the_former_port_does_not_take_the_link_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_at_another_port_is_known_over_quic_as_well() {
+async fn quic_node_port_change_is_followed() {
     let mut scene = Scene::over(Scheme::Quic).await;
     for turn in 1..4 {
         scene.middle.order(Order::MoveNode).await;
@@ -140,7 +140,7 @@ async fn a_node_at_another_port_is_known_over_quic_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hub_at_another_port_is_known_after_one_round_trip() {
+async fn hub_port_change_costs_one_rtt() {
     let mut scene = Scene::new().await;
     for turn in 1..4 {
         tokio::time::sleep(PAUSE).await;
@@ -153,7 +153,7 @@ async fn a_hub_at_another_port_is_known_after_one_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_datagram_is_enough_to_be_known_again() {
+async fn datagram_announces_new_address() {
     let mut scene = Scene::new().await;
     scene.middle.order(Order::MoveNode).await;
     scene.node.send(scene.at_node, Channel::Datagram, vec![1; 10]);
@@ -188,7 +188,7 @@ async fn expect_number(at: &mut Node, link: LinkId, index: u32) {
 const POURED: u32 = 2000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_flows_to_the_hub_goes_on_when_the_node_moves() {
+async fn upload_continues_when_node_moves() {
     let mut scene = Scene::new().await;
     let pouring = pour(&scene.node, scene.at_node, POURED);
     for index in 0..POURED {
@@ -202,7 +202,7 @@ async fn what_flows_to_the_hub_goes_on_when_the_node_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_flows_to_the_node_goes_on_once_the_node_says_something() {
+async fn download_resumes_after_node_sends() {
     let mut scene = Scene::new().await;
     let pouring = pour(&scene.hub, scene.at_hub, POURED);
     // A NAT lets nobody in until somebody has gone out.
@@ -227,7 +227,7 @@ async fn what_flows_to_the_node_goes_on_once_the_node_says_something() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_only_listens_misses_the_rest_of_a_message_and_is_known_again() {
+async fn missing_fragment_reveals_moved_listener() {
     let mut scene = Scene::new().await;
     scene.middle.order(Order::MoveNodeAfter(20)).await;
     let message = Bytes::from(vec![7; 65_536]);
@@ -238,7 +238,7 @@ async fn who_only_listens_misses_the_rest_of_a_message_and_is_known_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_flows_to_the_node_goes_on_when_the_hub_moves() {
+async fn download_continues_when_hub_moves() {
     let mut scene = Scene::new().await;
     let pouring = pour(&scene.hub, scene.at_hub, POURED);
     for index in 0..POURED {
@@ -252,7 +252,7 @@ async fn what_flows_to_the_node_goes_on_when_the_hub_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forged_questions_neither_end_a_link_nor_make_it_talk() {
+async fn forged_challenges_change_nothing() {
     let mut scene = Scene::new().await;
     let started = std::time::Instant::now();
     for mark in 0..200 {
@@ -266,7 +266,7 @@ async fn forged_questions_neither_end_a_link_nor_make_it_talk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_is_smaller_than_what_it_answers_and_questions_are_not_answered() {
+async fn challenges_are_small_and_never_answered() {
     let scene = Scene::new().await;
     let stranger = towards(&scene.hub.address()).await;
     let mut answer = [0; 2000];
@@ -281,7 +281,7 @@ async fn a_question_is_smaller_than_what_it_answers_and_questions_are_not_answer
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_watches_and_forges_does_not_keep_a_link() {
+async fn forging_observer_does_not_keep_connection() {
     let mut scene = Scene::new().await;
     for turn in 1..5 {
         let thief = towards(&scene.hub.address()).await;

@@ -39,7 +39,7 @@ async fn paths(node: &Node, link: LinkId, count: usize) -> Vec<PathInfo> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_addresses_of_the_listener_become_two_paths() {
+async fn two_listener_addresses_become_two_paths() {
     let world = World::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = world.node("uav").await;
@@ -51,7 +51,7 @@ async fn two_addresses_of_the_listener_become_two_paths() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_keep_their_order_over_two_paths() {
+async fn messages_stay_ordered_over_two_paths() {
     let world = World::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
@@ -84,7 +84,7 @@ async fn messages_keep_their_order_over_two_paths() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_goes_over_all_paths_comes_once() {
+async fn duplicates_are_delivered_once() {
     let world = World::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
@@ -107,7 +107,7 @@ async fn what_goes_over_all_paths_comes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_address_holds_no_path_up() {
+async fn dead_address_delays_no_path() {
     let world = World::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.5:0").await;
     // Longer than anybody waits for the paths here.
@@ -128,7 +128,7 @@ async fn a_dead_address_holds_no_path_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_adds_a_path_to_the_link_of_another() {
+async fn foreign_path_is_rejected() {
     let world = World::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3:0").await;
@@ -161,7 +161,7 @@ async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &N
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_host_that_a_listener_tells_of_is_reached() {
+async fn every_announced_host_is_reached() {
     let world = World::new();
     let hosts: Vec<_> = (1..=4).map(|last| format!("127.0.0.{last}")).collect();
     let mut hub = start(&world, "hub", Role::SuperNode, &format!("quic://{}:0", hosts.join("+"))).await;
@@ -201,7 +201,7 @@ fn victims(port: u16, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lying_listener_gets_others_no_more_than_it_sends() {
+async fn lying_listener_gains_no_amplification() {
     let world = World::new();
     let liar = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&liar).expect("a policy");
@@ -237,7 +237,7 @@ async fn a_lying_listener_gets_others_no_more_than_it_sends() {
 
 /// The listener may have taken it for a path already, and must not think that the link is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_path_that_is_not_added_in_the_end_is_given_up_alone() {
+async fn failed_path_is_dropped_alone() {
     let world = World::new();
     let hub = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&hub).expect("a policy");

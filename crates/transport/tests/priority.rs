@@ -11,7 +11,7 @@ use support::World;
 
 /// On one thread, so that all of it waits before any of it can leave.
 #[tokio::test]
-async fn control_and_track_pass_an_image_that_waits() {
+async fn control_and_track_overtake_image() {
     for scheme in Scheme::ALL {
         let world = World::new();
         let (mut hub, _, node, here) = world.pair(scheme).await;

@@ -26,7 +26,7 @@ const TOLERANCE: u64 = 16;
 const HANDSHAKES: usize = 8;
 
 #[tokio::test]
-async fn a_handshake_is_as_large_as_a_real_one() {
+async fn simulated_handshake_has_real_size() {
     for scheme in Scheme::ALL {
         let mut real = [u64::MAX; 2];
         for _ in 0..HANDSHAKES {

@@ -21,7 +21,7 @@ async fn listening(world: &World, name: &str) -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_that_dial_each_other_at_once_both_get_a_link_that_stays() {
+async fn simultaneous_dials_both_succeed() {
     let world = World::new();
     for _ in 0..20 {
         let (mut left, mut right) = (listening(&world, "left").await, listening(&world, "right").await);
@@ -59,7 +59,7 @@ async fn only_message(node: &mut Node) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn short_messages_that_leave_together_share_a_datagram() {
+async fn short_messages_share_a_datagram() {
     let world = World::new();
     let (mut hub, at_hub, node, at_node) = world.pair(Scheme::Udp).await;
     let sent = || node.transport.counters().of(Scheme::Udp).datagrams_sent;
@@ -76,7 +76,7 @@ async fn short_messages_that_leave_together_share_a_datagram() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_dial_leads_to_a_second_link() {
+async fn second_dial_opens_second_connection() {
     let world = World::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(Scheme::Udp).await;
     let (second, second_at_hub) = node.connect(&mut hub).await;
@@ -115,7 +115,7 @@ async fn long_way(to: SocketAddr) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handshake_that_comes_second_leads_to_no_link() {
+async fn late_handshake_opens_no_connection() {
     let world = World::new();
     let (hub, other) = (listening(&world, "hub").await, listening(&world, "other").await);
     let mut node = world.node("uav").await;
@@ -130,7 +130,7 @@ async fn a_handshake_that_comes_second_leads_to_no_link() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_datagram_is_larger_than_every_path_carries() {
+async fn datagrams_fit_every_path() {
     // IPv6 carries 1280 bytes everywhere, its header and UDP's among them.
     const MOST: usize = 1280 - 40 - 8;
     let world = World::new();
@@ -172,7 +172,7 @@ fn knock(at: &Address, times: u8) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dial_ends_in_time_however_often_its_peer_begins_anew() {
+async fn dial_times_out_despite_restarts() {
     let world = World::new();
     let limits = Limits {
         handshake_timeout: Duration::from_millis(300),
@@ -324,7 +324,7 @@ async fn nothing_forged_ends_a_handshake() {
 
 /// An answer that echoes nothing is used after a while, since an older hub may have sent it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forged_answer_of_older_hub_only_delays() {
+async fn forged_older_answer_only_delays() {
     let late = Duration::from_millis(1200);
     let dialling = [("answers", forged_answer as Forgery), ("stolen answers", stolen_answer)];
     for dialling in dialling.map(|(what, forgery)| tokio::spawn(dial_beside(what, forgery, late, Limits::default()))) {
@@ -418,7 +418,7 @@ async fn meddle(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket, hosti
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_no_key_can_neither_end_a_link_nor_repeat_its_messages() {
+async fn keyless_attacker_changes_nothing() {
     let world = World::new();
     let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
     let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -493,7 +493,7 @@ async fn message_beside_a_late_greeting_arrives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_greeting_gets_no_more_than_a_cookie() {
+async fn short_hello_gets_only_a_cookie() {
     let world = World::new();
     let hub = world.hub(Scheme::Udp).await;
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -504,7 +504,7 @@ async fn a_short_greeting_gets_no_more_than_a_cookie() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_of_strangers_must_prove_its_addresses_and_members_still_pass() {
+async fn flooded_hub_requires_address_proof() {
     let world = World::new();
     let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 8, ..Limits::default() }).await;
     knock(&hub.address(), 200);
@@ -535,7 +535,7 @@ fn linger(at: &Address, count: u8) -> Vec<UdpSocket> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_pass_a_crowd_that_has_proved_its_addresses() {
+async fn members_connect_past_proved_flood() {
     let world = World::new();
     let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 8, ..Limits::default() }).await;
     let address = hub.address();

@@ -38,7 +38,7 @@ async fn share(scheme: Scheme) -> f64 {
 /// The source of a packet is easily forged. QUIC's library begins its last packet while a single byte
 /// of the three times that RFC 9000, section 8.1, allows is left.
 #[tokio::test]
-async fn a_host_that_has_not_spoken_is_sent_three_times_what_came_in_its_name() {
+async fn unproved_host_gets_threefold_at_most() {
     for (scheme, most) in [(Scheme::Udp, 3.0), (Scheme::Quic, 3.2)] {
         let share = share(scheme).await;
         println!("{scheme}: {share:.2} × what came");

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_the_growth_over_the_whole_range() {
+    fn drift_spans_whole_range() {
         let line = drift(&[(1.0, 5.0), (20.0, 5.19), (600.0, 10.99)]).unwrap();
         assert!((line - 5.99).abs() < 1e-9, "{line}");
         assert!(drift(&[(1.0, 0.05), (20.0, 0.05), (600.0, 0.05)]).unwrap().abs() < 1e-12);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn large_binomial_intervals_are_the_normal_ones() {
+    fn large_binomial_interval_matches_normal() {
         for (sent, probability) in [(20_000_u64, 0.5), (200_000, 0.2), (1_000_000, 0.01)] {
             let (low, high) = binomial_interval(sent, probability, 0.99);
             let n = sent as f64;
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_binomial_interval_holds_what_is_expected(sent in 1_u64..5_000, probability in 0.0_f64..1.0) {
+        fn binomial_interval_contains_expectation(sent in 1_u64..5_000, probability in 0.0_f64..1.0) {
             let (low, high) = binomial_interval(sent, probability, 0.99);
             let expected = sent as f64 * probability;
             prop_assert!(low <= high && high <= sent);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_counts_what_came_after_the_first_frame() {
+    fn rate_excludes_first_frame() {
         // 1000 bytes a millisecond are 8 Mbit/s, also when they are few.
         let frames: Vec<(u64, u32)> = (0..5).map(|frame| (frame * 1_000_000, 1_000)).collect();
         assert_eq!(rate(&frames), Some(8e6));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn one_probe_that_saw_the_wrong_state_is_an_error() {
+    fn one_wrong_probe_widens_error() {
         let mut probes: Vec<(u64, bool)> = (0..100).map(|n| (n * 200, n * 200 >= 10_000)).collect();
         probes[60].1 = false;
         assert_eq!(Turn::find(&probes, 10_000, 5_000).unwrap().error(10_000), 2_000);

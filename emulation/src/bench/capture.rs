@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_have_their_time_and_their_whole_length() {
+    fn frames_keep_time_and_length() {
         let bytes = file(&[(1, 500, b"header", 1514), (2, 0, b"", 60)]);
         let first = Packet { at: 1_000_000_500, bytes: 1514, kept: b"header" };
         let second = Packet { at: 2_000_000_000, bytes: 60, kept: b"" };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_known_by_its_number() {
+    fn probe_number_is_read() {
         let mut kept = [0; 64];
         kept[HEADERS as usize..][..4].copy_from_slice(&7_u32.to_be_bytes());
         assert_eq!(Packet { at: 9, bytes: 142, kept: &kept }.probe(), Some((9, 7)));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_lost_is_in_its_last_words() {
+    fn drop_count_read_from_stderr() {
         let said = "tcpdump: listening on eth0\n12 packets captured\n12 packets received by filter\n3 packets dropped by kernel\n";
         assert_eq!(lost(said), Some(3));
         assert_eq!(lost(""), None);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_received_or_lost() {
+    fn received_never_exceeds_sent() {
         let [from, to] = ["127.0.0.1:0"; 2].map(|address| UdpSocket::bind(address).unwrap());
         from.connect(to.local_addr().unwrap()).unwrap();
         let flood = run((&from, &to), 22, Duration::from_millis(5), &AtomicBool::new(false)).unwrap();

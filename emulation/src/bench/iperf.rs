@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_of_whole_intervals_of_the_server() {
+    fn rate_uses_whole_server_intervals() {
         let intervals =
             json!([interval(0.0, 1.0, 9), interval(1.0, 1.0, 1000), interval(2.0, 1.0, 2000), interval(3.0, 0.1, 7)]);
         let answer = json!({
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_the_server_is_none() {
+    fn missing_server_output_gives_none() {
         assert_eq!(received(&json!({"error": "unable to connect"})), None);
         assert_eq!(received(&json!({"server_output_json": {"intervals": [{}]}})), None);
     }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_are_what_ran_and_was_not_ours() {
+    fn other_load_excludes_own_time() {
         let at = |all, busy, own| Snapshot { machine: Processors { busy, all }, own };
         let (before, after) = (at(1_000.0, 500.0, 100.0), at(1_400.0, 660.0, 140.0));
         assert!((after.beside_since(&before) - 0.3).abs() < 1e-12);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_the_kernel_writes_them() {
+    fn proc_stat_times_are_parsed() {
         assert_eq!(
             own_times("42 (odd ) name) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 20 0"),
             Some(11.0 + 12.0 + 13.0 + 14.0)

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_have_the_values_that_were_asked_for() {
+    fn links_have_requested_values() {
         let [slow, fast] = [1, 1000]
             .map(|mbit| direction(Rate::from_bps(mbit * 1_000_000), Duration::from_nanos(5_000_001), mbit as u32));
         let topology = links([slow.clone(), fast]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_star_has_addresses_for_all() {
+    fn large_star_has_enough_addresses() {
         assert!(crate::scenario::addresses::assign(&star(501)).is_ok());
     }
 }

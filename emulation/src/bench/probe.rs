@@ -273,7 +273,7 @@ mod tests {
         Flow { from: 0, to: 1, bytes: 100, count: 50, interval: Duration::from_millis(10), uneven: false };
 
     #[test]
-    fn packets_are_due_in_order_and_at_their_pace() {
+    fn packets_due_in_order_and_pace() {
         let agenda = agenda(&[FLOW, Flow { uneven: true, count: 200, ..FLOW }], 1);
         assert!(agenda.is_sorted() && agenda.len() == 250);
         let times = |flow: usize| agenda.iter().filter(move |(_, index)| *index == flow).map(|(due, _)| *due);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_those_of_packets_that_came() {
+    fn delays_cover_received_packets() {
         let trace = Trace { sent: vec![10, 20, 30], received: vec![Some(15), None, Some(31)] };
         assert_eq!((trace.lost(), trace.delays().collect::<Vec<_>>()), (1, vec![5.0, 1.0]));
     }

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_is_named_with_its_package() {
+    fn missing_program_names_its_package() {
         let missing = Tool { name: "no-such-program", package: "some-package" };
         let said = find(missing).unwrap_err().to_string();
         assert_eq!(said, "no-such-program is not installed: `sudo apt install some-package`");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_what_a_program_says() {
+    fn last_line_is_program_message() {
         assert_eq!(one_line("listening\n  permission denied  \n\n"), "permission denied");
         assert_eq!(one_line("\n"), "it said nothing");
     }

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_not_met() {
+    fn unmeasured_row_is_not_met() {
         let rows = vec![
             Row::judged(Case::Rate, "1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true)
                 .aiming("0.05 %", false)

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_processor_is_watched_while_something_runs() {
+    fn every_processor_watched_during_run() {
         let (done, stalls) = watch(|| processors().len());
         assert!(done >= 1);
         // Without a right to real-time priority there is nothing to tell.

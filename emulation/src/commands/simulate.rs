@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_is_told_repeats_the_run_of_its_seed() {
+    fn replay_command_repeats_same_run() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("somebody's plan $1.toml");
         let plan = "topology = { star = { nodes = 4, delay = '5ms' } }\narchitecture = 'super-node'\nduration = '9s'\n";

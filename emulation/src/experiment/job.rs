@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_do_nothing_or_go_on_for_ever_is_refused() {
+    fn idle_or_endless_run_is_refused() {
         assert!(check("", None).unwrap_err().starts_with("pair.toml: nothing starts a program or traffic"));
         assert_eq!(check("", Some(Duration::from_secs(1))), Ok(()));
         let start = "[[event]]\nat = '0s'\ntraffic = 'c'\ndo = 'start'\n";

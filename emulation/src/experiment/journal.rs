@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_in_the_file_at_once_one_object_a_line() {
+    fn each_record_is_written_immediately() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let journal = Journal::create(&path).unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_disk_is_noticed_once_and_kept() {
+    async fn full_disk_error_is_kept() {
         let journal = Journal::create(Path::new("/dev/full")).unwrap();
         journal.incident(1.0, "n1", "it died");
         journal.incident(2.0, "n1", "it died");

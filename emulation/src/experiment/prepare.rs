@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_links_are_events_of_the_network_and_all_are_in_the_schedule() {
+    fn link_faults_become_topology_events() {
         let faults = "[[faults]]\nat = '9s'\nchange = 'net'\nfrom = 'server'\ndelay = '1s'\nloss = 0.5\n\
             [[faults]]\nat = '3s'\nkill = 'node1'\nhub = true\n";
         let prepared = prepared(faults).unwrap();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_what_is_not_there_are_refused_with_their_line() {
+    fn faults_of_unknown_targets_are_refused() {
         let fault = |what: &str| prepared(&format!("[[faults]]\nat = '9s'\n{what}\n")).unwrap_err();
         assert_eq!(fault("kill = 'sever'"), "p.toml:6: the topology has no host `sever`; did you mean `server`?");
         assert_eq!(fault("kill = 'server'"), "p.toml:6: nothing runs on host server");
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_wrong_type_are_told_with_the_rest() {
+    fn type_errors_reported_with_others() {
         let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\nseed = 'x'\n\
                     timeout = '0s'\nstream = 5\nsuper_nodes = 0\nwindow = [1,\n2]\n[lab]\ntcp = 3\n";
         let told = |plan: &str| {
@@ -364,14 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn what_would_come_when_nobody_asks_any_more_is_refused() {
+    fn fault_after_workload_is_refused() {
         let fault = |at: &str| prepared(&format!("[[faults]]\nat = '{at}'\nkill = 'node2'\n"));
         assert_eq!(fault("60s").unwrap_err(), "p.toml:5: at 60s nodes ask no more: the plan's duration is 60s");
         assert!(fault("59s").is_ok());
     }
 
     #[test]
-    fn a_drain_that_cuts_requests_off_is_told() {
+    fn short_drain_warns() {
         assert!(
             prepared("").unwrap().warnings().is_empty() && prepared("drain = '40s'\n").unwrap().warnings().is_empty()
         );
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_plan_is_a_plan_that_leaves_nothing_open_and_runs_the_same() {
+    fn effective_plan_runs_the_same() {
         let first = prepared(
             "super_nodes = 2\n[[faults]]\nat = '9s'\nchange = 'net'\nrate = '1Mbit'\n\
              [[faults]]\nat = '10s'\nup = 'net'\n[[faults]]\nat = '11s'\nstop = 'node2'\n",
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_plan_keeps_the_shape_of_a_hierarchy() {
+    fn effective_plan_keeps_tree_shape() {
         let tree = "{ tree = { nodes = 12, x45 = 2, tactical = 4, low_delay = '30ms', server_delay = '300ms' } }";
         let text = PLAN.replace("{ star = { nodes = 4 } }", tree);
         let first = Prepared::from_text(&text, Path::new("p.toml")).unwrap();

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_contact_is_one_whose_association_came_up_since_the_request_began() {
+    fn first_contact_needs_new_connection() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
         let progress = Progress { provider: Some(node(1)), transport: Some("udp"), ..Progress::default() };

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn things_happen_by_time_and_at_one_time_in_the_files_order() {
+    fn items_run_by_time_then_order() {
         let mut script = script(&[(5, None), (1, None), (5, None), (9, None)]);
         assert_eq!(script.deadline(), Some(s(1)));
         assert_eq!((due(&mut script, 0), due(&mut script, 5)), (vec![], vec![1, 0, 2]));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_program_comes_when_it_has_ended_and_not_before_its_time() {
+    fn dependent_item_waits_for_program() {
         let mut script = script(&[(1, None), (1, Some(0)), (1, Some(1)), (30, Some(0))]);
         assert_eq!((due(&mut script, 20), script.left()), (vec![0], 3));
         script.ended(0);

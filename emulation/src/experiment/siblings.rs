@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_known_by_its_content() {
+    fn hash_matches_file_content() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "abc").unwrap();
         // FIPS 180-2, appendix B.1.

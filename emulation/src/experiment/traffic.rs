@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_follows_the_rate_or_the_interval_whichever_was_set_last() {
+    fn gap_follows_last_rate_or_interval() {
         let mut traffic = Traffic { agents: vec![agent(Rate::from_bps(400_000), None, false)] };
         let gap = |traffic: &Traffic| traffic.agents[0].shared.gap_nanos.load(Relaxed);
         traffic.perform(0, TrafficAction::PacketBytes(500)).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_did_not_send_is_counted_and_told() {
+    fn skipped_packets_are_reported() {
         let slow = agent(Rate::from_bps(400_000), None, false);
         assert_eq!(slow.loss(), None);
         slow.shared.gap_nanos.store(10_000_000, Relaxed);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_without_a_rate_does_not_flood() {
+    fn udp_without_rate_is_refused() {
         let mut traffic =
             Traffic { agents: vec![agent(Rate::UNLIMITED, None, false), agent(Rate::UNLIMITED, None, true)] };
         assert!(traffic.perform(0, TrafficAction::Start).unwrap_err().contains("neither rate nor interval"));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_is_a_run_of_its_own() {
+    fn every_combination_is_one_run() {
         let cells = sweep("[sweep]\narchitecture = ['client-server', 'super-node']\nseed = [1, 2, 3]\n").unwrap();
         let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
         assert_eq!(
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_dotted_and_values_may_be_tables() {
+    fn dotted_keys_accept_table_values() {
         let cells = sweep("[sweep]\ntopology.star.server_delay = ['50ms', '200ms']\n").unwrap();
         assert_eq!(cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(), ["50ms", "200ms"]);
         assert_eq!(cells[1].varied["server_delay"], "200ms");

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_happen_at_its_time_is_not_met() {
+    fn late_start_or_schedule_is_invalid() {
         let start = |gap| Start { gap, asked_before: ms(400), ..Start::default() };
         refused(Observed { start: start(ms(3)), ..quiet() }, "nodes began to ask 3.0 ms after links");
         refused(Observed { schedule_late: Some(ms(250)), ..quiet() }, "was done 250 ms late; 100 ms is the limit");
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_of_standstill_is_not_lost_among_many_packets() {
+    fn single_late_packet_is_noticed() {
         let mut packets = vec![ms(0); 9_999];
         packets.push(ms(51));
         refused(Observed { lateness: Lateness::of(&packets), ..quiet() }, "51 ms late; 50 ms is the limit");
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_met() {
+    fn unmeasured_criterion_is_invalid() {
         refused(Observed { lateness: Lateness::default(), ..quiet() }, "how late packets were: none was delivered");
         refused(Observed { seconds: seconds(0, 0), ..quiet() }, "second by second");
         refused(Observed { unread: Lateness::default(), ..quiet() }, "not measured how long packets waited");
@@ -411,14 +411,14 @@ mod tests {
     }
 
     #[test]
-    fn a_link_test_that_was_left_out_is_told() {
+    fn skipped_linktest_is_reported() {
         let verdict = judge(Observed { linktest: None, ..quiet() });
         assert!(verdict.valid && verdict.not_measured.len() == 1, "{verdict:?}");
         assert!(verdict.not_measured[0].contains("linktest was left out"));
     }
 
     #[test]
-    fn what_the_link_test_cannot_measure_is_told() {
+    fn unmeasurable_linktest_is_reported() {
         let not_measured = vec!["whether the rate of l is as described: above 100 Mbit/s".to_owned()];
         let linktest = Some(Linktest { not_measured: not_measured.clone(), ..Linktest::default() });
         let verdict = judge(Observed { linktest, ..quiet() });

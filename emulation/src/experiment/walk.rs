@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_step_to_free_cells_beside_them_as_often_as_the_speed_says() {
+    fn nodes_step_to_free_adjacent_cells() {
         let (Prepared { placement, .. }, steps) = steps("[movement]\nspeed = 6.0\n");
         let mut cells: Vec<Cell> = placement.nodes.iter().map(|node| node.cell).collect();
         let (low, high) = ground(&cells);

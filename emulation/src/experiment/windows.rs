@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_bad_seconds_of_a_minute_are_seen_wherever_they_are() {
+    fn ten_bad_seconds_are_detected() {
         for from in [0, 17, 50] {
             let windows = minute(from, from + 10);
             assert_eq!((windows.busy(), windows.most_starved()), (Some(1.0), Some(("a".to_owned(), 1.0))), "{from}");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_shorter_than_a_window_is_judged_as_a_whole() {
+    fn short_run_is_one_window() {
         let mut windows = Windows::default();
         windows.take(0.0, None, vec![("a".to_owned(), Some(7.0))]);
         windows.take(4.0, None, vec![("a".to_owned(), Some(8.0))]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_not_be_read_is_unknown_and_not_well() {
+    fn unreadable_daemon_is_unknown() {
         let mut windows = Windows::default();
         for t in [0.0, 20.0] {
             windows.take(t, None, vec![("a".to_owned(), Some(0.0)), ("b".to_owned(), None)]);

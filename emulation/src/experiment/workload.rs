@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_request_follows_at_once_or_after_whole_pauses() {
+    fn next_request_immediate_or_after_pauses() {
         let workload = Workload::new(settings(Mix::LOW), generator(1, "n1"));
         let (asked, _) = run(workload, Duration::from_millis(250), Ended::AsPublished);
         let mut pauses = 0;
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_at_the_end_is_waited_for_and_nothing_follows() {
+    fn active_request_finishes_after_end() {
         let workload = Workload::new(settings(Mix::X45), generator(4, "n1"));
         let (asked, done) = run(workload, Duration::from_millis(7_000), Ended::AsPublished);
         assert!(asked.iter().all(|(time, _)| *time < at(60_000)));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_does_not_outlast_the_workload() {
+    fn pause_ends_with_workload() {
         let mut workload = Workload::new(Settings { end: at(400), ..settings(Mix::X45) }, generator(1, "n1"));
         while let Step::Request(_) = workload.poll(Time::ZERO) {
             workload.ended(Time::ZERO, Ended::AsPublished);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_may_take_its_length_longer_than_an_object() {
+    fn stream_deadline_adds_stream_length() {
         let workload = Workload::new(settings(Mix::LOW), generator(2, "n1"));
         for (time, wanted) in run(workload, Duration::from_millis(50), Ended::AsPublished).0 {
             let allowed = if wanted.service.is_stream() { 40 } else { 30 };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_targets_are_asked_and_each_of_them() {
+    fn requests_cover_exactly_the_targets() {
         let workload = Workload::new(settings(Mix::LOW), generator(7, "n1"));
         let (asked, _) = run(workload, Duration::from_millis(50), Ended::AsPublished);
         let mut seen = [0; 9];
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_and_name_ask_for_the_same_and_others_do_not() {
+    fn draws_depend_on_seed_and_name() {
         let asked = |seed, name| {
             let workload = Workload::new(settings(Mix::LOW), generator(seed, name));
             run(workload, Duration::from_millis(250), Ended::AsPublished).0
@@ -288,14 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_anybody_to_ask_is_done() {
+    fn node_without_targets_is_done() {
         let mut workload =
             Workload::new(Settings { targets: Targets::from_iter([]), ..settings(Mix::LOW) }, generator(1, "n1"));
         assert_eq!(workload.poll(Time::ZERO), Step::Done);
     }
 
     #[test]
-    fn a_stopped_workload_ends_with_what_is_under_way() {
+    fn stopped_workload_finishes_active_request() {
         let mut workload = Workload::new(settings(Mix::LOW), generator(3, "n1"));
         while !matches!(workload.poll(at(10)), Step::Request(_)) {
             workload = Workload::new(settings(Mix::LOW), generator(workload.random.next_u64(), "n1"));

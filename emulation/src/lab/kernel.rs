@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_interfaces_have_room_for_the_zero() {
+    fn interface_names_leave_room_for_nul() {
         assert_eq!(interface_name("eth0").unwrap()[..5], *b"eth0\0");
         assert!(interface_name("fifteen-letters").is_ok());
         assert!(interface_name("sixteen--letters").is_err());
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_as_long_as_the_kernel_expects() {
+    fn request_sizes_match_kernel() {
         assert_eq!(size_of::<TapRequest>(), size_of::<libc::ifreq>());
         assert_eq!(size_of::<EthtoolRequest>(), size_of::<libc::ifreq>());
     }

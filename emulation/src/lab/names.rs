@@ -125,7 +125,7 @@ mod tests {
     use crate::scenario::fixture;
 
     #[test]
-    fn a_name_of_the_lab_is_no_longer_the_machine_s() {
+    fn lab_name_overrides_machine_hosts() {
         let machine = "# Own.\n127.0.0.1 localhost # and more\n127.0.1.1 H0.example H0\n\n::1 h1\n";
         assert_eq!(
             without(machine, "10.1.1.2 h0 h0-net0\n10.1.1.3 h1\n"),
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_looked_up_in_files_alone() {
+    fn hosts_resolve_from_files_only() {
         let machine = "passwd: files systemd\n hosts:  mymachines resolve [!UNAVAIL=return] dns\nnetworks: files\n";
         assert_eq!(files_only(machine), "passwd: files systemd\nnetworks: files\nhosts: files\n");
     }
 
     #[test]
-    fn a_host_has_its_name_once_and_one_for_each_interface() {
+    fn host_has_name_per_interface() {
         let topology = addresses::assign(&fixture::nets(3, &[&[0, 1], &[1, 2]])).unwrap();
         let expected = "10.1.1.2 h0 h0-net0\n10.1.1.3 h1 h1-net0\n10.1.2.2 h1-net1\n10.1.2.3 h2 h2-net1\n";
         assert_eq!(lines(&topology), expected);

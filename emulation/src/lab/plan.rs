@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_first_are_known() {
+    fn large_lan_keeps_first_neighbors() {
         let (all, few): (Vec<usize>, Vec<usize>) = ((0..2000).collect(), (0..100).collect());
         let topology = fixture::nets(2000, &[&all, &few]);
         assert_eq!(known(&topology.nets), [145, 100]);

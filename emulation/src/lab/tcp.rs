@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_is_replaced_and_that_is_said() {
+    fn refused_congestion_control_falls_back_loudly() {
         let chosen = |allowed: &'static [&str]| {
             let attempt = |name: &str| match allowed.contains(&name) {
                 true => Ok((None, name.to_owned())),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_parse_as_displayed() {
         for text in ["cubic", "system", "reno", "dctcp"] {
             assert_eq!(text.parse::<Tcp>().map(|tcp| tcp.to_string()).as_deref(), Ok(text));
         }

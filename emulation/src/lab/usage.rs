@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_any_program_name() {
+    fn stat_parses_any_program_name() {
         let stat = "42 (odd ) (name) S 1 42 42 0 -1 4194560 100 0 0 0 150 25 0 0 20 0 4 0 123 456 789";
         assert_eq!(cpu_of(stat), Some(Duration::from_millis(1750)));
         assert_eq!(cpu_of("42 (short) S 1"), None);
     }
 
     #[test]
-    fn waiting_and_memory_are_read_in_their_units() {
+    fn wait_and_memory_units_parse() {
         assert_eq!(waited_of("1000 2000 3\n"), Some(Duration::from_micros(2)));
         assert_eq!(peak_of("Name:\tx\nVmHWM:\t    1234 kB\nVmRSS:\t 5 kB\n"), Some(1234 * 1024));
         assert_eq!(peak_of("Name:\tx\n"), None);

@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_the_least_key_whatever_was_set(
+        fn first_entry_has_least_key(
             steps in prop::collection::vec((0_u32..12, prop::option::of(0_u64..20)), 1..200),
         ) {
             let mut agenda = Agenda::default();

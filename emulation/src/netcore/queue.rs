@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn in_bytes_a_small_packet_is_dropped_less_often() {
+    fn byte_mode_favors_small_packets() {
         let red = Red { min_threshold: 5_000, max_threshold: 15_000, ..RED };
         for (bytes, gap) in [(1_500, 9.5), (750, 19.5), (150, 99.5)] {
             let gaps = gaps(&red, true, 10, bytes);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_the_queue_and_decays_while_it_is_idle() {
+    fn average_follows_queue_and_decays_idle() {
         let mut early = EarlyDetection::default();
         early.observe(0.1, false, arrival(10, 1_000));
         early.observe(0.1, false, arrival(20, 1_000));

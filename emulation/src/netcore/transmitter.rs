@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn back_to_back_packets_have_the_rate_exactly() {
+    fn back_to_back_packets_match_rate() {
         // A byte at 3 bit/s takes 8/3 s; rounding each up would gain a second in three thousand million.
         let mut transmitter = Transmitter::new();
         let rate = Rate::from_bps(3);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_transmitter_starts_when_the_packet_is_there() {
+    fn idle_transmitter_starts_on_arrival() {
         let mut transmitter = Transmitter::new();
         let rate = Rate::from_bps(3);
         transmitter.transmit(Time::from_nanos(5), 1, rate);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_longer_than_time_lasts_ends_with_it() {
+    fn transmission_saturates_at_end_of_time() {
         let mut transmitter = Transmitter::new();
         (0..100).for_each(|_| transmitter.transmit(Time::ZERO, u32::MAX, Rate::from_bps(1)));
         assert_eq!(nanos(&transmitter), u64::MAX);

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_whole_milliseconds_from_two_on() {
+    fn delays_are_whole_milliseconds_from_two() {
         for (text, micros) in [
             ("50ms", 50_000),
             ("1.5s", 1_500_000),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_seconds_or_hours_minutes_and_seconds() {
+    fn times_parse_seconds_or_clock() {
         for (text, seconds) in [
             ("12.5", 12.5),
             (".5", 0.5),

@@ -357,14 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_one_figure_a_row() {
+    fn summary_has_one_figure_per_row() {
         let (run, metrics) = hand();
         let expected = include_str!("golden/summary.csv");
         assert_eq!(summary(&run, &metrics), expected);
     }
 
     #[test]
-    fn services_nodes_and_links_have_their_rows() {
+    fn services_nodes_links_match_golden() {
         let (_, metrics) = hand();
         assert_eq!(services(&metrics), include_str!("golden/services.csv"));
         assert_eq!(nodes(&metrics), include_str!("golden/nodes.csv"));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_as_many_cells_as_its_heading() {
+    fn rows_match_heading_width() {
         let results = synthetic::small().results;
         for (name, text) in files(&results, &Metrics::of(&results)) {
             let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_quoted_where_they_must_be() {
+    fn cells_quoted_where_needed() {
         assert_eq!(quoted("a,\"b\"".to_owned()), "\"a,\"\"b\"\"\"");
         assert_eq!(number(1.0), "1");
         assert_eq!(number(0.1 + 0.2), "0.3");

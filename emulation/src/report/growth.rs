@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn title_says_the_least_and_the_most() {
+    fn title_gives_minimum_and_maximum() {
         let line = |values: [f64; 3]| drawn("across the top", [100, 1000, 10_000].into_iter().zip(values));
         let rising = seen("across the top", &line([444.3, 484.4, 484.4]), milliseconds);
         assert_eq!(rising.as_deref(), Some("across the top 444 ms to 484 ms"));

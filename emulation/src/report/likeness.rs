@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stopped_or_is_not_valid_has_no_place_in_a_mean() {
+    fn stopped_or_invalid_run_is_unusable() {
         let mut run = Shape::default().make().results.run;
         assert!(unusable(&run).is_empty());
         run.interrupted = true;

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_measure_has_its_own_kind_and_name() {
+    fn measure_kinds_and_names_are_unique() {
         let results = synthetic::Shape::default().make().results;
         let all = measures(&Metrics::of(&results));
         let mut kinds: Vec<&Kind> = all.iter().map(|(measure, _)| &measure.kind).collect();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_of_few_requests_is_marked() {
+    fn quantile_of_few_requests_marked() {
         let results = synthetic::Shape { requests: 2500, ..synthetic::Shape::default() }.make().results;
         let all = measures(&Metrics::of(&results));
         let few = |service: &str, thousandths| {

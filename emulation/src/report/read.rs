@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_that_was_cut_is_left_out_with_a_remark() {
+    fn truncated_last_line_is_skipped() {
         let whole = read_with("").unwrap();
         let cut = read_with("{\"record\":\"sample\",\"t\":61.0,\"offe").unwrap();
         assert_eq!(cut.samples.len(), whole.samples.len());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_broke_off_lasted_until_its_last_sample() {
+    fn aborted_run_ends_at_last_sample() {
         let folder = tempfile::tempdir().unwrap();
         let mut broken = synthetic::small();
         broken.results.run.ran_s = 0.0;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_line_in_the_middle_is_an_error_with_its_number() {
+    fn malformed_line_error_names_line() {
         let lines = read_with("").unwrap();
         let count = fs_lines(&lines);
         let error = read_with("{\"record\":\"sample\",\"t\":\"soon\"}\n").unwrap_err().to_string();
@@ -321,13 +321,13 @@ mod tests {
     }
 
     #[test]
-    fn records_of_a_later_version_are_skipped_with_a_remark() {
+    fn unknown_records_skipped_with_remark() {
         let read = read_with("{\"record\":\"weather\",\"wind\":3}\n{\"record\":\"weather\"}\n\n").unwrap();
         assert_eq!(read.remarks, ["2 records are of kinds that this version does not know and were left out."]);
     }
 
     #[test]
-    fn a_later_schema_and_a_folder_without_a_run_are_refused() {
+    fn later_schema_and_empty_folder_refused() {
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(read(folder.path()), Err(ReadError::NotARun { .. })));
         fs::write(folder.path().join(RUN_FILE), "{\"schema\": 99}").unwrap();

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_a_page_its_figures_and_its_tables() {
+    fn report_has_page_figures_and_tables() {
         let folder = tempfile::tempdir().unwrap();
         synthetic::small().write(folder.path());
         let written = write(folder.path()).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_text_and_nothing_is_fetched() {
+    fn hostile_names_are_escaped() {
         let folder = tempfile::tempdir().unwrap();
         let hostile = "\"><script>alert('1')</script>";
         let mut run = synthetic::small();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_cannot_be_trusted_says_so_first() {
+    fn untrusted_run_warns_first() {
         let mut run = synthetic::small();
         run.results.run.verdict.valid = false;
         run.results.run.verdict.reasons = vec!["Packets were late.".into()];
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_anything_still_has_a_page() {
+    fn empty_run_still_has_page() {
         let mut run = synthetic::small();
         let results = &mut run.results;
         results.requests.clear();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_is_shown_by_its_host_and_its_role() {
+    fn hub_shown_by_host_and_role() {
         let mut run = synthetic::small();
         let results = &mut run.results;
         let mut span = results.nodes.remove("hub").unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_named() {
+    fn write_error_names_folder() {
         let folder = tempfile::tempdir().unwrap();
         synthetic::small().write(folder.path());
         fs::write(folder.path().join("figures"), "in the way").unwrap();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_daemons_is_made_of_them() {
+    fn daemon_benches_depend_on_daemons() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let seen = ["watch --case uplink-4", "reflect --capacity --mesh 4", "reflect --targets 10", "bulk --path thin"]
             .map(|text| runs_daemons(&words(text)));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_by_itself_and_what_is_inside_it_have_their_own_names() {
+    fn row_and_nested_measures_are_named() {
         let rows = [json!({"what": "count", "counted": 7, "most": {"count": 7, "lost": 0.0, "why": "none"}})];
         let measures = measures(&rows, &[]);
         let names: Vec<&str> = measures.keys().map(String::as_str).collect();

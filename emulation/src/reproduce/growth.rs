@@ -202,7 +202,7 @@ mod tests {
     use crate::sim::growth::{Settings, measure};
 
     #[test]
-    fn a_size_has_the_figures_that_are_drawn_and_claimed() {
+    fn size_has_drawn_and_claimed_measures() {
         let settings = Settings { seed: 1, quiet: Duration::from_secs(60), lookups: 5 };
         let size = measure(600, &settings).unwrap();
         let measures = measures(&size);

@@ -160,7 +160,7 @@ mod tests {
     use crate::sim::{self, Detail};
 
     #[test]
-    fn what_is_arranged_is_told_from_data() {
+    fn setup_traffic_is_separated_from_data() {
         let shares = Shares {
             hub_bytes: 1300,
             relayed_bytes: 1000,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_star_is_as_fast_as_distance_lets_it() {
+    fn idle_star_matches_latency_bounds() {
         let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '120s'\n\
                     idle = '2s'\nstream = '1s'\n[classes.star]\nmix = { track = 30, sensor = 20, idle = 50 }\n";
         let prepared = Prepared::from_text(plan, Path::new("p.toml")).unwrap();

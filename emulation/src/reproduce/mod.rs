@@ -185,7 +185,7 @@ mod tests {
     use crate::experiment::Prepared;
 
     #[test]
-    fn every_plan_of_the_catalogue_can_be_run() {
+    fn every_catalogue_plan_is_valid() {
         for scale in [Scale::new(false, None), Scale::new(true, None)] {
             let folder = tempfile::tempdir().unwrap();
             for study in catalogue(scale) {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_and_figures_are_about_what_is_run() {
+    fn claims_and_plots_match_runs() {
         for scale in [Scale::new(false, None), Scale::new(true, None)] {
             let studies = catalogue(scale);
             let ids: Vec<&str> =
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_of_both_kinds_has_the_claims_of_what_is_left() {
+    fn mixed_study_keeps_remaining_claims() {
         let study = daemons::study(Scale::new(true, None));
         let parts = [true, false].map(|real_time| study.clone().only(real_time).unwrap());
         assert_eq!(parts.each_ref().map(|part| part.points.len()), [1, 1]);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn studies_are_chosen_by_their_names_and_by_those_of_claims() {
+    fn studies_match_study_or_claim_names() {
         let names = |words: &[&str]| -> Result<Vec<&str>, String> {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             Ok(chosen(&words, Scale::new(true, None))?.iter().map(|study| study.id).collect())

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_below_its_limit_is_told_of() {
+    fn latency_below_bound_is_reported() {
         let told = |ratios: &[f64]| {
             let ratios = ratios.iter().map(|ratio| (*ratio, format!("at {ratio}"))).collect();
             Nearest::among(ratios).map(|nearest| nearest.sentence())

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_does_not_heed_an_interruption_is_ended() {
+    fn unresponsive_process_is_killed() {
         let deaf = ["-c", "trap '' INT; echo deaf; exec sleep 60"];
         let mut child = Command::new("sh").args(deaf).stdout(Stdio::piped()).spawn().unwrap();
         let mut word = [0; 5];

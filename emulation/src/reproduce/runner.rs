@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_measured_in_part_or_cannot_be_trusted_is_made_again() {
+    fn partial_or_invalid_runs_are_repeated() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path(), "a", false);
         let studies = chosen(&["wars-window".to_owned()], Scale::new(true, None)).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_when_somebody_interrupts_is_taken_first() {
+    fn finished_run_is_kept_on_interrupt() {
         let (sender, results) = mpsc::channel();
         let took = Duration::ZERO;
         for _ in 0..2 {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_runs_have_waited_is_not_taken_for_theirs() {
+    fn wait_time_is_excluded_from_estimate() {
         let [simulated, real] = ["sproull-fig5", "erum-throughput"].map(task_of);
         assert!(real.is_alone() && !simulated.is_real_time());
         let mut left = Left::of(std::slice::from_ref(&simulated), &[real, task_of("erum-throughput")]);

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn fit_tells_what_it_does_not_fit() {
+    fn fit_reports_what_it_misses() {
         let fit = fit().unwrap();
         let is_outside = |point: &&Point| !(point.paper.0..=point.paper.1).contains(&point.software);
         let outside = fit.points.iter().filter(is_outside).count();

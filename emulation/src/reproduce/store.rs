@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found_to_the_last_digit() {
+    fn stored_run_is_found_exactly() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path(), "a", false);
         let written = store.keep("s", "p", 1, kept()).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_another_plan_or_of_other_programs_is_not_taken() {
+    fn other_plan_or_programs_invalidate_run() {
         let folder = tempfile::tempdir().unwrap();
         let kept = Kept { daemons: "d".to_owned(), ..kept() };
         Store::new(folder.path(), "a", false).keep("s", "p", 1, kept).unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_broke_off_counts_for_nothing() {
+    fn incomplete_run_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path(), "a", false);
         store.keep("s", "p", 1, kept()).unwrap();

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_has_a_folder_of_plain_letters() {
+    fn point_folder_is_plain_ascii() {
         let scale = Scale::new(true, None);
         let point = Point::virtual_run("super node + multicast", 12.5, String::new(), scale).on_logarithmic_axis();
         assert_eq!((point.folder().as_str(), point.seeds), ("super-node---multicast_12-5", 3));

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_studies_have_in_common_is_run_once() {
+    fn shared_runs_are_made_once() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path(), "a", false);
         let studies =

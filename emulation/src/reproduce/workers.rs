@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_broke_off_are_not_there() {
+    fn partial_records_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let records = folder.path().join("seed-1");
         let broken = recorded(&records, |part| {

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nets_are_numbered_from_one_and_members_from_two() {
+    fn nets_count_from_one_members_two() {
         let topology = fixture::nets(4, &[&[0, 1], &[3, 2, 1]]);
         assert_eq!(
             given(&topology),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_address_fixes_the_subnet_and_keeps_others_out_of_it() {
+    fn explicit_address_reserves_its_subnet() {
         let mut topology = fixture::nets(4, &[&[0, 1], &[2, 3], &[0, 3]]);
         topology.nets[1].members[1].address = Some(address("10.1.1.2"));
         topology.nets[2].members[0].address = Some(address("192.168.7.9"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_lan_gets_a_shorter_prefix() {
+    fn large_lan_gets_shorter_prefix() {
         let all: Vec<usize> = (0..300).collect();
         let seen = given(&fixture::nets(300, &[&[0, 1], &all, &[1, 2]]));
         assert_eq!(seen[0][0], "10.1.1.2/24");
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_interface_gets_its_own_address_in_its_nets_own_subnet(topology in fixture::any_topology()) {
+        fn every_interface_gets_unique_address(topology in fixture::any_topology()) {
             let assigned = assign(&topology).unwrap();
             let mut seen = BTreeSet::new();
             let mut subnets: Vec<(Ipv4Addr, u8)> = Vec::new();

@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_amended_description_is_wired_as_the_changed_network_is(topology in fixture::any_topology()) {
+        fn amended_topology_matches_changed_network(topology in fixture::any_topology()) {
             let topology = addresses::assign(&topology).unwrap();
             let (mut network, wiring) = wiring::build::<()>(&topology, 1);
             let mut amended = topology.clone();

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_nets_are_written_as_emulab_does() {
+    fn net_changes_are_written_like_emulab() {
         let change = |from, change| row(Action::Net { net: 0, from, change });
         assert_eq!(change(None, Change::Down), texts("link1", "LINK", "DOWN", ""));
         assert_eq!(
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn a_start_command_is_shown_with_its_wrapper() {
+    fn start_command_shows_its_wrapper() {
         let wrapped = "COMMAND=(date ; /usr/local/etc/emulab/startcmddone $?)";
         let action = Action::Program { program: 0, what: ProgramAction::Start(None) };
         assert_eq!(row(action), texts("n1_startcmd", "PROGRAM", "START", wrapped));
     }
 
     #[test]
-    fn an_index_that_leads_nowhere_is_an_empty_row() {
+    fn dangling_index_gives_empty_row() {
         let action = Action::Traffic { agent: 7, what: TrafficAction::Start };
         assert_eq!(row(action), texts("", "", "", ""));
     }

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_halves_of_a_direction_are_the_direction() {
+    fn leg_halves_sum_to_direction() {
         let whole =
             Leg { delay: Duration::from_nanos(51), loss: 0.01, jitter: Duration::from_millis(3), ..Leg::default() };
         let (to_net, from_net) = whole.halves();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hosts_interfaces_are_in_the_order_of_the_nets() {
+    fn host_interfaces_follow_net_order() {
         let member =
             |host| Member { host, address: None, prefix: 24, to_net: Leg::default(), from_net: Leg::default() };
         let net = |name: &str, hosts: [usize; 2]| Net {

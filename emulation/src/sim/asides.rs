@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_leave_together_share_a_packet() {
+    fn simultaneous_messages_share_packet() {
         let cases = [
             ("A", (1, 0)),
             ("AA", (1, 1)),

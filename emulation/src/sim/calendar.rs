@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_come_by_time_and_then_in_their_order() {
+    fn entries_come_by_time_then_order() {
         let mut calendar = Calendar::new();
         for (at, what) in [(5, 'a'), (3, 'z'), (5, 'A'), (9, 'b')] {
             calendar.enter(Time::from_nanos(at), what);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_goes_back_is_found_but_not_after_a_new_start() {
+    fn version_rollback_is_found_unless_restarted() {
         let mut checks = checks();
         lease(&mut checks, at(1), 2);
         lease(&mut checks, at(2), 2);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn naming_the_dead_is_found_when_a_lease_is_over() {
+    fn naming_dead_node_violates_after_lease() {
         let mut checks = checks();
         checks.died(at(10), NODE);
         checks.names(at(70), HUB, NODE);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_ends_twice_is_found_and_one_that_was_given_up_is_none() {
+    fn double_end_is_found_unless_cancelled() {
         let mut checks = checks();
         checks.ended(at(1), NODE, Ticket(1), Some(Ticket(1)));
         checks.gave_up(NODE, Ticket(2));

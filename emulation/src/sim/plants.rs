@@ -70,13 +70,13 @@ fn without_a_plant_all_is_well() {
 }
 
 #[test]
-fn a_message_that_nobody_can_read_is_found() {
+fn unreadable_message_is_found() {
     let what = found(2, "node1", |world| say(world, NODE, HUB, Bytes::from_static(b"nonsense")));
     assert!(what.len() == 1 && what[0].starts_with("it sends what nobody can read"), "{what:?}");
 }
 
 #[test]
-fn a_node_that_goes_back_to_an_earlier_version_is_found() {
+fn node_version_rollback_is_found() {
     let what = found(3, "node1", |world| {
         let version = Version { epoch: 0, sequence: 0 };
         say(world, NODE, HUB, Message::Renew(Renew { version, capacity: None }).encode());
@@ -85,7 +85,7 @@ fn a_node_that_goes_back_to_an_earlier_version_is_found() {
 }
 
 #[test]
-fn a_hub_that_goes_back_to_an_earlier_version_is_found() {
+fn hub_version_rollback_is_found() {
     let what = found(4, "node1-hub", |world| {
         let version = Version { epoch: 0, sequence: 0 };
         let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
@@ -95,14 +95,14 @@ fn a_hub_that_goes_back_to_an_earlier_version_is_found() {
 }
 
 #[test]
-fn a_hub_that_names_who_has_been_dead_for_a_lease_is_found() {
+fn hub_naming_dead_node_is_found() {
     // To the checks it has been dead from the start; the hub knows nothing of that.
     let what = found(5, "node1-hub", |world| world.checks.fell_silent(Time::ZERO, OTHER));
     assert!(!what.is_empty() && what.iter().all(|what| what.contains("dead for more than a lease")), "{what:?}");
 }
 
 #[test]
-fn a_request_that_ends_again_is_found() {
+fn double_request_end_is_found() {
     let what = found(6, "node1", |world| {
         let (ticket, reason, detail) = (TICKET, Reason::Busy, String::new());
         world.tell(NODE, Event::Failed { ticket, reason, detail, retry_after: None });
@@ -119,7 +119,7 @@ fn tables_beyond_their_limits_are_found() {
 }
 
 #[test]
-fn a_request_that_does_not_end_is_found() {
+fn endless_request_is_found() {
     let what = found(8, "node1", |world| {
         let cell = world.prepared.placement.nodes[OTHER - 1].cell;
         let hour = Duration::from_secs(3600);
@@ -130,7 +130,7 @@ fn a_request_that_does_not_end_is_found() {
 }
 
 #[test]
-fn a_request_of_which_nothing_is_ever_said_is_found() {
+fn silent_request_is_found() {
     let what = found(9, "node1", |world| world.checks.gave_up(NODE, TICKET));
     assert_eq!(what, ["it never said that its request 1000000 has ended"]);
 }

@@ -64,7 +64,7 @@ fn one_of_two_nodes_dials() {
 }
 
 #[test]
-fn handshakes_of_a_fixed_length_end_where_the_path_is_longer() {
+fn fixed_handshake_fails_on_longer_path() {
     // 800 ms and 1 s one way: the three round trips of an object's handshake take 4.8 and 6 s.
     let completed = |delay: &str, more: &str| {
         let star = format!("{{ star = {{ nodes = 5, delay = '{delay}', server_delay = '{delay}' }} }}");
@@ -79,7 +79,7 @@ fn handshakes_of_a_fixed_length_end_where_the_path_is_longer() {
 }
 
 #[test]
-fn nodes_that_move_are_found_where_they_are() {
+fn moving_nodes_are_found_at_cell() {
     for architecture in ["super-node", "client-server", "client-server-caching", "super-node-multicast"] {
         let text = STAR.replace("super-node", architecture).replace("20s", "2m") + "[movement]\nspeed = 6.0\n";
         let asked = records(&text).requests;
@@ -90,7 +90,7 @@ fn nodes_that_move_are_found_where_they_are() {
 }
 
 #[test]
-fn a_seed_repeats_to_the_last_packet_and_another_does_not() {
+fn equal_seeds_repeat_every_packet() {
     let of = |seed| simulated(&format!("{STAR}seed = {seed}\n[[faults]]\nat = '5s'\nchange = 'net'\nloss = 0.05\n"));
     let (first, again, other) = (of(3), of(3), of(4));
     assert_eq!((first.trace_hash, first.by_service), (again.trace_hash, again.by_service));
@@ -98,7 +98,7 @@ fn a_seed_repeats_to_the_last_packet_and_another_does_not() {
 }
 
 #[test]
-fn both_levels_agree_where_nothing_is_full() {
+fn detail_levels_agree_without_load() {
     let text = STAR.replace("duration = '20s'", "duration = '60s'") + "transport = 'quic'\n";
     let [packet, message] = [Detail::Packet, Detail::Message].map(|detail| simulate(&prepared(&text), detail).unwrap());
     assert_ne!(packet.trace_hash, message.trace_hash);
@@ -120,7 +120,7 @@ fn latencies_are_those_of_the_links() {
 }
 
 #[test]
-fn the_records_of_a_run_are_read_like_those_of_emulation() {
+fn simulated_records_read_like_emulated() {
     let results = records(STAR);
     assert_eq!(results.run.architecture, "super-node");
     assert!(results.run.verdict.valid && (results.run.ran_s - 20.0).abs() < 0.001 && results.run.drain_s > 0.0);
@@ -135,14 +135,14 @@ fn the_records_of_a_run_are_read_like_those_of_emulation() {
 }
 
 #[test]
-fn what_is_under_way_when_the_drain_is_over_is_cut() {
+fn drain_end_cuts_running_requests() {
     let results = records(&format!("{STAR}drain = '1ms'\n"));
     assert!(results.requests.iter().any(|request| request.outcome == record::Outcome::Cut));
     assert!(results.run.ran_s + results.run.drain_s < 20.01, "{:?}", results.run);
 }
 
 #[test]
-fn a_network_without_memory_is_not_that_of_the_plan() {
+fn overflow_invalidates_run() {
     let sound = simulated(STAR);
     assert!(sound.is_sound() && sound.overflow().is_none());
     let full = Outcome { overflows: 3, ..sound };
@@ -150,7 +150,7 @@ fn a_network_without_memory_is_not_that_of_the_plan() {
 }
 
 #[test]
-fn a_killed_home_is_replaced_and_requests_go_on() {
+fn killed_home_is_replaced() {
     let results = records(&format!("{STAR}[[faults]]\nat = '6s'\nkill = 'node1'\nhub = true\n"));
     let completed = |from: f64, to: f64| {
         let within = |request: &&record::Request| request.t >= from && request.t < to;
@@ -165,7 +165,7 @@ fn a_killed_home_is_replaced_and_requests_go_on() {
 }
 
 #[test]
-fn a_killed_node_asks_again_when_it_is_started() {
+fn killed_node_requests_after_restart() {
     let faults = "[[faults]]\nat = '5s'\nkill = 'node3'\n[[faults]]\nat = '9s'\nstart = 'node3'\n";
     let results = records(&format!("{STAR}{faults}"));
     let own = || results.requests.iter().filter(|request| request.node == "node3");
@@ -183,7 +183,7 @@ fn from_to(results: &report::Results, from: f64, to: f64) -> (usize, usize) {
 }
 
 #[test]
-fn a_frozen_home_is_replaced_and_goes_on_when_it_is_thawed() {
+fn frozen_home_is_replaced_and_resumes() {
     let faults = "[[faults]]\nat = '6s'\nfreeze = 'node1'\nhub = true\n\
         [[faults]]\nat = '16s'\nthaw = 'node1'\nhub = true\n";
     for transport in ["udp", "tcp", "quic"] {
@@ -199,7 +199,7 @@ fn a_frozen_home_is_replaced_and_goes_on_when_it_is_thawed() {
 }
 
 #[test]
-fn a_frozen_node_asks_and_answers_again_when_it_is_thawed() {
+fn frozen_node_resumes_after_thaw() {
     let faults = "[[faults]]\nat = '4s'\nfreeze = 'node3'\n[[faults]]\nat = '9s'\nthaw = 'node3'\n";
     for transport in ["udp", "tcp", "quic"] {
         let results = records(&format!("{STAR}transport = '{transport}'\n{faults}"));
@@ -216,7 +216,7 @@ fn a_frozen_node_asks_and_answers_again_when_it_is_thawed() {
 }
 
 #[test]
-fn a_node_that_is_frozen_to_the_end_or_killed_meanwhile_breaks_no_rule() {
+fn permanent_freeze_or_kill_violates_nothing() {
     simulated(&format!("{STAR}[[faults]]\nat = '4s'\nfreeze = 'node3'\n"));
     let faults = "[[faults]]\nat = '4s'\nfreeze = 'node3'\n[[faults]]\nat = '6s'\nkill = 'node3'\n\
         [[faults]]\nat = '8s'\nstart = 'node3'\n[[faults]]\nat = '9s'\nthaw = 'node3'\n";
@@ -226,7 +226,7 @@ fn a_node_that_is_frozen_to_the_end_or_killed_meanwhile_breaks_no_rule() {
 }
 
 #[test]
-fn a_node_and_a_link_may_flap() {
+fn node_and_link_may_flap() {
     let flapping = "[[faults]]\nat = '2s'\nevery = '4s'\nkill = 'node3'\n\
         [[faults]]\nat = '3s'\nevery = '4s'\nstart = 'node3'\n\
         [[faults]]\nat = '4s'\nevery = '5s'\ntimes = 3\ndown = 'net'\nfrom = 'node2'\n\
@@ -239,7 +239,7 @@ fn a_node_and_a_link_may_flap() {
 }
 
 #[test]
-fn nothing_of_a_warm_up_counts_but_that_nodes_know_one_another() {
+fn warm_up_keeps_only_connections() {
     let cold = records(STAR);
     let warm = records(&format!("{STAR}warm_up = '30s'\n"));
     assert_eq!((warm.run.warm_up_s, cold.run.warm_up_s), (30.0, 0.0));
@@ -258,7 +258,7 @@ fn nothing_of_a_warm_up_counts_but_that_nodes_know_one_another() {
 }
 
 #[test]
-fn nodes_find_one_another_by_multicast_alone_or_beside_super_nodes() {
+fn multicast_discovers_with_or_without_hubs() {
     let alone = simulated(&STAR.replace("super-node", "multicast").replace("super_nodes = 2\n", ""));
     assert_eq!(alone.completed, alone.requested);
     // From the requester to the provider and back, without a hub: 40 ms and the time to answer.
@@ -271,13 +271,13 @@ fn nodes_find_one_another_by_multicast_alone_or_beside_super_nodes() {
 }
 
 #[test]
-fn a_hub_that_is_asked_to_leave_sends_its_nodes_away() {
+fn leaving_hub_redirects_its_nodes() {
     let outcome = simulated(&format!("{STAR}[[faults]]\nat = '8s'\nstop = 'node1'\nhub = true\n"));
     assert!(outcome.completed * 20 >= outcome.requested * 17, "{} of {}", outcome.completed, outcome.requested);
 }
 
 #[test]
-fn a_link_that_is_down_for_a_while_ends_no_request_in_silence() {
+fn link_outage_ends_requests_with_reason() {
     let faults = "[[faults]]\nat = '5s'\ndown = 'net'\n[[faults]]\nat = '12s'\nup = 'net'\n";
     let outcome = simulated(&format!("{STAR}{faults}"));
     let (completed, failed, cut) = outcome
@@ -289,7 +289,7 @@ fn a_link_that_is_down_for_a_while_ends_no_request_in_silence() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_anything_runs() {
+fn invalid_plan_fails_before_run() {
     let lonely = STAR.replace("timeout = '10s'", "timeout = '10s'\n[[faults]]\nat = '1ms'\ndown = 'nut'");
     assert!(Prepared::from_text(&lonely, Path::new("p.toml")).is_err());
     let folder = tempfile::tempdir().unwrap();
@@ -322,7 +322,7 @@ fn crowd(nodes: usize) -> Prepared {
 }
 
 #[test]
-fn a_crowd_on_one_lan_breaks_no_rule() {
+fn crowded_lan_violates_nothing() {
     let Outcome { violations, requested, by_service, .. } = simulate(&crowd(200), Detail::Message).unwrap();
     assert_eq!(violations, []);
     let ended = by_service.values().map(|one| one.completed + one.failed + one.cut).sum::<u64>();
@@ -331,7 +331,7 @@ fn a_crowd_on_one_lan_breaks_no_rule() {
 
 /// The same plan on a second LAN beside the first, which falls silent for a while.
 #[test]
-fn hosts_on_two_nets_go_on_over_the_other_when_one_falls_silent() {
+fn silent_net_fails_over_to_other() {
     let text =
         format!("{STAR}transport = 'quic'\n[[faults]]\nat = '6s'\ndown = 'net'\n[[faults]]\nat = '12s'\nup = 'net'\n");
     let run = |nets: usize| {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_in_anything_has_another_fingerprint() {
+    fn any_difference_changes_fingerprint() {
         let of = |at, machine, message: &[u8]| {
             let mut trace = Trace::default();
             trace.message(Time::from_nanos(at), machine, message);

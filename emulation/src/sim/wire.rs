@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_the_delays_of_its_way() {
+    fn packet_takes_delays_of_path() {
         let star = Star::published(4).topology().unwrap();
         let took = arrives(&star, "node1", "server").unwrap();
         // 175 ms, and 1014 bytes over two legs of 100 Mbit/s.
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_multicast_comes_to_all_on_the_link_and_no_further() {
+    fn multicast_stays_on_its_link() {
         let tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
         let mut wire = Wire::new(&tree, 1).unwrap();
         let from = tree.nets[0].members[0].host;

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_most_of_what_a_request_costs_and_headers_are_little() {
+    fn data_dominates_request_cost() {
         let Exchanges { flows: [video, track, image, sensor], request, carry, .. } = exchanges();
         for (flow, payload) in [(&video, 875_000.0), (&track, 50_000.0), (&image, 100_000.0), (&sensor, 10_000.0)] {
             let over = flow.bytes[0] / payload;
@@ -436,14 +436,14 @@ mod tests {
     }
 
     #[test]
-    fn an_association_takes_two_round_trips_over_udp_and_three_over_tcp() {
+    fn udp_handshake_two_trips_tcp_three() {
         let Exchanges { flows: [video, _, _, sensor], .. } = exchanges();
         assert_eq!((video.dial_trips.round(), sensor.dial_trips.round()), (2.0, 3.0));
         assert!(video.handshake.iter().all(|bytes| *bytes > 800.0));
     }
 
     #[test]
-    fn a_picture_takes_round_trips_and_no_more_the_second_time() {
+    fn warm_image_takes_no_more_trips() {
         let Exchanges { flows: [video, _, image, sensor], .. } = exchanges();
         assert_eq!((video.rounds[0].len(), sensor.rounds[0].len()), (1, 1));
         let [cold, warm] = image.rounds;

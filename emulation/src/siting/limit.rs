@@ -129,7 +129,7 @@ leg = [
     }
 
     #[test]
-    fn a_triangle_is_as_long_as_its_sides() {
+    fn triangle_path_sums_its_sides() {
         let (_folder, prepared) = prepared("super-node", NETWORK);
         let limits = Limits::of(&prepared);
         let sizes = &limits.exchanges;
@@ -146,7 +146,7 @@ leg = [
     }
 
     #[test]
-    fn the_last_byte_of_an_object_comes_at_the_rate_of_the_slowest_link_that_data_crosses() {
+    fn last_byte_comes_at_slowest_rate() {
         // The provider's leg has half of the others' rate; the super node's a tenth, which only questions cross.
         let network = NETWORK
             .replace("delay = '40ms'", "delay = '40ms', rate = '500kbit'")
@@ -161,7 +161,7 @@ leg = [
     }
 
     #[test]
-    fn through_a_server_all_goes_back_the_way_that_it_came() {
+    fn server_relay_returns_same_way() {
         let (_folder, prepared) = prepared("client-server", NETWORK);
         let limits = Limits::of(&prepared);
         let sizes = &limits.exchanges;

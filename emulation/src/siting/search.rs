@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn exchange_finds_what_looking_at_all_finds() {
+    fn exchange_search_matches_exhaustive_search() {
         // Scattered evenly but irregularly: the fractional parts of multiples of the golden ratio.
         let points: Vec<f64> = (1..=40).map(|n| (f64::from(n) * 0.618_034).fract() * f64::from(n % 7 + 1)).collect();
         let candidates: Vec<usize> = (0..points.len()).collect();

@@ -76,14 +76,14 @@ fn compare(text: &str, part: Part, hosts: &[&str]) -> [f64; 2] {
 }
 
 #[test]
-fn one_super_node_on_the_hierarchy_is_as_predicted() {
+fn one_hub_on_tree_matches_forecast() {
     // The best, one below it, and the worst that is a node.
     let found = ["x45-1", "tactical3", "low6"].map(|host| compare(TREE, Part::SuperNodes(1), &[host]));
     assert!(found.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1]), "{found:?}");
 }
 
 #[test]
-fn one_super_node_on_the_star_is_as_predicted() {
+fn one_hub_on_star_matches_forecast() {
     let found = ["node1", "server"].map(|host| compare(STAR, Part::SuperNodes(1), &[host]));
     assert!(found[0][0] < found[1][0] && found[0][1] < found[1][1], "{found:?}");
 }
@@ -95,7 +95,7 @@ fn a_server_is_as_predicted() {
 }
 
 #[test]
-fn the_best_of_all_is_found_and_the_plans_and_ones_own_stand_beside_it() {
+fn best_plan_and_own_are_listed() {
     let advice = advise(&prepared(TREE), Part::SuperNodes(2), Some(&names(&["low1", "low6"]))).unwrap();
     let called: Vec<&str> = advice.choices.iter().map(|choice| choice.name).collect();
     assert_eq!((called, advice.exact), (vec!["best", "second", "third", "plan", "yours"], true));
@@ -107,7 +107,7 @@ fn the_best_of_all_is_found_and_the_plans_and_ones_own_stand_beside_it() {
 }
 
 #[test]
-fn a_server_behind_a_thin_link_is_the_last_choice() {
+fn server_behind_slow_link_ranks_last() {
     let thin = "topology = { star = { nodes = 6, server_rate = '100kbit', server_delay = '1ms' } }\n\
         architecture = 'super-node'\nduration = '60s'\n";
     let advice = advise(&prepared(thin), Part::Server, Some(&names(&["server"]))).unwrap();
@@ -117,7 +117,7 @@ fn a_server_behind_a_thin_link_is_the_last_choice() {
 }
 
 #[test]
-fn four_hundred_hosts_take_no_list_of_all_choices() {
+fn four_hundred_hosts_need_no_enumeration() {
     let tree = TREE.replace("nodes = 11", "nodes = 400").replace("5m", "60s");
     let prepared = prepared(&tree);
     let advice = || advise(&prepared, Part::SuperNodes(3), None).unwrap();
@@ -128,7 +128,7 @@ fn four_hundred_hosts_take_no_list_of_all_choices() {
 }
 
 #[test]
-fn what_cannot_be_placed_is_told_in_a_sentence() {
+fn impossible_placement_is_one_sentence() {
     let star = prepared(STAR);
     let wrong = |part, own: &[&str]| advise(&star, part, Some(&names(own))).unwrap_err().to_string();
     assert_eq!(wrong(Part::SuperNodes(1), &["nod1"]), "the topology has no host `nod1`; did you mean `node1`?");

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_requests_give_one_inside_the_interval() {
+    fn equal_requests_include_one() {
         let values = exponential(1, 200, 80.0);
         for interval in latencies(&values, &values, &[0.5, 0.95, 0.99], 7) {
             let interval = interval.unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_take_twice_as_long_are_seen() {
+    fn doubled_latency_is_detected() {
         let (a, b) = (exponential(1, 300, 80.0), exponential(2, 300, 160.0));
         let found = latencies(&a, &b, &[0.5], 7);
         for interval in found {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_mean_is_as_wide_as_theory_says() {
+    fn mean_interval_width_matches_theory() {
         // The log ratio of two means of n exponentials has variance 2/n.
         let (a, b) = (exponential(3, 400, 50.0), exponential(4, 400, 50.0));
         let interval = latencies(&a, &b, &[], 7)[0].unwrap();
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval() {
+    fn equal_seeds_give_equal_intervals() {
         let (a, b) = (exponential(1, 50, 80.0), exponential(2, 50, 80.0));
         assert_eq!(latencies(&a, &b, &[0.5], 9), latencies(&a, &b, &[0.5], 9));
     }
 
     #[test]
-    fn blocks_find_a_doubled_rate_and_no_difference_in_equals() {
+    fn blocks_detect_doubled_rate_only() {
         let mut random = SplitMix64::new(5);
         let rows: Vec<Vec<f64>> = (0..120).map(|_| vec![random.below(10) as f64 + 1.0, 2.0]).collect();
         let double: Vec<Vec<f64>> = rows.iter().map(|row| vec![row[0] * 2.0, 2.0]).collect();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn short_runs_and_few_requests_say_nothing() {
+    fn too_little_data_gives_nothing() {
         assert_eq!(blocks(&vec![vec![1.0]; 59], &vec![vec![1.0]; 59], <[f64]>::to_vec, 1), [None]);
         assert_eq!(latencies(&[1.0; 9], &[1.0; 99], &[0.5], 1), [None, None]);
     }

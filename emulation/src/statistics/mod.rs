@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_mean_is_that_of_students_table() {
+    fn mean_interval_matches_student_table() {
         // Mean 3, s² 2.5, n 5: 3 ± 2.776 · √(2.5 / 5).
         let (mean, half) = mean_and_half_width(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert!((mean - 3.0).abs() < 1e-12);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_that_doubled_give_two_without_a_width() {
+    fn doubled_pairs_give_exact_two() {
         let interval = paired(&[1.0, 2.0, 4.0], &[2.0, 4.0, 8.0]).unwrap();
         assert!((interval.ratio - 2.0).abs() < 1e-12);
         assert!((interval.high - interval.low).abs() < 1e-9);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_single_runs_or_of_zeros() {
+    fn single_runs_or_zeros_give_nothing() {
         assert_eq!(welch(&[1.0], &[1.0, 2.0]), None);
         assert_eq!(paired(&[1.0], &[1.0]), None);
         assert_eq!(welch(&[0.0, 1.0], &[1.0, 2.0]), None);

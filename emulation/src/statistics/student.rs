@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_students_distribution_is_met() {
+    fn quantiles_match_student_table() {
         let table = [(1.0, 12.7062), (2.0, 4.3027), (3.0, 3.1824), (4.0, 2.7764), (9.0, 2.2622), (30.0, 2.0423)];
         for (freedom, t) in table {
             assert!((two_sided(0.95, freedom) - t).abs() < 1e-4, "{freedom}");

@@ -65,7 +65,7 @@ fn read_a_line() {
     println!("told {}", line.trim());
 }
 
-pub(crate) fn a_ping_over_a_link_takes_its_delay_twice() {
+pub(crate) fn ping_takes_twice_link_delay() {
     let mut topology = topologies::hosts(&["near", "far"]);
     topologies::link(&mut topology, [0, 1], Duration::from_millis(10));
     let lab = start(&topology);
@@ -73,7 +73,7 @@ pub(crate) fn a_ping_over_a_link_takes_its_delay_twice() {
     assert!(rtt >= 20.0, "{rtt} ms");
 }
 
-pub(crate) fn routers_pass_packets_on() {
+pub(crate) fn routers_forward_packets() {
     let mut topology = topologies::hosts(&["a", "b", "c", "d"]);
     for ends in [[0, 1], [1, 2], [2, 3]] {
         topologies::link(&mut topology, ends, Duration::from_millis(5));
@@ -85,7 +85,7 @@ pub(crate) fn routers_pass_packets_on() {
     assert!(counted >= 6, "three requests and three answers crossed the link in the middle: {counted}");
 }
 
-pub(crate) fn a_host_answers_on_each_of_its_interfaces() {
+pub(crate) fn host_answers_on_each_interface() {
     let mut topology = topologies::hosts(&["one", "two"]);
     topologies::lan(&mut topology, &[0, 1], Duration::from_millis(2));
     topologies::link(&mut topology, [0, 1], Duration::from_millis(20));
@@ -122,7 +122,7 @@ pub(crate) fn hosts_have_one_congestion_control() {
     assert!(error.is_of_the_system() && error.to_string().contains("congestion control nonesuch"), "{error}");
 }
 
-pub(crate) fn hosts_know_each_other_and_themselves_by_name() {
+pub(crate) fn hosts_resolve_each_other_by_name() {
     let mut topology = topologies::hosts(&["near", "far"]);
     // As many systems name themselves; only this sandbox sees the mount.
     let mut own = tempfile::NamedTempFile::new().unwrap();
@@ -145,7 +145,7 @@ pub(crate) fn hosts_know_each_other_and_themselves_by_name() {
     assert!(!std::fs::read_to_string("/etc/hosts").unwrap().contains("10.1.1.3"));
 }
 
-pub(crate) fn no_daemon_outside_is_asked_for_names() {
+pub(crate) fn outside_resolvers_are_not_asked() {
     // Only this sandbox sees the mounts.
     let switch = tempfile::tempdir().unwrap();
     let text = "passwd: files\nhosts: mymachines resolve files dns\n";
@@ -160,7 +160,7 @@ pub(crate) fn no_daemon_outside_is_asked_for_names() {
     assert_eq!(look(), (text.to_owned(), true));
 }
 
-pub(crate) fn a_group_reaches_the_other_members_of_a_lan() {
+pub(crate) fn multicast_reaches_other_lan_members() {
     for backend in backends() {
         // Nothing is lost at the start either.
         let lab = Lab::start(&topologies::star(3), &Options { backend, ..Options::default() }).unwrap();
@@ -182,7 +182,7 @@ fn member_of(group: SocketAddrV4) -> UdpSocket {
     socket
 }
 
-pub(crate) fn a_stream_arrives_whole_whatever_carries_it() {
+pub(crate) fn tcp_stream_is_complete_per_backend() {
     const BYTES: usize = 4_000_000;
     let mut topology = topologies::hosts(&["near", "far"]);
     topologies::link(&mut topology, [0, 1], Duration::from_millis(1));
@@ -203,7 +203,7 @@ pub(crate) fn a_stream_arrives_whole_whatever_carries_it() {
     }
 }
 
-pub(crate) fn without_tap_devices_it_is_veth_pairs() {
+pub(crate) fn missing_tap_falls_back_to_veth() {
     // Only this sandbox sees the mount.
     if Path::new("/dev/net/tun").exists() {
         let hidden = Command::new("mount").args(["--bind", "/dev/null", "/dev/net/tun"]).status().unwrap();
@@ -217,7 +217,7 @@ pub(crate) fn without_tap_devices_it_is_veth_pairs() {
     assert!(error.is_of_the_system() && error.to_string().starts_with("/dev/net/tun does not open"), "{error}");
 }
 
-pub(crate) fn frames_for_an_interface_that_is_down_are_counted_and_no_overruns() {
+pub(crate) fn down_interface_losses_are_not_overruns() {
     for backend in backends() {
         let lab = Lab::start(&topologies::star(2), &Options { backend, ..Options::default() }).unwrap();
         lab.run_in(1, || Command::new("ip").args(["link", "set", "eth0", "down"]).status().unwrap()).unwrap();
@@ -255,7 +255,7 @@ fn listen() {
     assert_eq!(u64::from_str_radix(caught.trim(), 16).unwrap() & 1, 0, "SIGHUP is caught");
 }
 
-pub(crate) fn a_hundred_hosts_are_set_up() {
+pub(crate) fn hundred_hosts_start() {
     for backend in backends() {
         let lab = Lab::start(&topologies::star(100), &Options { backend, ..Options::default() }).unwrap();
         ping(&lab, 0, "host99");
@@ -268,7 +268,7 @@ pub(crate) fn a_hundred_hosts_are_set_up() {
     }
 }
 
-pub(crate) fn hosts_that_do_nothing_send_nothing() {
+pub(crate) fn idle_hosts_send_nothing() {
     for backend in backends() {
         let lab = Lab::start(&topologies::star(20), &Options { backend, ..Options::default() }).unwrap();
         thread::sleep(Duration::from_secs(2));
@@ -281,7 +281,7 @@ pub(crate) fn hosts_that_do_nothing_send_nothing() {
     }
 }
 
-pub(crate) fn interfaces_go_with_their_namespaces_and_not_before() {
+pub(crate) fn interfaces_end_with_their_namespace() {
     // Those that went by themselves would do so one by one, 20 ms each.
     for backend in backends() {
         let lab = Lab::start(&topologies::star(2), &Options { backend, ..Options::default() }).unwrap();

@@ -16,39 +16,36 @@ use std::process::ExitCode;
 
 /// What runs in a sandbox of its own and says with a panic what is wrong.
 const INSIDE: &[(&str, fn())] = &[
-    ("a_ping_over_a_link_takes_its_delay_twice", inside::a_ping_over_a_link_takes_its_delay_twice),
-    ("routers_pass_packets_on", inside::routers_pass_packets_on),
-    ("a_host_answers_on_each_of_its_interfaces", inside::a_host_answers_on_each_of_its_interfaces),
-    ("hosts_know_each_other_and_themselves_by_name", inside::hosts_know_each_other_and_themselves_by_name),
-    ("no_daemon_outside_is_asked_for_names", inside::no_daemon_outside_is_asked_for_names),
-    ("a_group_reaches_the_other_members_of_a_lan", inside::a_group_reaches_the_other_members_of_a_lan),
-    ("a_stream_arrives_whole_whatever_carries_it", inside::a_stream_arrives_whole_whatever_carries_it),
-    ("without_tap_devices_it_is_veth_pairs", inside::without_tap_devices_it_is_veth_pairs),
+    ("ping_takes_twice_link_delay", inside::ping_takes_twice_link_delay),
+    ("routers_forward_packets", inside::routers_forward_packets),
+    ("host_answers_on_each_interface", inside::host_answers_on_each_interface),
+    ("hosts_resolve_each_other_by_name", inside::hosts_resolve_each_other_by_name),
+    ("outside_resolvers_are_not_asked", inside::outside_resolvers_are_not_asked),
+    ("multicast_reaches_other_lan_members", inside::multicast_reaches_other_lan_members),
+    ("tcp_stream_is_complete_per_backend", inside::tcp_stream_is_complete_per_backend),
+    ("missing_tap_falls_back_to_veth", inside::missing_tap_falls_back_to_veth),
     ("hosts_have_one_congestion_control", inside::hosts_have_one_congestion_control),
-    (
-        "frames_for_an_interface_that_is_down_are_counted_and_no_overruns",
-        inside::frames_for_an_interface_that_is_down_are_counted_and_no_overruns,
-    ),
-    ("a_hundred_hosts_are_set_up", inside::a_hundred_hosts_are_set_up),
-    ("hosts_that_do_nothing_send_nothing", inside::hosts_that_do_nothing_send_nothing),
-    ("interfaces_go_with_their_namespaces_and_not_before", inside::interfaces_go_with_their_namespaces_and_not_before),
+    ("down_interface_losses_are_not_overruns", inside::down_interface_losses_are_not_overruns),
+    ("hundred_hosts_start", inside::hundred_hosts_start),
+    ("idle_hosts_send_nothing", inside::idle_hosts_send_nothing),
+    ("interfaces_end_with_their_namespace", inside::interfaces_end_with_their_namespace),
     ("one_lab_follows_another", inside::one_lab_follows_another),
 ];
 
 /// What looks at a sandbox from outside.
 const OUTSIDE: &[(&str, fn())] = &[
-    ("a_lab_is_refused_outside_a_sandbox", outside::a_lab_is_refused_outside_a_sandbox),
-    ("a_name_alone_is_not_inside", outside::a_name_alone_is_not_inside),
+    ("lab_is_refused_outside_sandbox", outside::lab_is_refused_outside_sandbox),
+    ("process_name_alone_is_not_inside", outside::process_name_alone_is_not_inside),
     ("exit_codes_pass_through", outside::exit_codes_pass_through),
     ("signals_reach_the_inside", outside::signals_reach_the_inside),
-    ("a_key_of_the_terminal_reaches_the_inside_once", outside::a_key_of_the_terminal_reaches_the_inside_once),
-    ("what_began_in_the_background_can_come_forward", outside::what_began_in_the_background_can_come_forward),
-    ("what_ignores_a_hang_up_goes_on", outside::what_ignores_a_hang_up_goes_on),
-    ("waiting_for_init_takes_no_time_of_the_processor", outside::waiting_for_init_takes_no_time_of_the_processor),
-    ("nothing_outlives_a_kill_of_any_of_the_three", outside::nothing_outlives_a_kill_of_any_of_the_three),
-    ("without_rights_all_works_the_same", outside::without_rights_all_works_the_same),
-    ("too_few_open_files_are_told", outside::too_few_open_files_are_told),
-    ("a_system_without_user_namespaces_is_told_so", outside::a_system_without_user_namespaces_is_told_so),
+    ("terminal_key_reaches_inside_once", outside::terminal_key_reaches_inside_once),
+    ("background_job_can_come_to_foreground", outside::background_job_can_come_to_foreground),
+    ("ignored_hangup_keeps_running", outside::ignored_hangup_keeps_running),
+    ("waiting_for_init_uses_no_cpu", outside::waiting_for_init_uses_no_cpu),
+    ("killing_any_process_ends_all", outside::killing_any_process_ends_all),
+    ("unprivileged_user_runs_everything", outside::unprivileged_user_runs_everything),
+    ("too_few_open_files_is_reported", outside::too_few_open_files_is_reported),
+    ("missing_user_namespaces_are_reported", outside::missing_user_namespaces_are_reported),
 ];
 
 fn main() -> ExitCode {

@@ -48,12 +48,12 @@ fn report<'a>(name: &'a str, passed: bool, failed: &mut Vec<&'a str>) {
     }
 }
 
-pub(crate) fn a_lab_is_refused_outside_a_sandbox() {
+pub(crate) fn lab_is_refused_outside_sandbox() {
     let error = Lab::start(&topologies::star(2), &Options::default()).unwrap_err();
     assert!(error.to_string().contains("sandbox"), "{error}");
 }
 
-pub(crate) fn a_name_alone_is_not_inside() {
+pub(crate) fn process_name_alone_is_not_inside() {
     for name in ["emulate-lab", "emulate-init-0"] {
         let mut command = itself(&["inside", "where"]);
         let output = std::os::unix::process::CommandExt::arg0(&mut command, name).output().unwrap();
@@ -76,7 +76,7 @@ pub(crate) fn signals_reach_the_inside() {
     }
 }
 
-pub(crate) fn a_key_of_the_terminal_reaches_the_inside_once() {
+pub(crate) fn terminal_key_reaches_inside_once() {
     let mut terminal = Command::new("script");
     terminal.args(["-qec", &format!("{} inside keys", program().display()), "/dev/null"]);
     let mut terminal = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -89,7 +89,7 @@ pub(crate) fn a_key_of_the_terminal_reaches_the_inside_once() {
     assert_eq!(end_of(&mut terminal), Some(0));
 }
 
-pub(crate) fn what_began_in_the_background_can_come_forward() {
+pub(crate) fn background_job_can_come_to_foreground() {
     // It wants to read, and stops for that, as any job does.
     let script = "\"$0\" inside read & for i in $(seq 300); do [ -n \"$(jobs -s)\" ] && break; sleep 0.1; done; \
                   [ -n \"$(jobs -s)\" ] && echo ready && fg";
@@ -105,13 +105,13 @@ pub(crate) fn what_began_in_the_background_can_come_forward() {
     assert_eq!(end_of(&mut terminal), Some(0));
 }
 
-pub(crate) fn what_ignores_a_hang_up_goes_on() {
+pub(crate) fn ignored_hangup_keeps_running() {
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" inside listen"]).arg(program());
     expect_success(command);
 }
 
-pub(crate) fn waiting_for_init_takes_no_time_of_the_processor() {
+pub(crate) fn waiting_for_init_uses_no_cpu() {
     let mut outer = hold();
     let init = processes::family(outer.id())[1];
     // A namespace ends when its last process is waited for: here by one that is stopped.
@@ -140,7 +140,7 @@ pub(crate) fn waiting_for_init_takes_no_time_of_the_processor() {
     assert!(has_waited && spent < 20, "{spent} hundredths of a second");
 }
 
-pub(crate) fn nothing_outlives_a_kill_of_any_of_the_three() {
+pub(crate) fn killing_any_process_ends_all() {
     let own = processes::networks(&[std::process::id()]);
     for (place, who) in ["the outer process", "init", "the worker"].iter().enumerate() {
         let mut outer = hold();
@@ -154,18 +154,18 @@ pub(crate) fn nothing_outlives_a_kill_of_any_of_the_three() {
         let remaining = processes::remaining_in(&networks.into_iter().collect(), PATIENCE);
         assert!(remaining.is_empty(), "after {who} was killed: {remaining:?}");
         // And the same can be had again, at once.
-        expect_success(itself(&["inside", "a_ping_over_a_link_takes_its_delay_twice"]));
+        expect_success(itself(&["inside", "ping_takes_twice_link_delay"]));
     }
 }
 
-pub(crate) fn without_rights_all_works_the_same() {
+pub(crate) fn unprivileged_user_runs_everything() {
     for test in crate::INSIDE.iter().map(|(name, _)| *name).filter(|name| !name.contains("hundred")) {
         expect_success(unprivileged(&["inside", test]));
     }
     assert_eq!(unprivileged(&["inside", "exit", "7"]).status().unwrap().code(), Some(7));
 }
 
-pub(crate) fn too_few_open_files_are_told() {
+pub(crate) fn too_few_open_files_is_reported() {
     let mut command = Command::new("prlimit");
     command.arg("--nofile=300:300").arg(program()).args(["inside", "star", "100"]);
     let output = command.output().unwrap();
@@ -173,7 +173,7 @@ pub(crate) fn too_few_open_files_are_told() {
     assert!(!output.status.success() && text.contains("needs 556 open files, and this user may have 300"), "{text}");
 }
 
-pub(crate) fn a_system_without_user_namespaces_is_told_so() {
+pub(crate) fn missing_user_namespaces_are_reported() {
     // A user namespace of its own is a system with other limits; without
     // capabilities its root is a user like any other.
     let script =

@@ -31,7 +31,7 @@ fn files_count_with_their_blocks() {
 }
 
 #[test]
-fn old_parts_are_removed_and_nothing_else() {
+fn only_old_parts_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = Inbox::new(folder.path().to_owned(), 1 << 20);
     let part = format!("{}.part", hidden(node(1), &Whole { digest: [1; 32], length: 9 }));
@@ -47,7 +47,7 @@ fn old_parts_are_removed_and_nothing_else() {
 }
 
 #[test]
-fn who_offers_one_thing_must_not_send_another() {
+fn transfer_must_match_its_offer() {
     let (id, name) = (roost_proto::RequestId(1), String::new());
     let push = Push { id, name, bytes: 10, digest: [1; 32], addresses: Vec::new() };
     let offer = |bytes, number, offset| Offer::Object {

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_with_the_last_key_frame_and_its_parameters() {
+    fn starts_at_last_key_frame() {
         let (none, key, parameters) =
             (Flags::default(), Flags::default().with(Flags::KEY_FRAME), Flags::default().with(Flags::PARAMETERS));
         assert!(after(&[none, parameters, none]).is_empty());
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_kept() {
+    fn oversized_gop_is_dropped() {
         let mut beginning = Beginning::default();
         let key = Flags::default().with(Flags::KEY_FRAME);
         for (count, payload) in [(2000, &[0; 1000][..]), (20_000, &[])] {

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_anothers_stream_neither_opens_it_nor_silences_it() {
+    fn foreign_claim_cannot_open_or_block() {
         let (now, mut scratch, mut copies) = (Time::ZERO, Vec::new(), Copies::default());
         let mut publisher = Publisher::new(now, STREAM, FIRST, &secret(1), Limits::default()).unwrap();
         let mut packet = || {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_kept_as_long_as_it_is_wanted_by_somebodys_word() {
+    fn unwanted_stream_is_forgotten() {
         let mut copies = Copies::default();
         copies.collect(STREAM);
         copies.of_word(STREAM, node(1));

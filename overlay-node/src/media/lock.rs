@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_the_group_opens_what_another_has_sealed() {
+    fn group_members_open_sealed_keys() {
         let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
         assert_eq!(lock(1).open(now(), node(1), Service::Video, &sealed), Some(opening()));
         assert!(!sealed.windows(8).any(|part| part == [1; 8]), "the secret is not there in clear");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_does_nor_as_anything_else() {
+    fn other_group_provider_or_service_fails() {
         let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
         assert_eq!(lock(2).open(now(), node(1), Service::Video, &sealed), None, "another group's");
         assert_eq!(lock(1).open(now(), node(2), Service::Video, &sealed), None, "another provider's");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_or_cut_off_is_not_opened() {
+    fn altered_or_truncated_box_fails() {
         let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
         for at in 0..sealed.len() {
             let mut changed = sealed.to_vec();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_an_epoch_or_of_later_is_not_opened() {
+    fn box_outside_epoch_time_fails() {
         let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
         let open = |at| lock(1).open(at, node(1), Service::Video, &sealed);
         for (apart, opened) in [(MAX_AGE, Some(opening())), (MAX_AGE + Duration::from_secs(1), None)] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_left() {
+    fn oversized_opening_is_not_sealed() {
         let long = Opening { format: "x".repeat(MAX_SEALED_BYTES), ..opening() };
         assert_eq!(lock(1).seal(now(), node(1), Service::Video, &long), None);
     }

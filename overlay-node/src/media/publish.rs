@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_where_it_can_be() {
+    fn long_datagrams_are_split_if_possible() {
         assert_eq!(sizes(format::MPEG_TS, &[0x47; 7 * 188]), Ok(vec![7 * 188]));
         assert_eq!(sizes(format::MPEG_TS, &[0x47; 16 * 188]), Ok(vec![7 * 188, 7 * 188, 2 * 188]));
         assert_eq!(sizes(format::JSON_LINES, &[b' '; MAX_PAYLOAD_BYTES + 1]), Ok(vec![MAX_PAYLOAD_BYTES, 1]));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn without_randomness_an_epoch_is_tried_again_once_a_second_and_not_all_the_time() {
+    fn epoch_retries_each_second_without_randomness() {
         let mut published = published(format::JSON_LINES);
         let mut now = published.poll_deadline();
         let (begin, mut tries) = (now, 0);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_waited_for_until_the_provider_has_accepted_and_a_while_after() {
+    fn tag_expires_after_acceptance() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
         let (mut relay, unoffered) = (Relay::new(Config::default(), [7; 32]), Some(Event::Unoffered { tag: TAG }));
         let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_kept_for_the_providers_word_until_that_is_there() {
+    fn packets_kept_until_provider_confirms() {
         let (stream, [told, other]) = (StreamId(9), [1, 2].map(|number| NodeId::from_bytes([number; 16])));
         let mut request = Request { copy: Some((stream, told)), ..Request::default() };
         let wanted = |request: &Request| [None, Some(told), Some(other)].map(|word| request.wants((stream, word)));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_is_missed_also_when_another_way_is_asked_for_by_then() {
+    fn accepted_tag_is_missed_despite_retry() {
         let mut relay = Relay::new(Config::default(), [7; 32]);
         let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
         relay.expect(Time::ZERO, TAG).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_and_never_comes_is_given_up() {
+    fn accepted_stream_without_packets_ends() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
         let mut relay = Relay::new(Config::default(), [7; 32]);
         let mut request = Request::default();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_vain_is_given_up_once_nothing_of_it_was_of_use_for_long() {
+    fn undecodable_stream_is_given_up() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
         let mut request = Request::default();
         let tried = [(0, 7), (20, 7), (29, 8), (50, 8), (58, 8), (59, 8)];

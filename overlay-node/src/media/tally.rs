@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_said_that_its_source_is_silent_is_believed() {
+    fn silent_source_explains_empty_stream() {
         let media = Some(SocketAddr::from(([127, 0, 0, 1], 44_487)));
         let said = |said, tally: Tally| tally.emptiness(said, "uav7", media);
         let (reason, why) = said(Some(Reason::SourceFailed), Tally::default()).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_noted_of_a_request_that_is_over() {
+    fn ended_request_counts_nothing() {
         let (tallies, ticket) = (Tallies::default(), Ticket(7));
         tallies.begin(ticket);
         tallies.note(ticket, |tally| tally.count(100));

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_under_a_wrongly_foretold_key_is_opened_once_the_right_one_is_told() {
+    fn confirmed_key_opens_buffered_packets() {
         let (now, stream, epoch) = (Time::ZERO, StreamId(9), Epoch(5));
         let [right, wrong] = [1, 2].map(|byte| Secret::from_bytes([byte; 32]));
         let mut publisher = Publisher::new(now, stream, epoch, &right, Limits::default()).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     /// What lies between old footage and what is live is neither waited for nor lost, and what is
     /// live comes once.
     #[test]
-    fn the_providers_word_begins_anew_after_old_footage() {
+    fn confirmed_key_skips_old_packets() {
         let (now, stream) = (Time::ZERO, StreamId(9));
         let [old, live] = [(Epoch(5), Secret::from_bytes([1; 32])), (Epoch(6), Secret::from_bytes([2; 32]))];
         let mut publisher = Publisher::new(now, stream, old.0, &old.1, Limits::default()).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_missed_when_nothing_opens_for_a_while() {
+    fn stream_undecodable_when_nothing_opens() {
         let (mut right, mut stranger) = (publisher(5, 1), publisher(8, 1));
         let mut watched = Watched::new(STREAM);
         assert!(!watched.comes_in_vain(at(9)), "nothing has come");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_and_is_of_no_use_comes_in_vain_too() {
+    fn duplicates_and_forgeries_count_as_undecodable() {
         let mut watched = Watched::new(STREAM);
         watched.key(at(0), (Epoch(5), &secret(1)), true, &mut Vec::new());
         let [mut right, mut wrong] = [1, 2].map(|byte| publisher(5, byte));
@@ -283,7 +283,7 @@ mod tests {
 
     /// However many keys are told: a packet is tried with what may open it, and is not kept beyond that.
     #[test]
-    fn what_waits_for_one_key_is_not_tried_with_others() {
+    fn buffered_packet_tries_only_its_key() {
         let mut watched = Watched::new(STREAM);
         let sealed: Vec<_> = [6, 7, 8].map(|epoch| seal(&mut publisher(epoch, 1), Hop::default())).into();
         sealed.iter().for_each(|packet| assert_eq!(take(&mut watched, at(0), packet), 0));

@@ -66,7 +66,7 @@ async fn next_goes_round_by_name() {
 }
 
 #[tokio::test]
-async fn a_large_picture_stays_where_it_is() {
+async fn large_picture_is_read_from_disk() {
     let folder = tempfile::tempdir().unwrap();
     let large = [&[0xff, 0xd8, 0xff, 0xe0][..], &[1; 3_000_000], &[0xff, 0xd9]].concat();
     put(&folder, "large.jpg", &large, 10);
@@ -92,7 +92,7 @@ async fn a_large_picture_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn an_empty_and_a_missing_folder_are_one_sentence() {
+async fn empty_or_missing_folder_is_error() {
     let folder = tempfile::tempdir().unwrap();
     let spec = parse(&format!("dir:{}", folder.path().display())).unwrap();
     spec.check().await.unwrap();

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn packs_pass_unchanged_and_the_rest_is_refused() {
+    async fn only_senml_packs_pass() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("reading.json");
         let pack = " [ {\"n\":\"urn:dev:x\", \"v\": 1.50} ]\n";

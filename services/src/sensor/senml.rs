@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pack_is_refused_with_the_reason() {
+    fn invalid_pack_gives_reason() {
         for (pack, reason) in [
             ("", "not a JSON array"),
             ("{}", "not a JSON array"),

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_full_disk_is_told_by_the_name_that_stays() {
+    async fn disk_full_error_names_target() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("clip.ts");
         for (keep_part, name) in [(true, "clip.ts.part"), (false, "clip.ts")] {

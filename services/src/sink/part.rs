@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_found_again_and_becomes_the_file() {
+    fn resumed_part_becomes_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         assert!(found(&path).is_none());
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_part_never_becomes_the_file() {
+    fn damaged_part_never_becomes_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         let mut part = Part::create(&path, whole(b"whole file")).unwrap();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn another_object_starts_anew_and_a_note_that_is_no_note_is_none() {
+    fn other_object_restarts_invalid_note_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         let mut part = Part::create(&path, whole(b"an old and longer object")).unwrap();
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn another_object_of_which_nothing_comes_destroys_nothing() {
+    fn other_object_without_data_keeps_part() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         let mut part = Part::create(&path, whole(b"whole file")).unwrap();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_written_than_the_object_has() {
+    fn overlong_object_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         // Who sends more than was announced does not get it kept, though the digest would fit.
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_was_renamed_before_it_was_locked_is_not_taken() {
+    fn renamed_part_is_not_claimed() {
         let folder = tempfile::tempdir().unwrap();
         let (path, at) = (folder.path().join("survey.tif"), folder.path().join("survey.tif.part"));
         let mut part = Part::create(&path, whole(b"whole file")).unwrap();
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_a_part_is_not_followed() {
+    fn symlink_at_part_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join("survey.tif"), folder.path().join("other"));
         std::fs::write(&other, "precious").unwrap();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_left_out() {
+    fn invalid_records_are_skipped() {
         for line in [&b""[..], b"\n", b"nonsense", b"[1]", b"[\"x\"]", b"{\"raw\":", b"7"] {
             assert_eq!(convert(line, TrackForm::JsonLines), None);
         }

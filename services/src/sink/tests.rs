@@ -41,7 +41,7 @@ fn specs() {
 }
 
 #[tokio::test]
-async fn an_object_appears_only_when_it_is_complete() {
+async fn object_appears_only_when_complete() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("picture.jpg");
     let mut sink = open(Service::Image, &path).await.unwrap();
@@ -63,7 +63,7 @@ async fn an_object_appears_only_when_it_is_complete() {
 }
 
 #[tokio::test]
-async fn a_broken_stream_keeps_its_part_and_spares_the_old_file() {
+async fn broken_stream_spares_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clip.ts");
     std::fs::write(&path, "old").unwrap();
@@ -88,7 +88,7 @@ fn drafted(folder: &tempfile::TempDir) -> u64 {
 }
 
 #[tokio::test]
-async fn a_slow_stream_is_written_once_a_second() {
+async fn slow_stream_flushes_each_second() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = open(Service::Video, &folder.path().join("clip.ts")).await.unwrap();
     sink.write(&Bytes::from(vec![0x47; 1316])).await.unwrap();
@@ -113,7 +113,7 @@ async fn an_empty_part_is_never_left() {
 }
 
 #[tokio::test]
-async fn two_streams_into_one_file_do_not_mix() {
+async fn streams_to_one_file_stay_separate() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clip.ts");
     let mut one = open(Service::Video, &path).await.unwrap();
@@ -127,7 +127,7 @@ async fn two_streams_into_one_file_do_not_mix() {
 }
 
 #[tokio::test]
-async fn a_link_stays_a_link_and_a_device_a_device() {
+async fn symlinks_and_devices_are_preserved() {
     let folder = tempfile::tempdir().unwrap();
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
     std::fs::write(&target, "old").unwrap();
@@ -145,7 +145,7 @@ async fn a_link_stays_a_link_and_a_device_a_device() {
 }
 
 #[tokio::test]
-async fn a_folder_a_missing_folder_and_unfit_sinks_are_refused() {
+async fn unsuitable_sinks_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let error = open(Service::Image, folder.path()).await.unwrap_err().to_string();
     assert!(error.ends_with("is a folder; name a file in it"), "{error}");
@@ -169,7 +169,7 @@ async fn datagrams_keep_their_sizes() {
 }
 
 #[tokio::test]
-async fn track_lines_are_written_one_by_one_and_rubbish_is_left_out() {
+async fn track_lines_written_invalid_ones_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("track.jsonl");
     let mut sink = open(Service::Track, &path).await.unwrap();
@@ -181,7 +181,7 @@ async fn track_lines_are_written_one_by_one_and_rubbish_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_reader_that_closes_early_is_told_from_one_that_took_everything() {
+async fn early_closed_reader_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -196,7 +196,7 @@ async fn a_reader_that_closes_early_is_told_from_one_that_took_everything() {
 }
 
 #[tokio::test]
-async fn players_get_transport_streams_in_rtp_and_rtp_as_it_came() {
+async fn player_gets_rtp() {
     let player = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let spec = SinkSpec::Rtp(player.local_addr().unwrap().to_string());
     let mut buffer = [0; 2000];
@@ -218,7 +218,7 @@ async fn players_get_transport_streams_in_rtp_and_rtp_as_it_came() {
 }
 
 #[tokio::test]
-async fn what_a_sender_of_rtp_says_goes_to_the_port_after_that_of_the_player() {
+async fn rtcp_goes_to_next_player_port() {
     let pair = || async {
         let player = tokio::net::UdpSocket::bind("127.0.0.1:0").await.ok()?;
         let after = player.local_addr().ok()?.port().checked_add(1)?;

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_exact_size_and_the_marks_of_a_jpeg() {
+    fn jpeg_has_exact_size_and_markers() {
         let picture = jpeg();
         assert_eq!(picture.len(), BYTES);
         assert!(picture.starts_with(&[0xff, 0xd8, 0xff]));

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_exact_size_and_is_senml() {
+    fn reading_is_senml_of_exact_size() {
         let pack = senml();
         assert_eq!(pack.len(), BYTES);
         assert_eq!(crate::sensor::senml::check(&pack), Ok(usize::try_from(MEASUREMENTS).unwrap() + 2));

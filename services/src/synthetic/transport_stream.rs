@@ -87,7 +87,7 @@ mod tests {
     use crate::pace::Schedule;
 
     #[test]
-    fn every_packet_is_in_sync_and_tables_check() {
+    fn packets_sync_and_tables_verify() {
         let stream: Vec<u8> = Schedule::new(700_000, 1128, Duration::from_secs(1)).flat_map(datagram).collect();
         assert_eq!(stream.len(), 87_500);
         assert!(stream.chunks(PACKET_BYTES).all(|packet| packet[0] == SYNC));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_that_of_the_standard() {
+    fn checksum_matches_standard() {
         assert_eq!(checksum(b"123456789"), 0x0376_e6e7);
     }
 

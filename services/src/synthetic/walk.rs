@@ -46,7 +46,7 @@ mod tests {
     use crate::pace::Schedule;
 
     #[test]
-    fn records_are_json_of_the_exact_size() {
+    fn records_are_json_of_exact_size() {
         for slot in Schedule::new(40_000, 250, Duration::from_secs(10)) {
             let line = record(slot, 1_790_000_000_000);
             assert_eq!(line.len(), 250);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_rest_is_a_blank_line() {
+    fn short_slot_is_blank_line() {
         let rest = record(Slot { sequence: 0, at: Duration::ZERO, bytes: 7 }, 0);
         assert_eq!(&rest[..], b"      \n");
     }

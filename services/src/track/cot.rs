@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_split_into_its_events() {
+    fn file_splits_into_events() {
         let text = format!("<?xml?>\n<events>{EVENT}\n\n{EVENT}</events> <event half");
         assert_eq!(split(&text).count(), 2);
         assert!(split(&text).all(|event| parse(event).is_ok()));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn time_stamps_give_the_pace_and_the_file_starts_again() {
+    fn timestamps_set_pace_and_file_loops() {
         let line = |second: u32| format!(r#"{{"t":"2026-05-01T12:00:{second:02}Z","lat":{second},"lon":2}}"#);
         let got = replay(&format!("{}\nrubbish\n{}\n{}\n", line(1), line(3), line(2)));
         assert_eq!(got.iter().map(|due| due.0).collect::<Vec<_>>(), [0, 2000, 2000, 3000]);
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn without_time_stamps_it_is_one_a_second() {
+    fn lines_without_timestamps_replay_each_second() {
         let got = replay("{\"lat\":1,\"lon\":2}\n{\"lat\":2,\"lon\":2}\n");
         assert_eq!(got.iter().map(|due| due.0).collect::<Vec<_>>(), [0, 1000, 2000, 3000]);
     }
 
     #[test]
-    fn what_a_sink_wrote_can_be_replayed() {
+    fn sink_output_can_be_replayed() {
         let event = "<event uid='a'><point lat='1' lon='2'/></event>";
         let line = cot::parse(event).unwrap().line(SystemTime::UNIX_EPOCH);
         let got = parse(std::str::from_utf8(&line).unwrap(), "x", SystemTime::UNIX_EPOCH);

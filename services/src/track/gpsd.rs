@@ -94,7 +94,7 @@ mod tests {
     const TPV: &str = r#"{"class":"TPV","device":"/dev/pts/1","mode":3,"time":"2026-05-01T12:00:00.000Z","lat":27.5,"lon":92.25,"altMSL":1200.5,"altHAE":1150.1,"track":10.5,"speed":3.5}"#;
 
     #[test]
-    fn a_fix_is_a_position_and_the_rest_is_not() {
+    fn only_fix_is_position() {
         let Some(Report::Position(record)) = parse(TPV) else { panic!() };
         assert_eq!((record.lat, record.lon, record.alt_m), (27.5, 92.25, Some(1200.5)));
         assert_eq!((record.id.as_str(), record.speed_mps, record.course_deg), ("/dev/pts/1", Some(3.5), Some(10.5)));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_skipped_and_the_next_one_is_read() {
+    fn overlong_line_is_skipped() {
         let (mut lines, mut got) = (Lines::default(), Vec::new());
         let long = [&vec![b'x'; MAX_LINE_BYTES + 1][..], b"\nnext\r\nhal"].concat();
         for piece in long.chunks(1000) {

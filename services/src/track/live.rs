@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_gpsd_that_goes_without_a_word_is_noticed() {
+    async fn silent_gpsd_is_detected() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let gpsd = gpsd(&listener.local_addr().unwrap().to_string()).await.unwrap();
         assert!(SockRef::from(&gpsd.stream).keepalive().unwrap());

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_long_as_they_are_known() {
+    fn numbers_keep_known_precision() {
         let mut sentences = Sentences::new("ship");
         sentences.push(GGA, SystemTime::UNIX_EPOCH);
         let record = position(sentences.push(RMC, SystemTime::UNIX_EPOCH));

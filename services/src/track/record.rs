@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_is_known_and_fits() {
+    fn track_line_fits_size_limit() {
         let mut record = Record {
             time: time("2026-05-01T12:00:00.25Z"),
             id: "a".to_owned(),

@@ -31,7 +31,7 @@ fn bad_specs_say_what_is_accepted() {
 }
 
 #[tokio::test]
-async fn gpsd_is_asked_and_its_positions_come() {
+async fn gpsd_positions_arrive() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let daemon = tokio::spawn(async move {
@@ -95,7 +95,7 @@ async fn a_multicast_group_is_joined() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_is_replayed_with_signs_of_life_in_its_gaps() {
+async fn replay_fills_gaps_with_keepalives() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("track.jsonl");
     let lines =

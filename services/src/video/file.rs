@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_recording_is_a_stream_and_noise_is_none() {
+    fn damaged_recording_plays_noise_does_not() {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = SYNC;
         assert!(is_mostly_packets(&[&packet.repeat(9)[..], b"lost", &packet.repeat(9)].concat()));

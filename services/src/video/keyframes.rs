@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transport_streams_key_frames_are_found_once_its_tables_are_known() {
+    fn transport_stream_key_frames_need_tables() {
         let mut reader = TransportStream::default();
         let announced = packet(VIDEO_PID, Some(RANDOM_ACCESS), &[0, 0, 1, 0xe0]);
         assert_eq!(reader.mark(&announced), Marks::default(), "nobody knows yet that it is video");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn key_frames_in_rtp_are_found_however_they_are_packed() {
+    fn rtp_key_frames_found_despite_packing() {
         let mut reader = RtpH264::default();
         let stap = [STAP_A, 0, 2, 0x67, 1, 0, 2, 0x68, 2];
         assert_eq!(reader.mark(&rtp(1, false, &stap)), Marks { parameters: true, frame: 1, ..Marks::default() });

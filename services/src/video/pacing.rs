@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clock_it_is_700_kbit() {
+    fn missing_clock_defaults_to_700_kbit() {
         let out = dues((0..60).map(|_| None));
         assert!(out[9].at.abs_diff(Duration::from_nanos(9 * 12_891_428)) < Duration::from_micros(1));
     }
 
     #[test]
-    fn a_jump_of_the_clock_is_not_waited_for() {
+    fn clock_jump_causes_no_wait() {
         let clocks = [Some(0), None, Some(10), None, Some(90_000_000), None, Some(5), None, Some(15), None];
         let last = dues(clocks.into_iter().cycle().take(700)).pop().unwrap();
         assert!(last.at < Duration::from_secs(10), "{:?}", last.at);
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_time_only_grows(clocks in proptest::collection::vec(proptest::option::of(0_u64..100_000), 0..200)) {
+        fn no_packet_lost_times_increase(clocks in proptest::collection::vec(proptest::option::of(0_u64..100_000), 0..200)) {
             let count = clocks.len();
             let out = dues(clocks);
             prop_assert_eq!(out.iter().map(|due| due.payload.len()).sum::<usize>(), count * PACKET_BYTES);

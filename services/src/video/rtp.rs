@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn header_extension_sources_and_padding_come_off() {
+    fn rtp_extras_are_stripped() {
         let plain = packet(0x80, 0x80 | MP2T, b"data");
         assert_eq!(parse(&plain), Some(Packet { payload_type: MP2T, source: 0, payload: b"data" }));
         let full = packet(0xb1, 96, b"CSRC\0\0\0\x01EXT!data\0\x02");

@@ -47,7 +47,7 @@ fn bad_specs_say_what_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_real_clip_sent_once_is_the_clip_at_its_own_pace() {
+async fn clip_plays_once_at_own_pace() {
     let folder = tempfile::tempdir().unwrap();
     let path = clip(&folder);
     let (mut feed, format) = feed(&format!("file:{}?loop=no", path.display()), Duration::from_secs(10)).await;
@@ -63,7 +63,7 @@ async fn a_real_clip_sent_once_is_the_clip_at_its_own_pace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clip_is_looped_until_the_time_is_up() {
+async fn clip_loops_until_duration_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = clip(&folder);
     let size = std::fs::metadata(&path).unwrap().len() as usize;
@@ -80,7 +80,7 @@ async fn a_clip_is_looped_until_the_time_is_up() {
 }
 
 #[tokio::test]
-async fn missing_and_wrong_files_are_one_sentence() {
+async fn missing_or_wrong_file_is_error() {
     let error = parse("file:/no/such.ts").unwrap().check().await.unwrap_err().to_string();
     assert!(error.starts_with("cannot read /no/such.ts: no such file or directory;"), "{error}");
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ async fn live_datagrams_reach_every_requester_unchanged() {
 }
 
 #[tokio::test]
-async fn rtp_gives_its_transport_stream_and_other_types_are_explained() {
+async fn rtp_is_unpacked_other_types_explained() {
     let header = |payload_type: u8| [0x80, payload_type, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     let packet = |payload_type: u8| [&header(payload_type)[..], &[0x47; 188]].concat();
     let camera = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -146,7 +146,7 @@ async fn rtp_gives_its_transport_stream_and_other_types_are_explained() {
 }
 
 #[test]
-fn the_synthetic_stream_is_one_that_ffmpeg_reads() {
+fn ffmpeg_reads_synthetic_stream() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("synthetic.ts");
     let stream = crate::synthetic::stream(Service::Video, Duration::from_secs(2), 0);
@@ -199,7 +199,7 @@ async fn asked(live: &Feed, at: &UdpSocket) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn a_sender_of_rtp_that_is_heard_is_asked_for_key_frames() {
+async fn rtp_sender_gets_key_frame_requests() {
     let (mut live, port, _sender, control) = h264().await;
     control.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
     assert_eq!(live.next().await.unwrap().unwrap(), REPORT[..], "what it says goes on with the stream");
@@ -209,7 +209,7 @@ async fn a_sender_of_rtp_that_is_heard_is_asked_for_key_frames() {
 }
 
 #[tokio::test]
-async fn nobody_but_the_sender_is_asked_for_key_frames_or_heard() {
+async fn other_hosts_rtcp_is_ignored() {
     let (mut live, port, _sender, control) = h264().await;
     // On Linux all of 127.0.0.0/8 is this machine.
     let stranger = UdpSocket::bind("127.0.0.2:0").await.unwrap();
@@ -228,7 +228,7 @@ async fn nobody_but_the_sender_is_asked_for_key_frames_or_heard() {
 }
 
 #[tokio::test]
-async fn what_the_same_host_says_of_another_stream_is_not_of_this_one() {
+async fn rtcp_of_other_stream_is_ignored() {
     let (mut live, port, _sender, control) = h264().await;
     let other = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let mut report = REPORT;
@@ -243,7 +243,7 @@ async fn what_the_same_host_says_of_another_stream_is_not_of_this_one() {
 }
 
 #[tokio::test]
-async fn a_sender_that_has_said_nothing_is_asked_at_the_port_after_its_own() {
+async fn silent_sender_asked_at_next_port() {
     // The port after the sender's may be taken, by a test beside this one: then another.
     let (live, _sender, next) = loop {
         let (live, _, sender, _) = h264().await;

@@ -106,7 +106,7 @@ mod tests {
         }
 
         #[test]
-        fn every_packet_with_a_sync_byte_has_a_header(mut bytes in proptest::collection::vec(any::<u8>(), PACKET_BYTES)) {
+        fn synced_packet_has_header(mut bytes in proptest::collection::vec(any::<u8>(), PACKET_BYTES)) {
             bytes[0] = SYNC;
             prop_assert!(header(&bytes).is_some_and(|header| header.pid <= NULL_PID));
         }

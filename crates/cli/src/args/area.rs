@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_name_an_area_is_read() {
+    fn area_flags_are_parsed() {
         let centre = Cell::new(-3, 4);
         for (flags, area) in [
             (vec!["--at", "-3,4"], Area::At(centre)),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn no_area_two_areas_and_malformed_ones_are_refused() {
+    fn missing_or_malformed_area_is_rejected() {
         for flags in [
             &[][..],
             &["--at", "1,2", "--any"],

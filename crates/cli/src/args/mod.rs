@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_socket_goes_before_that_of_the_system_and_need_not_be_there() {
+    fn user_socket_precedes_system_socket() {
         let dir = tempfile::tempdir().unwrap();
         let sockets = ["user", "system"].map(|name| dir.path().join(name));
         assert_eq!(first_there(&sockets), sockets[0]);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn every_exit_code_is_in_the_help() {
+    fn help_lists_every_exit_code() {
         let help = definition().render_long_help().to_string();
         for code in 0..=7 {
             assert!(help.contains(&format!("\n  {code}  ")), "{code}");

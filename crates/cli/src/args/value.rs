@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_needs_its_unit_and_a_bound() {
+    fn time_requires_unit_and_bound() {
         assert_eq!(time("30s"), Ok(Duration::from_secs(30)));
         for wrong in ["", "30", "soon", "0s", "25h"] {
             assert!(time(wrong).is_err(), "{wrong}");

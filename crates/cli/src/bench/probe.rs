@@ -57,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_process_uses_memory_and_time() {
+    fn own_process_has_memory_and_time() {
         let probe = Probe::new(std::process::id()).unwrap();
         assert!(probe.memory().unwrap() > 0);
         assert!(probe.processor().unwrap() > Duration::ZERO);
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_a_wrong_flag() {
+    fn missing_process_is_usage_error() {
         assert!(Probe::new(u32::MAX).is_err());
     }
 }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_is_counted_with_the_mirrored_ones() {
+    fn totals_count_hidden_and_replica_rows() {
         let half = totals(&index(100, 100, 100), 100);
         assert!(
             half.starts_with("100 nodes at home here, 100 more as a stand-by, 200 entries, 100 of 200 shown"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_whose_home_it_is_and_when_its_lease_ends() {
+    fn row_shows_home_and_lease() {
         let mut index = index(1, 1, 2);
         index.nodes[1].home_name = Some("home2".to_owned());
         let text = table(&index.nodes).render(str::to_owned);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn data_that_goes_on_with_what_is_not_there_is_refused() {
+    async fn resume_at_wrong_offset_is_rejected() {
         let (_folder, spec, object) = half();
         for offset in [HALF - 1, HALF + 1] {
             let mut keeping = begin(&spec).await;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_object_takes_the_place_of_the_part_with_its_first_data() {
+    async fn other_object_replaces_part() {
         let (folder, spec, _) = half();
         let other = Bytes::from(vec![1; 2 * HALF as usize]);
         let mut keeping = begin(&spec).await;

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_there_is_nobody_is_said_only_of_a_whole_answer() {
+    fn not_found_requires_whole_coverage() {
         for (coverage, kind, exit) in [
             ("whole", Code::NotFound, 4),
             ("own", Code::NotFound, 4),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn that_others_may_be_there_is_said_of_those_who_were_first() {
+    fn first_coverage_suggests_area() {
         assert!(there_may_be_more("first").unwrap().contains("--within"));
     }
 }

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_super_node_that_is_down_is_said_with_since_when_and_why() {
+    fn hub_down_shows_time_and_reason() {
         let hub = |extra: serde_json::Value| -> HubLink {
             let mut hub = serde_json::json!({ "relation": "parent", "endpoints": ["udp://area3:7700"] });
             hub.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_said_as_people_say_them() {
+    fn quantities_are_human_readable() {
         assert_eq!(bytes(9_999), "9999 B");
         assert_eq!(bytes(875_000), "875.0 kB");
         assert_eq!(seconds(59.9), "59 s");

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_as_a_part_is_no_success() {
+    fn kept_part_is_failure() {
         let part = Finished::KeptPart { path: "site.tif.part".into(), bytes: 50 };
         let written = Finished::Written { bytes: 50, path: Some("site.tif".into()) };
         let code = |digest_ok, finished| verdict(digest_ok, finished).map_err(|failure| failure.exit_code());
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_is_spared_pictures_and_video() {
+    fn binary_output_to_terminal_is_rejected() {
         for (service, terminal, fits) in [
             (Service::Video, true, false),
             (Service::Image, true, false),

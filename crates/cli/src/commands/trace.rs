@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_a_table_and_says_how_often_it_was_sent() {
+    fn trace_table_counts_sends() {
         let trace = Trace { sent: 2, accepted_ms: Some(40.0), hops: vec![hop("handed")] };
         let text = table(&trace).render(str::to_owned);
         assert!(text.contains("sn1") && text.contains("handed it to n7") && text.contains("0.05 ms"), "{text}");

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_told_from_an_arrival() {
+    fn move_differs_from_arrival() {
         let (mut seen, node) = (Seen::default(), "uav7 (aaaaaaaa)");
         let mut line = |cell, services: &[&str]| {
             let Candidate { node, cell, services, .. } = candidate(cell, services);

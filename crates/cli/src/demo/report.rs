@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_exactly_the_documented_fields() {
+    fn row_has_documented_fields() {
         let row = Row {
             mode: Mode::Central,
             service: Service::Track,

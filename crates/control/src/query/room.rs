@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_has_a_name_that_is_not_too_long() {
+    fn room_name_length_is_limited() {
         assert_eq!(named("ops & air").map(|query| query.to_text()), Ok("name=ops%20%26%20air".to_owned()));
         assert!(named(&"x".repeat(MAX_NAME_BYTES)).is_ok());
         for (name, part) in [(String::new(), "has 0 bytes"), ("x".repeat(MAX_NAME_BYTES + 1), "has 201 bytes")] {

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_any_letters_goes_through_a_query() {
+    fn any_file_name_round_trips() {
         let query = SendQuery {
             node: "uav7".parse().unwrap(),
             addresses: vec!["quic://[::1]+10.0.0.1:7".parse().unwrap(), "udp://host:8".parse().unwrap()],

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_uplink_without_a_limit_is_none_also_after_a_promise() {
+    fn unlimited_uplink_stays_none() {
         let left = |uplink_kbps| uplink_left(Capacity { streams: 1, uplink_kbps });
         assert_eq!([left(u32::MAX), left(u32::MAX - 700), left(0), left(10_000)], [None, None, Some(0), Some(10_000)]);
     }

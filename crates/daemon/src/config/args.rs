@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_flag_is_refused_with_a_hint() {
+    fn unknown_flag_is_rejected_with_hint() {
         let error = usage(&parse(&["--lisen", "x"]).unwrap_err());
         assert!(error.starts_with("unexpected argument '--lisen'") && error.contains("'--listen'"), "{error}");
         assert!(!error.contains('\n') && !error.contains("Usage"), "{error}");

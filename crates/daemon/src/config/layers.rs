@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_win_over_environment_over_file_over_defaults() {
+    fn flags_override_environment_file_and_defaults() {
         let file = file("drain = '1s'\nmax_streams = 1\nlisten = ['udp://a:1', 'tcp://a:1']\nsources.video = 'file'");
         let layers = Layers {
             file: Some(file.path().to_owned()),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_refused_with_the_nearest() {
+    fn unknown_key_suggests_nearest() {
         let file = file("max-stream = 3\n[sources]\nvidoe = 'x'\n[colour]\nred = 1");
         let layers = Layers { file: Some(file.path().to_owned()), ..Layers::default() };
         let errors: Vec<String> = layers.read(table()).unwrap_err().iter().map(ToString::to_string).collect();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_no_program_of_the_family_knows_is_refused() {
+    fn unknown_roost_variable_is_rejected() {
         let read = |name| Layers { environment: vec![pair(name, "1")], ..Layers::default() }.read(table());
         let said = |name| read(name).unwrap_err()[0].to_string();
         assert_eq!(said("ROOST_BOGUS"), "unknown variable \"ROOST_BOGUS\"");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_toml_is_refused_in_one_sentence() {
+    fn invalid_toml_is_rejected() {
         let file = file("drain = '1s'\nlisten = [ 'a' \"b\" ]\n");
         let layers = Layers { file: Some(file.path().to_owned()), ..Layers::default() };
         let error = layers.read(table()).unwrap_err()[0].to_string();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_kind_names_setting_and_origin() {
+    fn wrong_value_names_setting_and_origin() {
         let file = file("drain = 10\nlisten = 'sctp://a:1'\nmax_streams = [1, 2]");
         let layers = Layers { file: Some(file.path().to_owned()), ..Layers::default() };
         let errors: Vec<String> = layers.read(table()).unwrap_err().iter().map(ToString::to_string).collect();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_in_flags_are_split_and_gathered() {
+    fn flag_lists_are_split_and_merged() {
         let flags = vec![pair("listen", "udp://a:1,tcp://a:1"), pair("listen", "quic://a+b:1")];
         let settings = Layers { flags, ..Layers::default() }.read(table()).unwrap();
         assert_eq!(settings.texts("listen"), ["udp://a:1", "tcp://a:1", "quic://a+b:1"]);

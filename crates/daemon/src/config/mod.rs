@@ -300,7 +300,7 @@ mod tests {
     use super::parse_hub;
 
     #[test]
-    fn congestion_control_is_not_chosen_for_others() {
+    fn hub_endpoint_rejects_congestion_control() {
         assert!(parse_hub("quic://sn1:7701,udp://sn1:7700").is_ok());
         assert!(parse_hub("quic://sn1:7701?cc=rate").unwrap_err().contains("give it to `listen`"));
     }

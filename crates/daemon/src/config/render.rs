@@ -89,7 +89,7 @@ mod tests {
     use crate::config::{Layers, common_settings};
 
     #[test]
-    fn the_default_file_is_valid_once_uncommented() {
+    fn uncommented_default_file_is_valid() {
         let table = common_settings("overlay-node", 0);
         let text = default_toml("overlay-node", &table);
         let settings: String = text
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_default_has_an_example_that_would_do() {
+    fn setting_without_default_has_example() {
         let table = common_settings("overlay-node", 0);
         for setting in table.iter().filter(|setting| setting.default.is_empty()) {
             let example = setting.kind.example().unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_is_shown_with_its_origin() {
+    fn shown_settings_name_their_origin() {
         let flags = vec![("drain".to_owned(), "1s".to_owned())];
         let settings = Layers { flags, ..Layers::default() }.read(common_settings("overlay-node", 0)).unwrap();
         let text = show(&settings);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_names_every_setting_in_all_its_forms() {
+    fn reference_lists_all_setting_forms() {
         let text = reference("overlay-node", &common_settings("overlay-node", 0));
         for part in ["## `log_format`", "`--log-format`", "`ROOST_LOG_FORMAT`", "text\\|json"] {
             assert!(text.contains(part), "{part}: {text}");

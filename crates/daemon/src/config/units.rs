@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_a_thin_link_is_read_to_the_bit() {
+    fn low_rate_is_exact() {
         for (text, bps) in [("96bit/s", 96), ("0.64kbit/s", 640), ("1kbit/s", 1_000), ("4Gbit/s", 4_000_000_000)] {
             assert_eq!(rate_bps(text), Ok(bps), "{text}");
         }

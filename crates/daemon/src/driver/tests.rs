@@ -165,7 +165,7 @@ fn message(link: u64, bytes: &'static [u8]) -> Event {
 }
 
 #[tokio::test]
-async fn a_batch_is_worked_off_and_flushed_once() {
+async fn batch_is_flushed_once() {
     let mut rig = rig();
     for _ in 0..3 {
         rig.incoming.send(message(1, b"four")).unwrap();
@@ -178,7 +178,7 @@ async fn a_batch_is_worked_off_and_flushed_once() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_keep_up_is_given_up() {
+async fn slow_remote_is_disconnected() {
     let mut rig = rig();
     rig.incoming.send(message(9, b"x")).unwrap();
     assert_eq!(rig.said.recv().await, Some(Said::Down));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_told_of_changes_at_once_and_of_rates_now_and_then() {
+    fn changes_reported_at_once_rates_rarely() {
         let mut told = Told::default();
         assert!(told.is_news(&[stream(700, 1)]));
         let rates = (701..721).filter(|kbps| told.is_news(&[stream(*kbps, 1)]));

@@ -260,21 +260,21 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_machine() {
+    fn defaults_match_hub_limits() {
         let config = read(Kind::Server, &[]).unwrap();
         assert_eq!((config.limits, config.lease), (Limits::default(), Duration::from_secs(60)));
         assert!(config.peers.is_empty());
     }
 
     #[test]
-    fn peers_have_one_or_more_endpoints_each() {
+    fn sibling_entries_hold_several_endpoints() {
         let peers = [("peer", "udp://a:1,tcp://a:1"), ("peer", "udp://b:1")];
         let sizes: Vec<_> = read(Kind::SuperNode, &peers).unwrap().peers.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1]);
     }
 
     #[test]
-    fn a_place_in_the_hierarchy_is_a_tier_and_at_most_two_parents() {
+    fn tier_allows_two_parents() {
         let flags = [("tier", "1"), ("parent", "udp://a:1"), ("parent", "udp://b:1"), ("summary_rate", "10kbit/s")];
         let config = read(Kind::SuperNode, &flags).unwrap();
         assert_eq!((config.tier, config.parents.len(), config.summary_bits_per_second), (1, 2, 10_000));
@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn storm_control_and_stand_bys_have_settings() {
+    fn join_rate_and_standbys_are_settings() {
         let limits = read(Kind::SuperNode, &[("joins_per_second", "50"), ("max_stand_bys", "0")]).unwrap().limits;
         assert_eq!((limits.joins_per_second, limits.asides), (50, 0));
     }
 
     #[test]
-    fn a_cache_has_one_server_and_no_place_among_super_nodes() {
+    fn cache_has_one_server_no_tier() {
         let config = read(Kind::Server, &[("cache_of", "udp://a:1,tcp://a:1")]).unwrap();
         assert_eq!((config.parents.len(), config.parents[0].len()), (1, 2));
         let two = [("cache_of", "udp://a:1"), ("cache_of", "udp://b:1")];
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_of_no_use_is_refused() {
+    fn useless_lease_is_rejected() {
         assert!(read(Kind::SuperNode, &[("lease", "1ms")]).unwrap_err().contains("between 1s and 1day"));
     }
 }

@@ -161,7 +161,7 @@ mod tests {
     use roost_reflector::relay::Config;
 
     #[test]
-    fn what_there_is_and_what_passed_is_told_by_label() {
+    fn relay_metrics_are_labeled() {
         let mut relay = Relay::new(Config::default(), [7; 32]);
         relay.publish(Time::ZERO, StreamId(1)).unwrap();
         relay.handle_datagram(Time::ZERO, std::net::SocketAddr::from(([127, 0, 0, 1], 9)), b"rubbish", |_, _| {});

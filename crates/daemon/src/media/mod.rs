@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_relay_that_stops_says_so_and_keeps_nobody_waiting() {
+    async fn stopped_relay_fails_its_callers() {
         let (told, hears) = oneshot::channel();
         let bound = Bound::at(([127, 0, 0, 1], 0).into()).unwrap();
         let gone = |sentence| told.send(sentence).unwrap();

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_auto_off_or_an_address() {
+    fn media_address_is_parsed() {
         assert_eq!("auto".parse(), Ok(Place::Auto));
         assert_eq!("off".parse(), Ok(Place::Off));
         assert_eq!("10.0.0.1:5".parse(), Ok(Place::At(SocketAddr::from(([10, 0, 0, 1], 5)))));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn by_itself_it_is_beside_what_is_listened_on() {
+    fn auto_address_derives_from_listen_address() {
         let place = |port| beside(&[Address::single(Scheme::Udp, SocketAddr::from(([127, 0, 0, 1], port)))]);
         assert_eq!(place(7700), SocketAddr::from(([127, 0, 0, 1], 7702)));
         assert_eq!(place(7710), SocketAddr::from(([127, 0, 0, 1], 0)));

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_follows_a_total_and_never_goes_back() {
+    fn counter_never_decreases() {
         let counter = IntCounter::new("c_total", "help").unwrap();
         for (total, value) in [(3, 3), (3, 3), (10, 10), (4, 10)] {
             follow(&counter, total);

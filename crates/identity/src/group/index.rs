@@ -135,7 +135,7 @@ mod tests {
     use roost_proto::Role;
 
     #[test]
-    fn the_index_reads_back_what_it_wrote() {
+    fn index_round_trips() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("issued.tsv");
         File::create(&path).unwrap();

@@ -60,7 +60,7 @@ fn keys_are_private_and_directories_too() {
 }
 
 #[test]
-fn an_exposed_key_is_refused_with_the_remedy() {
+fn exposed_key_error_names_fix() {
     let world = World::new();
     world.issue("uav7");
     for key in ["uav7/identity.key", "group/group.key"] {
@@ -125,7 +125,7 @@ fn bad_names_and_validities_are_refused() {
 }
 
 #[test]
-fn an_opened_group_goes_on_where_it_was() {
+fn reopened_group_continues_its_index() {
     let world = World::new();
     let first = world.issue("uav7");
     let group = Group::open(&world.path("group")).unwrap();
@@ -186,7 +186,7 @@ fn revoking_by_name_node_and_serial() {
 }
 
 #[test]
-fn another_groups_bundle_is_refused_by_this_group() {
+fn other_groups_bundle_is_refused() {
     let (world, other) = (World::new(), World::new());
     other.issue("a");
     let verdict = world.group.verify(&other.path("a"), SystemTime::now()).unwrap();
@@ -194,7 +194,7 @@ fn another_groups_bundle_is_refused_by_this_group() {
 }
 
 #[test]
-fn a_list_put_back_is_noticed_by_the_group_and_by_its_members() {
+fn older_revocation_list_is_refused() {
     let world = World::new();
     world.issue("a");
     world.issue("b");
@@ -221,7 +221,7 @@ fn a_list_put_back_is_noticed_by_the_group_and_by_its_members() {
 }
 
 #[test]
-fn a_full_list_can_be_read_and_takes_no_more() {
+fn full_revocation_list_rejects_additions() {
     let world = World::new();
     world.issue("a");
     let serials: Vec<Serial> =
@@ -235,7 +235,7 @@ fn a_full_list_can_be_read_and_takes_no_more() {
 }
 
 #[test]
-fn two_lists_with_one_number_are_a_fork() {
+fn same_number_lists_are_fork() {
     let world = World::new();
     world.issue("a");
     world.issue("b");
@@ -269,7 +269,7 @@ fn our_own_validity_is_told() {
 }
 
 #[test]
-fn throw_away_identities_are_members_but_not_listed() {
+fn in_memory_identities_are_unlisted_members() {
     let world = World::new();
     let identity = world.group.issue_in_memory("load-1", Role::Node).unwrap();
     let policy = Policy::new(&identity).unwrap();

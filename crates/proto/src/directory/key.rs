@@ -62,7 +62,7 @@ mod tests {
     use crate::grid::MAX_COORDINATE;
 
     #[test]
-    fn a_key_gives_back_what_it_was_made_of() {
+    fn index_key_round_trips() {
         for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE), (-MAX_COORDINATE, MAX_COORDINATE)] {
             let cell = Cell::new(cell.0, cell.1);
             for service in Service::ALL {

@@ -96,7 +96,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn failures_count_for_longer_each_time_and_never_for_longer_than_the_longest() {
+    fn failure_penalty_doubles_up_to_limit() {
         let mut standing = Standing::default();
         let mut now = Time::ZERO + SECOND;
         for hold in [2, 4, 8, 16, 30, 30, 30] {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_ago_does_not_make_a_failure_worse() {
+    fn old_failures_do_not_raise_penalty() {
         let mut standing = Standing::default();
         let now = Time::ZERO + SECOND;
         standing.failed(now);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_answers_that_take_twice_as_long_are_slower() {
+    fn slowness_grows_with_doubled_response_time() {
         let pace = |spans: &[u64]| {
             let mut standing = Standing::default();
             for millis in spans {

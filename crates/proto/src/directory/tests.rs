@@ -236,7 +236,7 @@ proptest! {
 }
 
 #[test]
-fn a_search_that_meets_too_many_rows_reads_through_instead() {
+fn sparse_search_falls_back_to_scan() {
     let mut directory = Directory::new(10_000, LEASE);
     for number in 0..2_000u32 {
         let mut one = record(0, 1, Cell::new(500_000, number as i32 * 8), 1, 1);
@@ -260,7 +260,7 @@ fn a_search_that_meets_too_many_rows_reads_through_instead() {
 }
 
 #[test]
-fn a_full_directory_takes_changes_but_no_newcomers() {
+fn full_directory_accepts_only_known_nodes() {
     let mut directory = Directory::new(1, LEASE);
     assert_eq!(directory.publish(Time::ZERO, &record(1, 1, Cell::new(0, 0), 1, 1)), Published::New);
     assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), Published::Full);
@@ -271,7 +271,7 @@ fn a_full_directory_takes_changes_but_no_newcomers() {
 }
 
 #[test]
-fn a_crowd_of_full_ones_does_not_hide_who_is_free() {
+fn free_provider_ranks_before_full_ones() {
     let mut directory = Directory::new(100, LEASE);
     let publish = |directory: &mut Directory, number: u8, x, left| {
         let mut one = record(number, 1, Cell::new(x, 0), 1, 4);
@@ -295,7 +295,7 @@ fn a_crowd_of_full_ones_does_not_hide_who_is_free() {
 }
 
 #[test]
-fn who_failed_is_tried_last_for_a_while_and_who_is_slow_only_among_equals() {
+fn failed_providers_rank_last_temporarily() {
     let mut directory = Directory::new(100, LEASE);
     for (number, x) in [(1, 0), (2, 0), (3, 1)] {
         directory.publish(Time::ZERO, &record(number, 1, Cell::new(x, 0), 4, 4));
@@ -319,7 +319,7 @@ fn who_failed_is_tried_last_for_a_while_and_who_is_slow_only_among_equals() {
 }
 
 #[test]
-fn an_entry_takes_less_than_its_budget() {
+fn entry_stays_within_memory_budget() {
     let mut directory = Directory::new(MAX_NODES, LEASE);
     let address = std::net::SocketAddr::from(([10, 0, 0, 1], 7700));
     for number in 0..10_000u32 {
@@ -333,7 +333,7 @@ fn an_entry_takes_less_than_its_budget() {
 }
 
 #[test]
-fn what_counts_as_another_epochs_is_settled_since_then() {
+fn adoption_resets_unchanged_since() {
     let mut directory = Directory::new(1, LEASE);
     let held = Version { epoch: 1, sequence: 7 };
     let own = Record { version: held, ..record(1, 7, Cell::new(0, 0), 1, 1) };

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_read_as_it_is_written() {
+    fn digest_round_trips_as_text() {
         let of = digest(&Bytes::from_static(b"abc"));
         assert!(digest_text(&of).starts_with("ba7816bf"));
         assert_eq!(digest_of_text(&digest_text(&of)), Some(of));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_gives_credit_for_what_was_read_and_at_the_end_for_all() {
+    fn report_credits_what_was_read() {
         let half = REPORT_BYTES as usize;
         let payload = Bytes::from(vec![1; half]);
         let mut receiver = ObjectReceiver::new(RequestId(1), 2 * REPORT_BYTES, [0; 32], 0);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sends_farther_ahead_of_the_reader_than_credit_goes() {
+    fn chunk_beyond_credit_is_detected() {
         let most = MAX_WINDOW_BYTES + CHUNK_BYTES as u64;
         let mut receiver = ObjectReceiver::new(RequestId(1), u64::MAX, [0; 32], 0);
         let mut offset = 0;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_beginning_gets_the_rest_and_judges_for_himself() {
+    fn resumed_object_skips_digest_check() {
         let mut receiver = ObjectReceiver::new(RequestId(1), 6, [0; 32], 4);
         assert_eq!(receiver.chunk(chunk(0, b"abcd")), None);
         assert_eq!(receiver.chunk(chunk(2, b"cdef")).as_deref(), Some(&b"ef"[..]));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_object_is_not_the_announced_one() {
+    fn damaged_object_fails_digest_check() {
         let mut receiver = ObjectReceiver::new(RequestId(1), 3, crate::flow::digest(&Bytes::from_static(b"abc")), 0);
         receiver.chunk(chunk(0, b"abd"));
         assert_eq!(receiver.digest_ok(), Some(false));

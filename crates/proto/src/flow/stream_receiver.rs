@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_datagrams_are_dropped_and_overtaken_ones_delivered() {
+    fn duplicates_dropped_reordered_datagrams_delivered() {
         let mut receiver = StreamReceiver::new(RequestId(1));
         let delivered: Vec<_> =
             [0, 2, 1, 2, 5, 0].into_iter().filter(|n| receiver.packet(at(*n), packet(*n)).is_some()).collect();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_beyond_the_window_forgets_what_lies_behind() {
+    fn sequence_jump_clears_dedup_window() {
         let mut receiver = StreamReceiver::new(RequestId(1));
         assert!(receiver.packet(at(0), packet(3)).is_some());
         assert!(receiver.packet(at(1), packet(u64::MAX - 1)).is_some());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_stream_has_no_jitter_and_a_late_datagram_adds_a_sixteenth() {
+    fn late_datagram_adds_sixteenth_to_jitter() {
         let mut receiver = StreamReceiver::new(RequestId(1));
         for n in 0..10 {
             receiver.packet(at(n), packet(n));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_judged_only_when_nothing_is_missing() {
+    fn digest_checked_only_without_loss() {
         let mut sender = crate::flow::StreamSender::new(RequestId(1), at(0));
         let mut receiver = StreamReceiver::new(RequestId(1));
         for n in 0..3_u8 {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_dropped_and_counted_as_what_never_comes() {
+    fn late_datagrams_are_dropped_and_counted() {
         let mut receiver = StreamReceiver::punctual(RequestId(1), Duration::from_millis(250));
         // Stamped a millisecond apart; what the clocks differ by is of no matter.
         let arrivals = [(0, 900), (1, 903), (2, 1152), (3, 1154), (5, 1100), (6, 1157)];
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_drifts_makes_nothing_late() {
+    fn clock_drift_causes_no_lateness() {
         let mut receiver = StreamReceiver::punctual(RequestId(1), Duration::from_millis(250));
         // 100 ppm for two hours: 720 ms, told by a datagram every second.
         let taken = (0..7200_u64).filter(|second| {

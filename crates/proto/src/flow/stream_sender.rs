@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_interruption_all_that_was_not_reported_leaves_again() {
+    fn interrupted_stream_retransmits_unreported_datagrams() {
         let mut sender = sender(5);
         assert_eq!(sender.report(2), []);
         sender.interrupt();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_may_lose_keeps_nothing() {
+    fn lossy_stream_retains_nothing() {
         let mut sender = StreamSender::new(RequestId(1), Time::ZERO);
         sender.interrupt();
         assert!(sender.packet(Time::ZERO, Bytes::new()).is_some() && sender.end().is_some());

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_a_few_round_trips_of_what_the_path_carries() {
+    fn window_grows_to_bandwidth_delay_multiple() {
         let ms = Duration::from_millis;
         for (rate, rtt) in [(25_000_000, ms(40)), (2_500_000, ms(600)), (10_000_000, ms(100))] {
             let carried = rate * rtt.as_millis() as u64 / 1000;
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn a_thin_path_or_a_slow_reader_keeps_the_first_window() {
+    fn slow_path_keeps_initial_window() {
         assert_eq!(after_ten_seconds(125_000, Duration::from_millis(600)), WINDOW_BYTES);
         assert_eq!(after_ten_seconds(1_000_000, Duration::from_millis(20)), WINDOW_BYTES);
     }
 
     #[test]
-    fn a_fat_path_is_filled_up_to_the_limit() {
+    fn fast_path_window_reaches_limit() {
         assert!(after_ten_seconds(25_000_000, Duration::from_millis(100)) >= 2 * 2_400_000);
         assert_eq!(after_ten_seconds(125_000_000, Duration::from_millis(600)), MAX_WINDOW_BYTES);
     }

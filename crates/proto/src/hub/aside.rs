@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stand_by_that_is_no_neighbour_is_dialled_and_gets_its_copies() {
+    fn unconnected_standby_dialed_and_sent_replicas() {
         let mut bench = named();
         let (dial, addresses) = bench.dialled.pop().unwrap();
         assert_eq!(addresses, [address(100)]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_dialled_again_as_long_as_it_is_named() {
+    fn standby_redialed_while_named() {
         let mut bench = named();
         let fail = |bench: &mut Bench| {
             let (dial, _) = bench.dialled.pop().unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_set_aside_is_no_top_until_it_says_that_it_is_a_peer() {
+    fn standby_only_hub_is_no_root() {
         let mut bench = Bench::new();
         let link = bench.up(100, Role::SuperNode);
         assert_eq!(bench.hub.tops().len(), 2);

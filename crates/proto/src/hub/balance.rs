@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn newcomers_go_to_the_one_with_fewer_until_it_has_as_many() {
+    fn newcomers_redirected_until_loads_equal() {
         let (mut bench, _) = beside(NEAR, 0);
         let sent: Vec<bool> = (1..=6).map(|number| is_sent(&mut bench, number)).collect();
         assert_eq!(sent, [false, true, false, true, false, true]);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_arrives_there_is_not_counted_twice() {
+    fn redirected_arrival_counted_once() {
         let (mut bench, hub) = beside(NEAR, 0);
         assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
         bench.say(hub, &Message::Claim { node: node(2), version: version(1) });
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn far_hubs_and_those_that_leave_get_nobody() {
+    fn far_or_leaving_hubs_get_none() {
         let (mut far, _) = beside(NEAR + Duration::from_millis(1), 0);
         let (mut leaving, _) = beside(NEAR, u32::MAX);
         for bench in [&mut far, &mut leaving] {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_crowd_nobody_is_sent_elsewhere() {
+    fn join_burst_is_not_redirected() {
         let (mut bench, _) = beside(NEAR, 0);
         bench.hub.config.limits.joins_per_second = 2;
         let links: Vec<LinkId> = (1..=20).map(|number| bench.up(number, Role::Node)).collect();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nobody_that_may_go_stops_looking() {
+    fn unmovable_nodes_end_rebalancing() {
         let mut bench = Bench::new();
         bench.rtt = NEAR;
         let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_joins_gets_its_share_at_its_pace() {
+    fn joining_hub_gets_share_gradually() {
         let mut bench = Bench::new();
         bench.rtt = NEAR;
         let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn for_a_node_that_comes_back_a_near_hub_with_fewer_gets_one() {
+    fn returning_node_is_offset_by_redirect() {
         for (returns, load, given) in [(Some(true), 5, 1), (None, 5, 0), (Some(true), 40, 0)] {
             let (mut bench, hub) = beside(NEAR, 40);
             let nodes: Vec<LinkId> = (1..=10).map(|number| bench.provider(number)).collect();

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_node_is_asked_and_kept() {
+    fn claimed_node_that_answers_stays() {
         let (mut bench, peer, link, sent) = claimed(2);
         assert_eq!((sent, held(&bench)), (vec![(link, Message::Anew)], 1));
         let sent = bench.say(link, &Message::Publish(Record { version: version(3), ..record(1) }));
@@ -194,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_node_that_is_silent_goes() {
+    fn silent_claimed_node_is_dropped() {
         let (mut bench, _, link, _) = claimed(2);
         assert_eq!((asked(&mut bench, link, PATIENCE), held(&bench)), (1, 0));
         assert!(bench.hub.has_moved(bench.now, node(1)) && bench.hub.claims.nodes.is_empty());
     }
 
     #[test]
-    fn a_claimed_node_whose_link_ends_goes() {
+    fn disconnected_claimed_node_is_dropped() {
         let (mut bench, _, link, _) = claimed(2);
         bench.down(link);
         assert_eq!(bench.hub.directory.nodes(), 0);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_counts_when_the_node_is_silent() {
+    fn replica_kept_when_node_is_silent() {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         bench.provider(1);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn dials_are_remembered_of_who_asks_no_more_than_it_may() {
+    fn departed_node_keeps_dial_usage() {
         let (mut debts, mut debt, mut targets) = (Debts::default(), Debt::none(Time::ZERO), Targets::default());
         let named = (Scheme::Tcp, IpAddr::from([10, 0, 0, 9]));
         let now = Time::ZERO + Duration::from_secs(1);

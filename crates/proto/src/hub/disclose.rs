@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requester_on_the_loopback_is_answered_by_relay_unless_the_provider_is_there_too() {
+    fn loopback_requester_needs_relay_elsewhere() {
         for (host, relayed) in [([10, 0, 0, 1], true), (LOOPBACK, false)] {
             let mut bench = Bench::new();
             let provider = attach(&mut bench, 1, udp(host, 9), vec![udp(host, 9)]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requester_with_another_address_is_answered_there() {
+    fn loopback_requester_reached_at_public_address() {
         let mut bench = Bench::new();
         attach(&mut bench, 1, address(1), vec![address(1)]);
         let asker = attach(&mut bench, 2, address(2), vec![udp(LOOPBACK, 10), address(2)]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_on_another_machine_relays_for_a_requester_on_the_loopback() {
+    fn remote_loopback_reply_address_is_declined() {
         let mut bench = Bench::new();
         let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_and_watches_show_what_can_be_dialled() {
+    fn lookups_and_watches_show_usable_addresses() {
         for (host, shown) in [([10, 0, 0, 2], vec![address(1)]), (LOOPBACK, vec![udp(LOOPBACK, 9), address(1)])] {
             let mut bench = Bench::new();
             attach(&mut bench, 1, udp(LOOPBACK, 9), vec![udp(LOOPBACK, 9), address(1)]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_names_what_the_node_can_dial() {
+    fn lease_names_dialable_addresses() {
         let mut config = Config::new(node(200), Kind::SuperNode, 1);
         let (wide, lan) = (udp([0, 0, 0, 0], 1), udp([10, 0, 0, 9], 2));
         config.addresses = vec![wide.clone(), lan.clone(), udp(LOOPBACK, 3)];

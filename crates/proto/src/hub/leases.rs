@@ -233,7 +233,7 @@ mod tests {
     use crate::wire::Mode;
 
     #[test]
-    fn a_record_gets_a_lease_and_a_hole_in_its_address_is_filled() {
+    fn publish_grants_lease_and_fills_address() {
         let mut bench = Bench::new();
         let link = bench.up(1, Role::Node);
         let mut sent = record(1);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_of_what_is_not_held_asks_for_it_anew() {
+    fn renewal_of_unknown_version_requests_record() {
         let mut bench = Bench::new();
         let link = bench.provider(1);
         let renew = |sequence| Message::Renew(Renew { version: version(sequence), capacity: None });
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_seen_elsewhere_is_asked_for_its_record_with_the_address_that_it_has_now() {
+    fn moved_connection_requests_fresh_record() {
         let mut bench = Bench::new();
         let seen = |last: u8, port| Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, last], port)));
         let link = bench.up_over(1, Role::Node, seen(1, 4000), None);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn any_word_keeps_the_lease_and_silence_ends_it() {
+    fn lease_expires_only_after_silence() {
         let mut bench = Bench::new();
         let link = bench.provider(1);
         for _ in 0..4 {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_version_loses_and_learns_of_the_newer() {
+    fn older_version_answered_with_newer() {
         let mut bench = Bench::new();
         let link = bench.up(1, Role::Node);
         bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn two_daemons_of_one_identity_are_noticed() {
+    fn duplicate_identity_is_reported() {
         let twins = |bench: &Bench| bench.events.iter().filter(|event| matches!(event, Event::Twin { .. })).count();
         let renew = |version| Message::Renew(Renew { version, capacity: None });
         let mut bench = Bench::new();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_lost_its_link_is_kept_but_not_listed() {
+    fn disconnected_node_kept_but_unlisted() {
         let mut bench = Bench::new();
         let (provider, asker) = (bench.provider(1), bench.requester(2));
         bench.down(provider);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_and_a_withdrawal_count_at_once() {
+    fn move_and_withdrawal_apply_immediately() {
         let mut bench = Bench::new();
         let link = bench.provider(1);
         let moved = Record { version: version(2), cell: crate::grid::Cell::new(0, 0), ..record(1) };
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn hubs_claim_a_node_that_comes_and_drop_one_that_is_claimed() {
+    fn published_claimed_and_disconnected_dropped() {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let link = bench.up(1, Role::Node);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_claim_or_copy_is_objected_to() {
+    fn older_claim_or_replica_is_contradicted() {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let link = bench.up(1, Role::Node);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_corrects_what_the_hub_deducted() {
+    fn renewal_restores_deducted_capacity() {
         let mut bench = Bench::new();
         let (provider, asker) = (bench.provider(1), bench.requester(2));
         bench.ask(asker, request(1, Mode::Forward));
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_comes_again_and_again_keeps_its_youngest_links() {
+    fn repeated_connections_keep_the_newest() {
         let mut bench = Bench::new();
         let links: Vec<_> = (0..20)
             .map(|_| {

@@ -90,7 +90,7 @@ mod tests {
     use crate::wire::{Mode, Reason};
 
     #[test]
-    fn a_hub_without_flows_leaves_at_once() {
+    fn idle_hub_leaves_immediately() {
         let mut bench = Bench::new();
         let link = bench.provider(1);
         bench.input(Input::Command(Command::Leave));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_sent_to_their_stand_bys_and_waited_for() {
+    fn drain_waits_for_node_handover() {
         for withdraws in [true, false] {
             let mut bench = Bench::new();
             let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_peers_reach_nodes_that_have_turned_away_already() {
+    fn sibling_requests_reach_departed_nodes() {
         let mut bench = Bench::new();
         let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(Command::Leave));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relayed_flow_goes_on_until_it_ends_or_the_time_is_up() {
+    fn drain_keeps_relayed_flow_until_deadline() {
         for ends in [true, false] {
             let mut bench = Bench::new();
             let (provider, asker, idle) = (bench.provider(1), bench.requester(2), bench.requester(3));

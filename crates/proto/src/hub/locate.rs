@@ -245,7 +245,7 @@ mod tests {
     use crate::service::ServiceSet;
 
     #[test]
-    fn the_short_way_writes_what_the_long_way_writes() {
+    fn direct_encoding_matches_message_encoding() {
         let mut directory = Directory::new(10, Duration::from_secs(60));
         for number in 0..3u16 {
             let address = Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7_700 + number)));

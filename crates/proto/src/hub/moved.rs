@@ -107,7 +107,7 @@ mod tests {
     use crate::wire::{Message, Moved, Reason, Summary, Way};
 
     #[test]
-    fn a_request_follows_a_node_that_has_moved_for_a_lease() {
+    fn request_follows_moved_node_for_lease() {
         let mut bench = Bench::new();
         let (asker, new) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         let link = bench.provider(1);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_a_node_that_is_out_of_reach_now_is_to_look_again() {
+    fn request_for_departed_node_is_declined() {
         let mut bench = Bench::new();
         let (asker, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.say(asker, &Message::Moved(word(200, 101)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_of_a_move_goes_to_the_old_home_or_where_something_is() {
+    fn move_notice_reaches_old_home() {
         let mut bench = Bench::new();
         let (child, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         bench.hub.config.tier = 1;

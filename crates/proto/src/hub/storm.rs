@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_spread_and_nobody_waits_twice() {
+    fn join_burst_spread_with_one_wait() {
         let mut bench = bench();
         let links: Vec<_> = (1..=20).map(|number| (bench.up(number, Role::Node), number)).collect();
         let mut waits: Vec<_> = links

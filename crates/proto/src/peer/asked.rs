@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_stream_is_asked_for_in_short_turns_and_as_long_as_others() {
+    fn lost_stream_retries_in_short_turns() {
         let now = Time::ZERO;
         let wanted = Wanted::new(Service::Video, Area::Anywhere);
         let asked = |numbers, replaces| {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_repeated_more_slowly_and_to_the_end() {
+    fn request_retries_back_off_until_deadline() {
         for (first, deadline) in [(75, 2_000), (75, 10_000), (75, 60_000), (600, 10_000), (4_500, 30_000)] {
             let [first, deadline] = [first, deadline].map(Duration::from_millis);
             let (mut left, mut tries) = (deadline, 0);

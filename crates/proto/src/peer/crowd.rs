@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_to_answer_in_grows_with_the_crowd_up_to_a_limit() {
+    fn reply_window_grows_with_node_count() {
         let mut crowd = Crowd::default();
         assert_eq!(crowd.window(at(0), Area::Anywhere), SHORTEST);
         for number in 0..30 {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_quiet_again_two_seconds_after_the_noise() {
+    fn multicast_quiet_after_two_seconds() {
         let mut crowd = Crowd::default();
         assert!(crowd.is_quiet(at(0)));
         for _ in 0..QUIET {

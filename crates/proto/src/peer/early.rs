@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guesses_numbers_leaves_room_for_the_provider() {
+    fn guessed_ids_leave_room_for_provider() {
         let (mut early, rogue, provider) = (Early::default(), LinkId(1), LinkId(2));
         for number in 0..100 {
             for _ in 0..100 {

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_that_comes_and_goes_is_tried_less_and_less() {
+    fn unstable_home_backs_off_failback() {
         let (mut homing, mut random) = (Homing::default(), SplitMix64::new(1));
         let mut pauses = |stayed: u64, homing: &mut Homing| {
             homing.lose(0, Some(Duration::from_secs(stayed)));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_home_that_was_lost_is_the_one_to_go_to() {
+    fn failback_targets_first_lost_home() {
         let mut homing = Homing::default();
         homing.lose(2, Some(Duration::ZERO));
         homing.lose(3, Some(Duration::ZERO));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_never_had_does_not_hide_a_home_that_was_lost() {
+    fn failed_candidate_does_not_replace_home() {
         let mut homing = Homing::default();
         homing.lose(0, None);
         homing.lose(1, None);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_left_out_until_it_is_back() {
+    fn absent_address_omitted_until_it_returns() {
         let mut hosts = Hosts::new(vec![address(&[1, 2]), address(&[3])]);
         let at = |last| SocketAddr::from(([10, 0, 0, last], 7711));
         assert!(hosts.note(Scheme::Quic, at(2), false) && !hosts.note(Scheme::Quic, at(2), false));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_published_makes_no_difference() {
+    fn unpublished_address_changes_nothing() {
         let mut hosts = Hosts::new(vec![address(&[1])]);
         for (scheme, at) in
             [(Scheme::Udp, "10.0.0.1:7711"), (Scheme::Quic, "10.0.0.1:1"), (Scheme::Quic, "10.0.0.9:7711")]

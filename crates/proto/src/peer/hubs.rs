@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hub_is_tried_before_a_growing_pause() {
+    fn each_hub_tried_before_backoff() {
         let mut random = SplitMix64::new(1);
         let mut hubs = Hubs::new(vec![vec![address(1)], vec![address(2)]]);
         assert_eq!(hubs.failed(Time::ZERO, &mut random), Duration::ZERO);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others_are_all_but_the_current_one() {
+    fn other_hubs_exclude_current_one() {
         let mut hubs = Hubs::new((1..=3).map(|port| vec![address(port)]).collect());
         let others = |hubs: &Hubs| (0..4).map(|skip| hubs.other(skip).unwrap().0).collect::<Vec<_>>();
         assert_eq!(others(&hubs), [1, 2, 1, 2]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_adds_transports_and_replaces_none() {
+    fn reported_transports_do_not_replace_configured() {
         let tcp = |port| Address { scheme: Scheme::Tcp, ..address(port) };
         let mut hubs = Hubs::new(vec![vec![address(1)], vec![address(9)]]);
         hubs.complete([address(5), tcp(6), tcp(7)].into_iter());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn learnt_hubs_are_bounded_and_known_ones_not_doubled() {
+    fn learned_hubs_are_bounded_and_unique() {
         let mut hubs = Hubs::new(vec![vec![address(1), address(2)]]);
         hubs.learn(vec![address(2)]);
         assert_eq!(hubs.list().len(), 1);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_is_guessed_for_ones_own_block_while_it_is_quiet() {
+    fn own_block_prefers_quiet_multicast() {
         let mut judge = Judge::default();
         assert_eq!(judge.first(at(0), near(), HERE, true), First::Link);
         assert_eq!(judge.first(at(0), kind(Service::Track, Area::Anywhere), HERE, true), First::Link);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_longer_is_left_but_for_a_probe_now_and_then() {
+    fn slower_method_is_only_probed() {
         let mut judge = Judge::default();
         judge.learn(at(0), near(), First::Link, 2_000 * MS);
         judge.learn(at(0), near(), First::Hub, 100 * MS);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learnt_is_bounded_and_fades() {
+    fn learned_times_are_bounded_and_expire() {
         let mut judge = Judge::default();
         for number in 0..10_000 {
             let there = kind(Service::Track, Area::At(Cell::new(number * 8, 0)));

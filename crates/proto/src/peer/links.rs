@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_association_counts_only_if_no_nat_can_have_forgotten_it() {
+    fn idle_connection_counts_only_without_nat() {
         let mut links = Links::default();
         links.insert(LinkId(1), link(1, at(Scheme::Udp, 7710), START));
         links.insert(LinkId(2), link(2, at(Scheme::Tcp, 40_000), START));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_many_are_quiet_and_the_one_that_is_it_for_longest_goes() {
+    fn longest_idle_connection_is_evicted() {
         let mut links = Links::default();
         for number in 0..MAX_QUIET as u16 + 2 {
             let used = START + Duration::from_secs(number.into());

@@ -105,7 +105,7 @@ mod tests {
     use crate::service::Service;
 
     #[test]
-    fn what_was_foretold_shortens_a_request_until_it_is_confirmed() {
+    fn provisional_key_shortens_deadline_until_confirmed() {
         let (now, deadline) = (Time::ZERO, Duration::from_secs(30));
         let mut asked = Asked::new(Ticket(1), Wanted::new(Service::Video, Area::Anywhere), now, deadline);
         asked.taking.foretold.until = Some(now + CONFIRMATION);

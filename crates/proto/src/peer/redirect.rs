@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_sent_on_twice_a_minute() {
+    fn redirects_limited_to_two_per_minute() {
         let mut redirect = Redirect::default();
         let at = |secs| Time::ZERO + Duration::from_secs(secs);
         let went: Vec<bool> = [5, 6, 7, 64, 65, 66, 67].map(|secs| redirect.again(at(secs))).to_vec();

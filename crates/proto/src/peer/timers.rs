@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timer_is_set_once_and_comes_in_order() {
+    fn timers_fire_once_in_order() {
         let mut timers = Timers::default();
         let at = Time::from_nanos;
         timers.set(Timer::Renew, at(5));

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_holds_for_its_addresses_and_for_a_while() {
+    fn dial_failure_expires_per_address() {
         let mut unreached = Unreached::default();
         let (udp, tcp) = (at(Scheme::Udp, 1), at(Scheme::Tcp, 1));
         unreached.note(Time::ZERO, node(1), vec![udp.clone(), tcp.clone()]);

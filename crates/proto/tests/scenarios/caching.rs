@@ -96,7 +96,7 @@ impl Net {
 }
 
 #[test]
-fn what_the_cache_holds_is_answered_there_and_what_it_does_not_hold_is_asked_for_once() {
+fn cache_answers_hits_and_forwards_misses() {
     let mut net = Net::new(1);
     let (own, other) = (net.id(0), net.id(1));
     assert_eq!(net.look_for(Area::At(place(0))), (vec![own], Coverage::First, ACCESS * 2));
@@ -110,7 +110,7 @@ fn what_the_cache_holds_is_answered_there_and_what_it_does_not_hold_is_asked_for
 }
 
 #[test]
-fn nothing_found_is_passed_on_and_believed_for_a_second_only() {
+fn negative_answer_cached_for_one_second() {
     let mut net = Net::new(2);
     let nowhere = Area::At(Cell::new(7, 7));
     let (requester, provider) = (net.requesters[0], net.providers[1]);
@@ -123,7 +123,7 @@ fn nothing_found_is_passed_on_and_believed_for_a_second_only() {
 }
 
 #[test]
-fn the_server_registers_every_node_and_forgets_who_dies() {
+fn server_registers_nodes_and_expires_dead() {
     let mut net = Net::new(3);
     let status = |net: &Net| net.world.hub_at(net.server).status(net.world.now);
     assert_eq!((status(&net).nodes, status(&net).mirrored), (1, 4));
@@ -140,7 +140,7 @@ fn the_server_registers_every_node_and_forgets_who_dies() {
 }
 
 #[test]
-fn data_goes_through_the_server_between_any_two_nodes() {
+fn server_relays_data_between_all_nodes() {
     let mut net = Net::new(4);
     let ways = [(0, (ACCESS + FAR) * 4), (1, (ACCESS + FAR) * 4), (2, (ACCESS + FAR) * 2 + FAR * 2)];
     for (to, triangle) in ways {
@@ -159,7 +159,7 @@ fn data_goes_through_the_server_between_any_two_nodes() {
 }
 
 #[test]
-fn requests_in_an_area_and_within_the_home_find_their_provider() {
+fn requests_respect_area_and_scope() {
     let mut net = Net::new(5);
     let requester = net.requesters[0];
     let wide = Area::Rectangle { min: Cell::new(150, 0), max: Cell::new(250, 10) };
@@ -182,7 +182,7 @@ fn requests_in_an_area_and_within_the_home_find_their_provider() {
 }
 
 #[test]
-fn a_copy_of_who_has_moved_is_believed_until_it_is_a_lease_old_and_requests_are_not_misled() {
+fn stale_cached_position_misleads_no_request() {
     let mut net = Net::new(6);
     assert_eq!(net.found(Area::At(place(1))), [net.id(1)]);
     let new = Cell::new(100, 50);
@@ -209,7 +209,7 @@ fn a_copy_lasts_for_a_lease() {
 }
 
 #[test]
-fn a_node_that_comes_to_the_cache_takes_the_place_of_its_copy() {
+fn arriving_node_replaces_its_cached_copy() {
     let mut net = Net::new(8);
     let (old, new) = (Cell::new(7, 7), Cell::new(3, 3));
     let [here, there] = net.caches;
@@ -227,7 +227,7 @@ fn a_node_that_comes_to_the_cache_takes_the_place_of_its_copy() {
 }
 
 #[test]
-fn when_a_cache_dies_its_nodes_go_to_the_server() {
+fn nodes_of_dead_cache_use_server() {
     let mut net = Net::new(9);
     net.world.kill(net.caches[0]);
     net.world.settle();
@@ -243,7 +243,7 @@ fn when_a_cache_dies_its_nodes_go_to_the_server() {
 }
 
 #[test]
-fn a_cache_that_is_cut_off_answers_what_it_holds_and_says_why_it_cannot_do_more() {
+fn isolated_cache_answers_from_copies() {
     let mut net = Net::new(10);
     assert_eq!(net.found(Area::At(place(1))), [net.id(1)]);
     let (cache, server) = (net.caches[0], net.server);
@@ -261,7 +261,7 @@ fn a_cache_that_is_cut_off_answers_what_it_holds_and_says_why_it_cannot_do_more(
 }
 
 #[test]
-fn a_server_that_starts_again_learns_of_every_node() {
+fn restarted_server_relearns_all_nodes() {
     let mut net = Net::new(11);
     let server = net.server;
     net.world.kill(server);
@@ -275,7 +275,7 @@ fn a_server_that_starts_again_learns_of_every_node() {
 }
 
 #[test]
-fn a_watcher_at_a_cache_sees_changes_at_every_hub_once() {
+fn watch_at_cache_sees_changes_once() {
     let mut net = Net::new(12);
     let (requester, ticket) = (net.requesters[0], net.world.ticket(net.requesters[0]));
     let area = Area::Rectangle { min: Cell::new(-10, -10), max: Cell::new(300, 300) };
@@ -308,7 +308,7 @@ fn a_watcher_at_a_cache_sees_changes_at_every_hub_once() {
 }
 
 #[test]
-fn a_cache_attaches_to_the_central_server_only() {
+fn cache_attaches_to_server_only() {
     let mut world = World::new(13);
     let first = world.hosts.len();
     // Each is to be the other's cache.
@@ -325,7 +325,7 @@ fn a_cache_attaches_to_the_central_server_only() {
 }
 
 #[test]
-fn whatever_is_lost_moves_or_dies_every_request_ends_once() {
+fn every_request_ends_once_under_faults() {
     for_seeds(20, |seed| {
         let mut net = Net::new(seed);
         let (mut random, mut checker) = (SplitMix64::new(seed), Checker::new(seed));

@@ -85,7 +85,7 @@ impl Hall {
 /// With L copies of m hubs n members fit in theory while n (n + m - 2) <= m L: 6, 7, 9, 10, 11 and
 /// 12. Eight hubs do better, for not all of them carry every stream; three and four do not get there.
 #[test]
-fn a_room_fits_until_its_hubs_send_nearly_all_they_can() {
+fn room_fills_until_hubs_are_saturated() {
     const COPIES: u32 = 30;
     for (hubs, expected) in [(1, 6), (2, 7), (3, 8), (4, 9), (6, 11), (8, 13)] {
         for_seeds(2, |seed| {

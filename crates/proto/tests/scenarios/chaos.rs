@@ -196,7 +196,7 @@ impl Chaos {
 }
 
 #[test]
-fn whatever_happens_every_request_ends_once_and_nothing_is_delivered_twice() {
+fn random_faults_end_each_request_once() {
     for_seeds(40, |seed| {
         let mut chaos = Chaos::new(seed);
         for _ in 0..60 {

@@ -59,7 +59,7 @@ impl Crowd {
 }
 
 #[test]
-fn ten_thousand_nodes_come_at_once_while_others_ask() {
+fn ten_thousand_joins_delay_no_request() {
     for_few_seeds(|seed| {
         let mut crowd = Crowd::new(seed, 1);
         crowd.come();
@@ -72,7 +72,7 @@ fn ten_thousand_nodes_come_at_once_while_others_ask() {
 }
 
 #[test]
-fn ten_thousand_nodes_come_back_to_a_hub_that_starts_again() {
+fn ten_thousand_nodes_rejoin_restarted_hub() {
     for_few_seeds(|seed| {
         let mut crowd = Crowd::new(seed, 1);
         crowd.come();
@@ -86,7 +86,7 @@ fn ten_thousand_nodes_come_back_to_a_hub_that_starts_again() {
 }
 
 #[test]
-fn ten_thousand_nodes_turn_to_their_stand_by() {
+fn ten_thousand_nodes_use_their_standby() {
     for_few_seeds(|seed| {
         let mut crowd = Crowd::new(seed, 2);
         crowd.come();

@@ -16,7 +16,7 @@ fn ask(world: &mut World, requester: HostId, host: HostId, service: Service) -> 
 }
 
 #[test]
-fn a_known_provider_is_asked_without_a_hub() {
+fn known_provider_needs_no_hub() {
     let (mut world, hub, host, requester) = three(1, Role::SuperNode);
     world.freeze(hub);
     for (service, scheme) in Service::ALL.into_iter().zip([Scheme::Udp, Scheme::Tcp, Scheme::Quic, Scheme::Udp]) {
@@ -30,7 +30,7 @@ fn a_known_provider_is_asked_without_a_hub() {
 }
 
 #[test]
-fn two_messages_are_enough_when_the_association_is_up() {
+fn open_connection_needs_two_messages() {
     let (mut world, _, host, requester) = three(2, Role::SuperNode);
     world.hosts[host.0].object_bytes = Some(400);
     let first = ask(&mut world, requester, host, Service::Sensor);
@@ -47,7 +47,7 @@ fn two_messages_are_enough_when_the_association_is_up() {
 }
 
 #[test]
-fn what_is_lost_or_repeated_is_served_once() {
+fn lost_or_repeated_request_served_once() {
     for seed in 0..20 {
         let (mut world, _, host, requester) = three(seed, Role::SuperNode);
         (world.path.loss, world.path.duplication, world.path.spread) = (200, 200, 20 * MS);
@@ -58,7 +58,7 @@ fn what_is_lost_or_repeated_is_served_once() {
 }
 
 #[test]
-fn a_broken_association_is_dialled_by_the_requester_and_the_flow_goes_on() {
+fn requester_redials_and_flow_continues() {
     let (mut world, _, host, requester) = three(3, Role::SuperNode);
     world.hosts[host.0].object_bytes = Some(1_000_000);
     let stream = ask(&mut world, requester, host, Service::Track);
@@ -94,7 +94,7 @@ fn the_providers_own_word_is_final() {
 }
 
 #[test]
-fn nobody_is_asked_directly_through_a_hub_or_asks_itself() {
+fn direct_mode_refuses_relay_and_self() {
     let (mut world, _, host, requester) = three(5, Role::Server);
     let ticket = ask(&mut world, requester, host, Service::Image);
     assert_eq!(failed(&mut world, requester, ticket), Reason::NotAllowed);
@@ -111,7 +111,7 @@ fn nobody_is_asked_directly_through_a_hub_or_asks_itself() {
 }
 
 #[test]
-fn requests_that_come_together_share_one_association() {
+fn simultaneous_requests_share_one_connection() {
     let (mut world, _, host, requester) = three(7, Role::SuperNode);
     let tickets: Vec<_> = (0..20).map(|_| ask(&mut world, requester, host, Service::Sensor)).collect();
     for ticket in tickets {

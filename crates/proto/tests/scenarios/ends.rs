@@ -83,7 +83,7 @@ fn uplinks_that_are_full() {
 
 /// From then on nobody admits it: hub, requesters, other providers.
 #[test]
-fn a_certificate_that_ends_while_its_node_provides() {
+fn revoked_provider_stops_serving() {
     for_seeds(4, |seed| {
         let mut scene = Scene::new(seed);
         let ([first, second], requester) = (scene.providers, scene.requesters[0]);
@@ -112,7 +112,7 @@ fn a_certificate_that_ends_while_its_node_provides() {
 }
 
 #[test]
-fn a_node_that_starts_again_with_an_old_epoch() {
+fn restart_with_old_epoch_gets_newer() {
     for_seeds(4, |seed| {
         let mut scene = Scene::new(seed);
         let (provider, hubs) = (scene.providers[0], scene.hubs.clone());

@@ -27,7 +27,7 @@ fn found(world: &mut World, host: HostId, service: Service, area: Area) -> Vec<C
 }
 
 #[test]
-fn when_the_home_dies_nodes_move_on_and_requests_complete() {
+fn requests_complete_after_home_dies() {
     let (mut world, hubs, _, requester) = two_hubs(1);
     let stream = world.request(requester, Service::Video, ANYWHERE);
     world.run(SECOND);
@@ -40,7 +40,7 @@ fn when_the_home_dies_nodes_move_on_and_requests_complete() {
 }
 
 #[test]
-fn a_frozen_home_is_noticed_by_a_request() {
+fn request_detects_frozen_home() {
     let (mut world, hubs, _, requester) = two_hubs(2);
     world.run(SECOND);
     world.freeze(hubs[0]);
@@ -52,7 +52,7 @@ fn a_frozen_home_is_noticed_by_a_request() {
 }
 
 #[test]
-fn a_frozen_home_is_noticed_by_the_renewal() {
+fn renewal_detects_frozen_home() {
     let (mut world, hubs, provider, _) = two_hubs(3);
     world.run(SECOND);
     world.freeze(hubs[0]);
@@ -62,7 +62,7 @@ fn a_frozen_home_is_noticed_by_the_renewal() {
 }
 
 #[test]
-fn a_single_hub_that_comes_back_finds_its_nodes_again() {
+fn nodes_reattach_to_revived_hub() {
     let (mut world, hub, _, requester) = three(4, Role::SuperNode);
     world.kill(hub);
     world.run(5 * SECOND);
@@ -74,7 +74,7 @@ fn a_single_hub_that_comes_back_finds_its_nodes_again() {
 }
 
 #[test]
-fn a_request_without_a_home_waits_for_one() {
+fn request_waits_for_a_home() {
     let (mut world, hub, _, requester) = three(5, Role::SuperNode);
     world.kill(hub);
     world.run(SECOND);
@@ -85,7 +85,7 @@ fn a_request_without_a_home_waits_for_one() {
 }
 
 #[test]
-fn a_move_is_visible_at_once_and_the_old_place_is_empty() {
+fn move_replaces_old_position_at_once() {
     let (mut world, _, provider, requester) = three(6, Role::SuperNode);
     let to = Cell::new(30, 40);
     world.command(provider, Command::Move { cell: to });
@@ -97,7 +97,7 @@ fn a_move_is_visible_at_once_and_the_old_place_is_empty() {
 }
 
 #[test]
-fn a_move_is_published_until_it_is_confirmed() {
+fn move_is_retransmitted_until_confirmed() {
     let (mut world, _, provider, requester) = three(7, Role::SuperNode);
     world.path.loss = 600;
     let to = Cell::new(30, 40);
@@ -109,7 +109,7 @@ fn a_move_is_published_until_it_is_confirmed() {
 }
 
 #[test]
-fn a_node_that_leaves_is_gone_at_once() {
+fn leaving_node_is_withdrawn_at_once() {
     let (mut world, _, provider, requester) = three(8, Role::SuperNode);
     world.command(provider, Command::Leave);
     world.run(20 * MS + MS);
@@ -119,7 +119,7 @@ fn a_node_that_leaves_is_gone_at_once() {
 }
 
 #[test]
-fn a_node_learns_of_other_hubs_and_turns_to_them() {
+fn node_fails_over_to_learned_hub() {
     let mut world = World::new(9);
     let hubs = world.mesh(2);
     world.run(2 * SECOND);
@@ -131,7 +131,7 @@ fn a_node_learns_of_other_hubs_and_turns_to_them() {
 }
 
 #[test]
-fn a_hub_that_does_not_exist_is_tried_more_and_more_rarely() {
+fn missing_hub_is_dialed_with_backoff() {
     let mut world = World::new(10);
     let hub = world.hub(Role::SuperNode);
     world.hosts[hub.0].alive = false;
@@ -142,7 +142,7 @@ fn a_hub_that_does_not_exist_is_tried_more_and_more_rarely() {
 }
 
 #[test]
-fn an_earlier_run_with_a_later_clock_is_overcome() {
+fn restart_overcomes_later_epoch() {
     let mut world = World::new(11);
     let hub = world.hub(Role::SuperNode);
     let node = world.node_with(&[hub], |config| config.epoch = 5_000);
@@ -154,7 +154,7 @@ fn an_earlier_run_with_a_later_clock_is_overcome() {
 }
 
 #[test]
-fn a_hub_that_leaves_sends_its_nodes_on_and_ends_what_it_relays() {
+fn leaving_hub_redirects_and_drains_relays() {
     let (mut world, hubs, provider, requester) = two_hubs(12);
     let stream = world.request_with(requester, Service::Track, ANYWHERE, |wanted| wanted.mode = Mode::Relay);
     world.run(SECOND);
@@ -197,7 +197,7 @@ fn who_does_not_answer_is_named() {
 
 /// The deadline may come while the request waits to be put to the hub again.
 #[test]
-fn a_hub_that_answers_is_not_said_to_be_out_of_reach() {
+fn answering_hub_not_reported_unreachable() {
     for tenths in 5..50 {
         let (mut world, _, provider, requester) = three(33, Role::SuperNode);
         world.kill(provider);

@@ -11,7 +11,7 @@ use crate::world::{HostId, MS, SECOND, World, addresses};
 
 /// Started again, or only silent for a while.
 #[test]
-fn who_lost_its_home_goes_back_once_it_lives_again() {
+fn nodes_fail_back_to_revived_home() {
     for_seeds(4, |seed| {
         let mut scene = Scene::new(seed);
         let home = scene.hubs[0];
@@ -42,7 +42,7 @@ fn who_lost_its_home_goes_back_once_it_lives_again() {
 
 /// It costs the stand-by that does its work each time.
 #[test]
-fn a_lost_home_that_takes_nodes_and_drops_them_is_tried_less_and_less() {
+fn flapping_home_is_retried_with_backoff() {
     for_seeds(3, |seed| {
         let mut scene = Scene::new(seed);
         let (home, node, good) = (scene.hubs[0], scene.requesters[0], scene.hubs[2]);
@@ -68,7 +68,7 @@ fn a_lost_home_that_takes_nodes_and_drops_them_is_tried_less_and_less() {
 }
 
 #[test]
-fn where_a_hub_sends_a_node_counts_more_than_the_way_back() {
+fn redirect_overrides_failback() {
     for_seeds(3, |seed| {
         let mut scene = Scene::new(seed);
         let [lost, home, better] = [0, 1, 2].map(|hub| scene.hubs[hub]);

@@ -90,7 +90,7 @@ fn hub_sending_in_circles_is_left() {
 
 /// A node that knows no other hub comes back, but ever more seldom.
 #[test]
-fn a_single_circling_hub_is_dialled_ever_more_seldom() {
+fn single_hostile_hub_dialed_with_backoff() {
     let mut world = World::new(8);
     let hub = world.hub(Role::SuperNode);
     let node = world.node((0, 0), &[], &[hub]);

@@ -43,7 +43,7 @@ fn accepted(world: &World, host: HostId, ticket: Ticket) -> usize {
 }
 
 #[test]
-fn one_round_trip_to_its_home_opens_a_stream_that_that_carries() {
+fn sealed_key_opens_in_one_rtt() {
     let (mut two, _) = carried(1, 2);
     let asked = two.world.now;
     let ticket = two.subscribe(1);
@@ -56,7 +56,7 @@ fn one_round_trip_to_its_home_opens_a_stream_that_that_carries() {
 }
 
 #[test]
-fn who_is_at_the_providers_home_waits_no_longer() {
+fn provider_home_opens_in_one_rtt() {
     let (mut two, _) = carried(2, 1);
     let near = two.world.node((1, 1), &[], &[two.hubs[0]]);
     two.world.settle();
@@ -67,7 +67,7 @@ fn who_is_at_the_providers_home_waits_no_longer() {
 }
 
 #[test]
-fn who_comes_after_somebody_has_left_gets_the_epoch_of_then_and_none_before() {
+fn late_joiner_gets_only_current_epoch() {
     let (mut two, first) = carried(3, 3);
     let gone = two.subscribe(1);
     two.world.cancel(two.watchers[1], gone);
@@ -80,7 +80,7 @@ fn who_comes_after_somebody_has_left_gets_the_epoch_of_then_and_none_before() {
 }
 
 #[test]
-fn without_the_groups_secret_it_is_as_it_was() {
+fn without_group_secret_nothing_is_provisional() {
     for keyless in [0, 1] {
         let mut two = Two::new(4, 2);
         let host = [two.provider, two.watchers[1]][keyless];
@@ -129,7 +129,7 @@ fn silence_ends_what_nobody_has_accepted() {
 
 /// A hub that keeps old packets may say what it likes of the provider.
 #[test]
-fn what_nobody_confirms_ends_soon_though_the_hub_says_that_the_provider_is_coming() {
+fn unconfirmed_stream_ends_despite_pending() {
     let (mut two, _) = carried(11, 2);
     let (provider, watcher, home) = (two.provider, two.watchers[1], two.hubs[1]);
     two.world.mute(two.hubs[0], provider);
@@ -189,13 +189,13 @@ fn keys(id: RequestId, provider: HostId, sealed: Bytes) -> Keys {
 }
 
 #[test]
-fn what_a_hub_makes_up_opens_nothing_and_harms_nothing() {
+fn invented_sealed_keys_are_harmless() {
     let (two, ticket) = told(|two, id| vec![keys(id, two.provider, Bytes::from(vec![7; MAX_SEALED_BYTES]))]);
     assert!(two.is_watching(1, ticket));
 }
 
 #[test]
-fn what_was_sealed_for_another_service_or_by_another_node_opens_nothing() {
+fn keys_sealed_for_others_open_nothing() {
     let (two, ticket) = told(|two, id| {
         let [own, other] = [two.provider, two.watchers[0]].map(|node| node_id(node.0));
         let wrong = [seal(own, Service::Track, &opening(9, 1)), seal(other, Service::Video, &opening(9, 1))];
@@ -207,7 +207,7 @@ fn what_was_sealed_for_another_service_or_by_another_node_opens_nothing() {
 }
 
 #[test]
-fn an_old_word_and_one_of_another_stream_give_way_to_the_providers() {
+fn provider_keys_replace_stale_ones() {
     let (two, ticket) = told(|two, id| {
         let provider = node_id(two.provider.0);
         let old = [opening(9, 1), opening(10, 1)].map(|opening| seal(provider, Service::Video, &opening));
@@ -222,7 +222,7 @@ fn an_old_word_and_one_of_another_stream_give_way_to_the_providers() {
 }
 
 #[test]
-fn of_ten_thousand_words_a_few_are_looked_at() {
+fn sealed_key_flood_is_limited() {
     let (two, ticket) = told(|two, id| {
         let sealed = |n: u32| Bytes::from(n.to_be_bytes().to_vec());
         (0..10_000).map(|n| keys(id, two.provider, sealed(n))).collect()
@@ -254,7 +254,7 @@ fn nobody_else_is_listened_to() {
 }
 
 #[test]
-fn who_only_changes_its_way_is_not_sent_what_it_has() {
+fn resubscription_is_not_sent_backlog() {
     for (lost, begin) in [(false, Begin::Resumed), (true, Begin::Offered)] {
         let (mut two, ticket) = carried(9, 1);
         two.world.command(two.watchers[0], Command::Resubscribe { ticket, lost });
@@ -268,7 +268,7 @@ fn who_only_changes_its_way_is_not_sent_what_it_has() {
 /// The home relays for those: what it carries is a stream of the requester's own, and the
 /// reflected one is none of its business any more.
 #[test]
-fn who_cannot_be_reached_gets_a_stream_of_its_own_and_reads_the_other_no_further() {
+fn unreachable_subscriber_gets_relayed_stream() {
     let (mut two, first) = carried(10, 2);
     let (watcher, provider) = (two.watchers[1], two.provider);
     two.world.bar(watcher, provider);

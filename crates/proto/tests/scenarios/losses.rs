@@ -7,7 +7,7 @@ use crate::world::{MS, SECOND};
 use crate::{ANYWHERE, finished, three};
 
 #[test]
-fn every_service_completes_at_thirty_percent_loss() {
+fn services_complete_at_thirty_percent_loss() {
     for seed in 0..20 {
         for (role, mode) in
             [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Relay)]
@@ -66,7 +66,7 @@ fn overtaken_datagrams_are_delivered_and_counted() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn same_seed_gives_same_run() {
     let run = |seed| {
         let (mut world, _, _, requester) = three(seed, Role::SuperNode);
         world.path.loss = 100;

@@ -80,7 +80,7 @@ fn nodes(world: &mut World, hubs: &[HostId], count: usize, span: Duration) -> Ve
 }
 
 #[test]
-fn a_newcomer_that_is_told_of_one_learns_of_all() {
+fn new_hub_learns_all_from_one() {
     for_seeds(3, |seed| {
         let mut world = World::new(seed);
         world.path.loss = 10 * (seed as u32 % 4);
@@ -93,7 +93,7 @@ fn a_newcomer_that_is_told_of_one_learns_of_all() {
 }
 
 #[test]
-fn the_dead_leave_the_list_and_nobodys_failover_waits_for_it() {
+fn dead_hubs_delay_no_failover() {
     for_seeds(3, |seed| {
         let mut world = World::new(seed);
         let mut hubs = chain(&mut world, 5);
@@ -112,7 +112,7 @@ fn the_dead_leave_the_list_and_nobodys_failover_waits_for_it() {
 }
 
 #[test]
-fn who_leaves_is_off_the_list_at_once_and_may_come_back() {
+fn leaving_hub_is_removed_and_returns() {
     let (mut world, mut hubs) = near_hubs(1, 4);
     let leaver = hubs.remove(3);
     world.leave_hub(leaver);
@@ -127,7 +127,7 @@ fn who_leaves_is_off_the_list_at_once_and_may_come_back() {
 }
 
 #[test]
-fn a_group_that_was_cut_in_two_becomes_one_again() {
+fn partitioned_hubs_merge_again() {
     for_seeds(2, |seed| {
         let mut world = World::new(seed);
         let hubs = chain(&mut world, 6);
@@ -145,7 +145,7 @@ fn a_group_that_was_cut_in_two_becomes_one_again() {
 }
 
 #[test]
-fn ninety_nodes_end_up_evenly_at_three_hubs() {
+fn ninety_nodes_balance_over_three_hubs() {
     for_seeds(3, |seed| {
         for span in [Duration::ZERO, 3 * SECOND, MINUTE] {
             let (mut world, hubs) = near_hubs(seed, 3);
@@ -172,7 +172,7 @@ fn far_hubs_do_not_share() {
 }
 
 #[test]
-fn a_hub_that_joins_gets_its_share_slowly_and_nothing_fails() {
+fn joining_hub_gains_share_gradually() {
     for_seeds(2, |seed| {
         let (mut world, mut hubs) = near_hubs(seed, 3);
         let nodes = nodes(&mut world, &hubs, 90, SECOND);
@@ -207,7 +207,7 @@ fn a_hub_that_joins_gets_its_share_slowly_and_nothing_fails() {
 
 /// Others send it nodes at once, and its own come back by and by: of these it keeps no more than its share.
 #[test]
-fn a_hub_that_starts_again_gets_its_share_as_any_that_joins() {
+fn restarted_hub_regains_its_share() {
     let (mut world, hubs) = near_hubs(1, 3);
     let nodes = nodes(&mut world, &hubs, 60, SECOND);
     world.run(20 * SECOND);

@@ -41,7 +41,7 @@ fn every_area_is_answered_across_hubs() {
 }
 
 #[test]
-fn a_request_that_stays_home_is_not_carried_to_other_hubs() {
+fn home_scope_stays_at_home() {
     let (mut world, [near, _], requester) = mesh(1);
     // Young hubs do not yet say that nobody offers a thing.
     world.run(61 * SECOND);
@@ -60,7 +60,7 @@ fn a_request_that_stays_home_is_not_carried_to_other_hubs() {
 }
 
 #[test]
-fn a_lookup_ranks_the_providers_of_all_hubs() {
+fn lookup_ranks_providers_across_hubs() {
     let (mut world, [near, far], requester) = mesh(2);
     let ticket = world.lookup(requester, Service::Track, NEAREST);
     let Event::Found { found, .. } = world.outcome(requester, ticket) else { panic!() };
@@ -69,7 +69,7 @@ fn a_lookup_ranks_the_providers_of_all_hubs() {
 }
 
 #[test]
-fn streams_arrive_across_hubs_when_a_third_are_lost() {
+fn streams_cross_hubs_despite_loss() {
     let (mut world, _, requester) = mesh(3);
     world.path.loss = 300;
     for mode in [Mode::Forward, Mode::Relay] {
@@ -83,7 +83,7 @@ fn streams_arrive_across_hubs_when_a_third_are_lost() {
 }
 
 #[test]
-fn a_node_that_changes_hubs_is_found_once_and_where_it_is() {
+fn moved_node_is_found_once() {
     let mut world = World::new(4);
     let hubs = world.mesh(2);
     world.run(2 * SECOND);
@@ -104,7 +104,7 @@ fn a_node_that_changes_hubs_is_found_once_and_where_it_is() {
 }
 
 #[test]
-fn a_top_that_has_left_is_not_missed() {
+fn departed_root_is_not_missed() {
     let mut world = World::new(31);
     let hubs = world.mesh(3);
     let requester = world.node((0, 0), &[], &[hubs[0]]);

@@ -82,7 +82,7 @@ fn a_link_needs_no_hub() {
 }
 
 #[test]
-fn few_of_many_answer_and_one_serves() {
+fn many_providers_few_answer_one_serves() {
     let (mut world, nodes) = link(2, 41);
     world.path.delay = MS;
     // They get to know of one another.
@@ -105,7 +105,7 @@ fn few_of_many_answer_and_one_serves() {
 }
 
 #[test]
-fn what_is_lost_or_doubled_on_the_link_does_no_harm() {
+fn multicast_loss_and_duplication_are_harmless() {
     for_seeds(20, |seed| {
         let (mut world, nodes) = link(100 + seed, 6);
         (world.path.loss, world.path.duplication, world.path.spread) = (200, 300, 10 * MS);
@@ -120,7 +120,7 @@ fn what_is_lost_or_doubled_on_the_link_does_no_harm() {
 }
 
 #[test]
-fn who_says_to_answer_and_dies_is_replaced() {
+fn dead_multicast_provider_is_replaced() {
     let (mut world, nodes) = link(3, 5);
     let ticket = world.request(nodes[0], Service::Track, ANYWHERE);
     let all = nodes.clone();
@@ -133,7 +133,7 @@ fn who_says_to_answer_and_dies_is_replaced() {
 }
 
 #[test]
-fn a_busy_provider_leaves_it_to_another_one() {
+fn busy_provider_leaves_multicast_to_another() {
     let (mut world, nodes) = link(4, 2);
     let small = world.node_with(&[], |config| {
         on_link(Discovery::Multicast)(config);
@@ -149,7 +149,7 @@ fn a_busy_provider_leaves_it_to_another_one() {
 }
 
 #[test]
-fn that_nobody_is_there_is_said_soon() {
+fn missing_provider_is_reported_soon() {
     let (mut world, nodes) = link(5, 3);
     let asked = world.now;
     let ticket = world.request(nodes[0], Service::Video, Area::At(Cell::new(77, 77)));
@@ -161,7 +161,7 @@ fn that_nobody_is_there_is_said_soon() {
 }
 
 #[test]
-fn a_lookup_lists_who_is_on_the_link() {
+fn lookup_lists_multicast_providers() {
     let (mut world, nodes) = link(6, 12);
     let found = |world: &mut World, count| {
         let ticket = world.ticket(nodes[0]);
@@ -199,7 +199,7 @@ fn both_ways_at_once_serve_once() {
 }
 
 #[test]
-fn the_link_serves_while_the_hub_is_dead() {
+fn multicast_serves_while_hub_is_dead() {
     for discovery in [Discovery::Both, Discovery::Auto] {
         let (mut world, hub, [requester, near, _]) = mixed(7, discovery);
         world.kill(hub);
@@ -211,7 +211,7 @@ fn the_link_serves_while_the_hub_is_dead() {
 }
 
 #[test]
-fn auto_asks_the_link_for_what_is_near_and_the_hub_for_what_is_far() {
+fn auto_uses_multicast_near_hub_far() {
     let (mut world, _, [requester, near, away]) = mixed(8, Discovery::Auto);
     world.path.delay = 5 * MS;
     let counters = |world: &World| world.status(requester).counters;
@@ -225,7 +225,7 @@ fn auto_asks_the_link_for_what_is_near_and_the_hub_for_what_is_far() {
 }
 
 #[test]
-fn auto_leaves_a_way_that_takes_longer() {
+fn auto_abandons_slower_discovery() {
     let (mut world, _, [requester, ..]) = mixed(9, Discovery::Auto);
     let mut inquiries = Vec::new();
     for _ in 0..40 {
@@ -239,7 +239,7 @@ fn auto_leaves_a_way_that_takes_longer() {
 }
 
 #[test]
-fn the_scope_of_a_request_is_kept() {
+fn request_scope_is_respected() {
     let (mut world, _, [requester, near, away]) = mixed(10, Discovery::SuperNode);
     let scoped = |world: &mut World, service, area, scope| {
         world.request_with(requester, service, area, |wanted| wanted.scope = scope)
@@ -258,7 +258,7 @@ fn the_scope_of_a_request_is_kept() {
 }
 
 #[test]
-fn a_scope_that_cannot_be_is_refused() {
+fn impossible_scope_is_refused() {
     let mut world = World::new(11);
     let hub = world.hub(Role::SuperNode);
     let deaf = world.node((0, 0), &[], &[hub]);
@@ -281,7 +281,7 @@ fn a_scope_that_cannot_be_is_refused() {
 /// Members of the group know the key, so they can say what they like: it
 /// leads to a dial that fails, and to silence for a while, never to data.
 #[test]
-fn a_forged_inquiry_is_served_to_nobody() {
+fn forged_inquiry_is_not_served() {
     let (mut world, nodes) = link(12, 3);
     let forged = |id, requester: HostId, reply_to: HostId| {
         let inquiry = Inquiry {
@@ -317,7 +317,7 @@ fn a_forged_inquiry_is_served_to_nobody() {
 }
 
 #[test]
-fn a_flood_of_inquiries_takes_no_more_than_its_limit() {
+fn inquiry_flood_is_limited() {
     let (mut world, nodes) = link(13, 2);
     for id in 0..5_000 {
         let inquiry = Inquiry {
@@ -343,7 +343,7 @@ fn a_flood_of_inquiries_takes_no_more_than_its_limit() {
 }
 
 #[test]
-fn a_rogue_that_takes_everything_costs_time_only() {
+fn rogue_taken_messages_only_delay() {
     let (mut world, nodes) = link(14, 2);
     world.corpus = Some(Vec::new());
     let ticket = world.request(nodes[0], Service::Track, ANYWHERE);
@@ -360,7 +360,7 @@ fn a_rogue_that_takes_everything_costs_time_only() {
 }
 
 #[test]
-fn whatever_befalls_a_link_every_request_ends_once() {
+fn every_request_ends_once_under_faults() {
     for_seeds(20, |seed| {
         let mut world = World::new(300 + seed);
         let mut random = SplitMix64::new(seed);

@@ -41,7 +41,7 @@ fn begins(world: &World, requester: HostId, ticket: Ticket) -> Option<u64> {
 }
 
 #[test]
-fn the_window_of_a_large_object_grows_but_not_through_a_hub() {
+fn large_object_window_grows_only_direct() {
     for (role, mode) in [(Role::SuperNode, Mode::Forward), (Role::Server, Mode::Relay)] {
         let (mut world, _, provider, requester) = three(7, role);
         world.hosts[provider.0].object_bytes = Some(3_000_001);
@@ -56,7 +56,7 @@ fn the_window_of_a_large_object_grows_but_not_through_a_hub() {
 }
 
 #[test]
-fn an_object_is_read_while_it_is_sent_and_comes_whole() {
+fn streamed_object_arrives_whole() {
     let (mut world, provider, requester) = with_object(1, 20_000_003);
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     let summary = finished(&mut world, requester, ticket);
@@ -67,7 +67,7 @@ fn an_object_is_read_while_it_is_sent_and_comes_whole() {
 }
 
 #[test]
-fn a_slow_reader_slows_the_provider_and_fills_no_memory() {
+fn slow_reader_backpressures_provider() {
     let (mut world, provider, requester) = with_object(2, 8_000_000);
     world.hosts[requester.0].unread = Some(BTreeMap::new());
     let ticket = world.request(requester, Service::Image, ANYWHERE);
@@ -87,7 +87,7 @@ fn a_slow_reader_slows_the_provider_and_fills_no_memory() {
 }
 
 #[test]
-fn a_reader_that_pauses_is_waited_for_and_one_that_is_gone_is_not() {
+fn paused_reader_times_out_eventually() {
     for (pause, complete) in [(20, true), (40, false)] {
         let (mut world, provider, requester) = with_object(3, 2_000_000);
         world.hosts[requester.0].unread = Some(BTreeMap::new());
@@ -104,7 +104,7 @@ fn a_reader_that_pauses_is_waited_for_and_one_that_is_gone_is_not() {
 }
 
 #[test]
-fn an_object_goes_on_where_it_was_whoever_has_restarted() {
+fn object_resumes_at_offset() {
     let bytes = 5_000_000;
     for_seeds(10, |seed| {
         let (mut world, _, requester) = with_object(seed, bytes);
@@ -154,7 +154,7 @@ fn an_object_survives_association_after_association() {
 }
 
 #[test]
-fn many_objects_over_one_association_share_what_may_be_on_its_way() {
+fn objects_share_one_connections_window() {
     let (mut world, _, requester) = with_object(5, 2_000_000);
     let tickets: Vec<_> = (0..16).map(|_| world.request(requester, Service::Image, ANYWHERE)).collect();
     let mut most = 0;
@@ -175,7 +175,7 @@ fn many_objects_over_one_association_share_what_may_be_on_its_way() {
 }
 
 #[test]
-fn a_source_that_fails_in_the_middle_ends_the_object_with_a_reason() {
+fn failing_source_ends_object_with_reason() {
     let (mut world, provider, requester) = with_object(6, 30_000_000);
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     world.run(250 * MS);
@@ -187,7 +187,7 @@ fn a_source_that_fails_in_the_middle_ends_the_object_with_a_reason() {
 }
 
 #[test]
-fn a_provider_that_heeds_no_credit_is_stopped() {
+fn provider_exceeding_window_is_stopped() {
     let (mut world, provider, requester) = with_object(8, 30_000_000);
     world.hosts[requester.0].unread = Some(BTreeMap::new());
     world.corpus = Some(Vec::new());
@@ -220,7 +220,7 @@ fn a_provider_that_heeds_no_credit_is_stopped() {
 }
 
 #[test]
-fn a_requester_that_talks_and_takes_nothing_is_given_up() {
+fn requester_without_progress_times_out() {
     let (mut world, provider, requester) = with_object(9, 8_000_000);
     world.hosts[requester.0].unread = Some(BTreeMap::new());
     let ticket = world.request(requester, Service::Image, ANYWHERE);

@@ -89,7 +89,7 @@ fn cases(modes: &[Mode]) -> Vec<(usize, Duration, Mode)> {
 }
 
 #[test]
-fn a_link_that_is_down_ends_nothing() {
+fn network_outage_ends_nothing() {
     let cases = cases(&[Mode::Forward, Mode::Relay]);
     for_seeds(cases.len() as u64, |seed| {
         let (host, span, mode) = cases[seed as usize % cases.len()];
@@ -116,7 +116,7 @@ fn a_link_that_is_down_ends_nothing() {
 }
 
 #[test]
-fn a_provider_that_starts_again_goes_on() {
+fn restarted_provider_resumes_flows() {
     for_seeds(8, |seed| {
         let mut scene = Scene::new(seed, Mode::Forward);
         let (provider, hub) = (scene.provider, scene.hub);
@@ -138,7 +138,7 @@ fn a_provider_that_starts_again_goes_on() {
 }
 
 #[test]
-fn silence_beyond_the_patience_ends_with_the_reason() {
+fn long_silence_times_out() {
     for_seeds(4, |seed| {
         let mut scene = Scene::new(seed, Mode::Forward);
         let provider = scene.provider;
@@ -153,7 +153,7 @@ fn silence_beyond_the_patience_ends_with_the_reason() {
 }
 
 #[test]
-fn a_byte_now_and_then_is_no_progress() {
+fn trickled_bytes_are_no_progress() {
     let (mut world, _, provider, requester) = three(1, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(BYTES);
     world.hosts[provider.0].reads_objects = true;

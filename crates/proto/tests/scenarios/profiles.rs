@@ -34,7 +34,7 @@ fn is_whole(seed: u64, summary: &Summary) {
 }
 
 #[test]
-fn who_watches_misses_nothing_where_much_is_lost() {
+fn surveillance_profile_survives_loss() {
     for_few_seeds(|seed| {
         for (role, profile) in [(Role::SuperNode, WHOLE[0]), (Role::Server, WHOLE[0]), (Role::SuperNode, WHOLE[1])] {
             let (mut world, _, provider, requester) = three(seed, role);
@@ -49,7 +49,7 @@ fn who_watches_misses_nothing_where_much_is_lost() {
 }
 
 #[test]
-fn who_watches_misses_nothing_when_associations_break() {
+fn surveillance_profile_survives_broken_connections() {
     for_few_seeds(|seed| {
         let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
         (world.path.loss, world.path.spread) = (20, 30 * MS);
@@ -61,7 +61,7 @@ fn who_watches_misses_nothing_when_associations_break() {
 }
 
 #[test]
-fn who_steers_gets_nothing_late_and_is_told_how_much_was() {
+fn piloting_profile_drops_and_counts_late() {
     for_few_seeds(|seed| {
         let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
         let on_time = watched((&mut world, provider, requester), Some(Profile::Piloting), 0);
@@ -76,7 +76,7 @@ fn who_steers_gets_nothing_late_and_is_told_how_much_was() {
 }
 
 #[test]
-fn an_object_is_whole_under_every_profile() {
+fn object_is_whole_under_every_profile() {
     for profile in Profile::ALL {
         let (mut world, _, _, requester) = three(1, Role::SuperNode);
         world.path.loss = 50;
@@ -111,7 +111,7 @@ fn class_of_video(
 }
 
 #[test]
-fn data_leaves_in_the_class_that_was_asked_for_or_in_the_providers() {
+fn requested_class_overrides_provider_class() {
     let (stripe, duplicate, backup) = (Class::Stripe, Class::Duplicate, Class::Backup);
     let piloting = Some(Profile::Piloting);
     for role in [Role::SuperNode, Role::Server] {

@@ -16,7 +16,7 @@ fn the_nearest_provider_serves() {
 }
 
 #[test]
-fn a_busy_provider_is_followed_by_the_next() {
+fn busy_provider_falls_back_to_next() {
     let mut world = World::new(2);
     let hub = world.hub(Role::SuperNode);
     let near = world.node_with(&[hub], |config| {
@@ -40,7 +40,7 @@ fn a_busy_provider_is_followed_by_the_next() {
 }
 
 #[test]
-fn a_broken_source_is_followed_by_the_next() {
+fn broken_source_falls_back_to_next() {
     let (mut world, _, [near, far], requester) = four(3);
     world.hosts[near.0].broken_source = true;
     let ticket = world.request(requester, Service::Image, NEAREST);
@@ -50,7 +50,7 @@ fn a_broken_source_is_followed_by_the_next() {
 }
 
 #[test]
-fn a_provider_that_is_silent_before_acceptance_is_followed_by_the_next() {
+fn silent_provider_falls_back_to_next() {
     let (mut world, _, [near, far], requester) = four(4);
     world.freeze(near);
     let ticket = world.request(requester, Service::Track, NEAREST);
@@ -60,7 +60,7 @@ fn a_provider_that_is_silent_before_acceptance_is_followed_by_the_next() {
 }
 
 #[test]
-fn a_provider_that_is_gone_costs_the_request_one_repetition() {
+fn dead_provider_costs_one_retry() {
     let (mut world, hub, [near, far], requester) = four(61);
     world.freeze(near);
     let ticket = world.request(requester, Service::Image, NEAREST);
@@ -74,7 +74,7 @@ fn a_provider_that_is_gone_costs_the_request_one_repetition() {
 }
 
 #[test]
-fn a_provider_that_dies_before_any_data_is_followed_by_the_next() {
+fn death_before_data_uses_next() {
     let (mut world, _, [near, far], requester) = four(5);
     // Accepted, but the chunks are still under way when it dies.
     let ticket = world.request(requester, Service::Image, NEAREST);
@@ -88,7 +88,7 @@ fn a_provider_that_dies_before_any_data_is_followed_by_the_next() {
 }
 
 #[test]
-fn a_provider_that_dies_in_the_middle_leaves_an_incomplete_stream() {
+fn death_mid_stream_leaves_it_incomplete() {
     for mode in [Mode::Forward, Mode::Relay] {
         let (mut world, _, provider, requester) = three(6, Role::SuperNode);
         let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.mode = mode);
@@ -102,7 +102,7 @@ fn a_provider_that_dies_in_the_middle_leaves_an_incomplete_stream() {
 }
 
 #[test]
-fn a_provider_stops_when_its_requester_dies() {
+fn provider_stops_when_requester_dies() {
     let (mut world, _, provider, requester) = three(7, Role::SuperNode);
     world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(60 * SECOND));
     world.run(SECOND);
@@ -119,7 +119,7 @@ fn a_provider_stops_when_its_requester_dies() {
 }
 
 #[test]
-fn a_broken_association_is_dialled_again_and_the_flow_goes_on() {
+fn broken_connection_redialed_flow_continues() {
     let (mut world, _, provider, requester) = three(8, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(1_000_000);
     let stream = world.request(requester, Service::Track, ANYWHERE);
@@ -136,7 +136,7 @@ fn a_broken_association_is_dialled_again_and_the_flow_goes_on() {
 }
 
 #[test]
-fn a_requester_that_cannot_be_reached_is_served_through_the_hub() {
+fn unreachable_requester_is_relayed() {
     let (mut world, _, provider, requester) = three(9, Role::SuperNode);
     world.cut(provider, requester);
     let ticket = world.request(requester, Service::Image, ANYWHERE);
@@ -145,7 +145,7 @@ fn a_requester_that_cannot_be_reached_is_served_through_the_hub() {
 }
 
 #[test]
-fn a_requester_that_cannot_be_reached_waits_little_and_only_once() {
+fn unreachable_requester_waits_once() {
     let (mut world, _, provider, requester) = three(16, Role::SuperNode);
     world.dial_timeout = 9 * SECOND;
     world.cut(provider, requester);
@@ -167,7 +167,7 @@ fn a_requester_that_cannot_be_reached_waits_little_and_only_once() {
 }
 
 #[test]
-fn a_requester_that_comes_into_reach_is_answered_directly() {
+fn reachable_again_requester_answered_directly() {
     let (mut world, _, provider, requester) = three(17, Role::SuperNode);
     world.dial_timeout = 9 * SECOND;
     world.cut(provider, requester);
@@ -185,7 +185,7 @@ fn a_requester_that_comes_into_reach_is_answered_directly() {
 }
 
 #[test]
-fn half_of_a_short_deadline_is_left_to_the_hub() {
+fn half_deadline_is_left_for_relaying() {
     let (mut world, _, provider, requester) = three(18, Role::SuperNode);
     world.cut(provider, requester);
     let short = |wanted: &mut Wanted| wanted.deadline = SECOND;
@@ -195,7 +195,7 @@ fn half_of_a_short_deadline_is_left_to_the_hub() {
 }
 
 #[test]
-fn a_provider_that_leaves_is_gone_at_once_and_says_so_to_its_requesters() {
+fn leaving_provider_tells_its_requesters() {
     let (mut world, _, [near, far], requester) = four(10);
     let ticket = world.request(requester, Service::Video, NEAREST);
     world.run(SECOND);
@@ -208,7 +208,7 @@ fn a_provider_that_leaves_is_gone_at_once_and_says_so_to_its_requesters() {
 }
 
 #[test]
-fn a_requester_that_restarts_in_silence_is_dialled_anew() {
+fn silently_restarted_requester_is_redialed() {
     for bytes in [400, 50_000] {
         let (mut world, hub, provider, requester) = three(11, Role::SuperNode);
         world.hosts[provider.0].object_bytes = Some(bytes);
@@ -224,7 +224,7 @@ fn a_requester_that_restarts_in_silence_is_dialled_anew() {
 }
 
 #[test]
-fn a_requester_that_has_restarted_since_long_ago_is_dialled_after_one_time_out() {
+fn old_restart_redialed_after_one_timeout() {
     for bytes in [400, 50_000] {
         let (mut world, hub, provider, requester) = three(16, Role::SuperNode);
         world.hosts[provider.0].object_bytes = Some(bytes);
@@ -241,7 +241,7 @@ fn a_requester_that_has_restarted_since_long_ago_is_dialled_after_one_time_out()
 }
 
 #[test]
-fn who_has_repeated_a_request_in_vain_waits_longer_with_the_next() {
+fn needless_retry_lengthens_next_timeout() {
     let (mut world, hub, provider, requester) = three(17, Role::SuperNode);
     world.path.spread = std::time::Duration::ZERO;
     for pair in [(hub, requester), (hub, provider)] {
@@ -269,7 +269,7 @@ fn who_has_repeated_a_request_in_vain_waits_longer_with_the_next() {
 }
 
 #[test]
-fn a_provider_that_offers_something_else_is_no_longer_asked() {
+fn reconfigured_provider_is_not_asked() {
     let (mut world, _, [near, far], requester) = four(12);
     let services = [Service::Track].into_iter().collect();
     world.command(near, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
@@ -281,7 +281,7 @@ fn a_provider_that_offers_something_else_is_no_longer_asked() {
 }
 
 #[test]
-fn requests_that_come_together_share_one_association() {
+fn simultaneous_requests_share_one_connection() {
     let (mut world, _, provider, requester) = three(13, Role::SuperNode);
     let tickets: Vec<_> = (0..20).map(|_| world.request(requester, Service::Sensor, ANYWHERE)).collect();
     for ticket in tickets {
@@ -293,7 +293,7 @@ fn requests_that_come_together_share_one_association() {
 }
 
 #[test]
-fn a_provider_that_is_free_again_is_preferred_again_at_once() {
+fn freed_provider_is_preferred_at_once() {
     let mut world = World::new(14);
     let hub = world.hub(Role::SuperNode);
     let one = |config: &mut roost_proto::peer::Config| {
@@ -317,7 +317,7 @@ fn a_provider_that_is_free_again_is_preferred_again_at_once() {
 }
 
 #[test]
-fn a_provider_whose_streams_come_and_go_renews_once_a_second_at_most() {
+fn capacity_renewals_are_rate_limited() {
     let mut world = World::new(15);
     let hub = world.hub(Role::SuperNode);
     world.node_with(&[hub], |config| {
@@ -340,7 +340,7 @@ fn a_provider_whose_streams_come_and_go_renews_once_a_second_at_most() {
 }
 
 #[test]
-fn who_is_busy_says_when_the_first_stream_ends() {
+fn busy_decline_has_retry_after() {
     for peers in [1, 2] {
         let mut world = World::new(16);
         let hubs = world.mesh(peers);
@@ -371,7 +371,7 @@ fn who_is_busy_says_when_the_first_stream_ends() {
 }
 
 #[test]
-fn a_provider_that_the_requester_does_not_admit_serves_it_in_no_way() {
+fn rejected_provider_is_not_relayed_either() {
     let (mut world, _, [near, far], requester) = four(17);
     world.bar(requester, near);
     let ticket = world.request(requester, Service::Image, NEAREST);
@@ -384,7 +384,7 @@ fn a_provider_that_the_requester_does_not_admit_serves_it_in_no_way() {
 }
 
 #[test]
-fn a_stream_from_a_provider_that_is_barred_ends_at_once_and_says_why() {
+fn barring_provider_ends_its_stream() {
     let (mut world, _, provider, requester) = three(18, Role::SuperNode);
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(60 * SECOND));
     world.run(SECOND);
@@ -397,7 +397,7 @@ fn a_stream_from_a_provider_that_is_barred_ends_at_once_and_says_why() {
 }
 
 #[test]
-fn a_stream_whose_provider_does_not_come_back_says_how_it_was_lost() {
+fn lost_provider_is_reported_in_summary() {
     let (mut world, _, provider, requester) = three(19, Role::SuperNode);
     let ticket = world.request(requester, Service::Video, ANYWHERE);
     world.run(SECOND);
@@ -407,7 +407,7 @@ fn a_stream_whose_provider_does_not_come_back_says_how_it_was_lost() {
 }
 
 #[test]
-fn a_provider_that_has_failed_is_asked_last_for_a_while_only() {
+fn failed_provider_is_temporarily_last() {
     let (mut world, _, [near, far], requester) = four(20);
     world.hosts[near.0].broken_source = true;
     let provider = |world: &mut World| {
@@ -423,7 +423,7 @@ fn a_provider_that_has_failed_is_asked_last_for_a_while_only() {
 }
 
 #[test]
-fn a_full_uplink_is_spared_and_used_again_at_once_when_it_is_free() {
+fn full_uplink_avoided_until_free() {
     let mut world = World::new(21);
     let hub = world.hub(Role::SuperNode);
     let video = |x| {
@@ -471,7 +471,7 @@ fn way(trace: &Trace) -> Vec<(NodeId, Step)> {
 }
 
 #[test]
-fn a_trace_tells_the_way_across_hubs_and_how_the_provider_answered() {
+fn trace_shows_hubs_and_provider_answer() {
     for (mode, relayed) in [(Mode::Forward, false), (Mode::Relay, true)] {
         let mut world = World::new(22);
         let hubs = world.mesh(2);
@@ -499,7 +499,7 @@ fn a_trace_tells_the_way_across_hubs_and_how_the_provider_answered() {
 }
 
 #[test]
-fn a_trace_ends_also_where_nobody_tells_anything() {
+fn trace_ends_without_reports() {
     let (mut world, hub, [near, far], requester) = four(23);
     // Nobody serves, and the hub says so.
     for host in [near, far] {
@@ -523,7 +523,7 @@ fn a_trace_ends_also_where_nobody_tells_anything() {
 }
 
 #[test]
-fn only_so_many_requests_are_traced_at_once() {
+fn concurrent_traces_are_limited() {
     let (mut world, _, _, requester) = four(24);
     let trace = |wanted: &mut Wanted| wanted.trace = true;
     let tickets: Vec<_> =

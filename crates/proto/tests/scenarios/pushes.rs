@@ -84,7 +84,7 @@ fn pushed(world: &mut World, sender: HostId, ticket: Ticket) -> Reception {
 }
 
 #[test]
-fn an_object_is_offered_asked_for_and_stored_over_paths_that_lose() {
+fn push_completes_over_lossy_paths() {
     for_seeds(10, |seed| {
         let (mut world, sender, receiver) = two(seed, Role::SuperNode);
         world.path.loss = 100;
@@ -115,7 +115,7 @@ fn an_object_is_offered_asked_for_and_stored_over_paths_that_lose() {
 }
 
 #[test]
-fn who_has_a_part_gets_the_rest() {
+fn partial_object_gets_the_rest() {
     let (mut world, sender, receiver) = two(1, Role::SuperNode);
     push(&mut world, sender, receiver);
     world.run(SECOND);
@@ -127,7 +127,7 @@ fn who_has_a_part_gets_the_rest() {
 }
 
 #[test]
-fn a_refusal_is_told_and_an_offer_without_an_answer_ends() {
+fn refused_or_unanswered_push_ends() {
     let (mut world, sender, receiver) = two(2, Role::SuperNode);
     let ticket = push(&mut world, sender, receiver);
     world.run(SECOND);
@@ -147,7 +147,7 @@ fn a_refusal_is_told_and_an_offer_without_an_answer_ends() {
 
 /// The transfer that was begun goes on, and takes the place of what the sender offers again.
 #[test]
-fn a_sender_that_restarts_sends_its_object_once() {
+fn restarted_sender_sends_object_once() {
     for_seeds(6, |seed| {
         let (mut world, sender, receiver) = two(seed, Role::SuperNode);
         push(&mut world, sender, receiver);
@@ -170,7 +170,7 @@ fn a_sender_that_restarts_sends_its_object_once() {
 }
 
 #[test]
-fn a_receiver_that_restarts_in_silence_is_dialled_anew() {
+fn silently_restarted_receiver_is_redialed() {
     let (mut world, sender, receiver) = two(6, Role::SuperNode);
     push(&mut world, sender, receiver);
     world.run(2 * SECOND);
@@ -181,7 +181,7 @@ fn a_receiver_that_restarts_in_silence_is_dialled_anew() {
 }
 
 #[test]
-fn only_who_was_offered_an_object_gets_it_and_only_while_it_is() {
+fn only_offered_receiver_gets_object() {
     let (mut world, sender, receiver) = two(3, Role::SuperNode);
     let stranger = world.node((1, 1), &[], &[HostId(0)]);
     world.settle();
@@ -295,7 +295,7 @@ fn what_is_not_sent_gives_way() {
 
 /// Four members have all places by a byte of each object. Each keeps as many as anybody who comes.
 #[test]
-fn who_sends_next_to_nothing_keeps_no_more_places_than_others() {
+fn trickling_senders_keep_fair_share() {
     let mut full = Full::new();
     for offer in full.world.events(full.receiver).to_vec() {
         if let (_, Event::Offered { from, push }) = offer {
@@ -360,7 +360,7 @@ fn a_closed_receiver_dials_the_sender() {
 }
 
 #[test]
-fn two_that_are_closed_send_through_hubs() {
+fn closed_hosts_push_through_hubs() {
     for_seeds(6, |seed| {
         // The receiver may offer nothing.
         let services: &[Service] = if seed % 2 == 0 { &[Service::Sensor] } else { &[] };

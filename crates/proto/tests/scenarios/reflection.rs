@@ -58,7 +58,7 @@ fn sources(world: &World, provider: HostId) -> usize {
 }
 
 #[test]
-fn all_who_subscribe_at_one_hub_share_one_source() {
+fn subscribers_share_one_source() {
     let (mut world, hub, provider, first) = three(1, Role::SuperNode);
     let second = world.node((1, 1), &[], &[hub]);
     world.settle();
@@ -80,7 +80,7 @@ fn all_who_subscribe_at_one_hub_share_one_source() {
 }
 
 #[test]
-fn who_leaves_cannot_open_what_follows_and_who_stays_can() {
+fn departure_rekeys_remaining_subscribers() {
     let mut two = Two::new(1, 3);
     let tickets = [0, 1, 2].map(|watcher| two.subscribe(watcher));
     two.world.cancel(two.watchers[1], tickets[1]);
@@ -98,7 +98,7 @@ fn who_leaves_cannot_open_what_follows_and_who_stays_can() {
 }
 
 #[test]
-fn who_leaves_while_it_asks_once_more_is_shut_out_all_the_same() {
+fn leaving_requester_is_rekeyed_out() {
     let mut two = Two::new(1, 2);
     let [first, other] = [0, 1].map(|watcher| two.subscribe(watcher));
     // The provider cannot reach it over what it asks for.
@@ -115,7 +115,7 @@ fn who_leaves_while_it_asks_once_more_is_shut_out_all_the_same() {
 }
 
 #[test]
-fn lost_streams_are_asked_for_again_also_where_no_request_more_is_taken() {
+fn resubscription_ignores_request_limit() {
     let mut two = Two::new(4, 1);
     let subscribe = |_| {
         let ticket = two.world.subscribe(two.watchers[0], Service::Video, THERE);
@@ -131,7 +131,7 @@ fn lost_streams_are_asked_for_again_also_where_no_request_more_is_taken() {
 }
 
 #[test]
-fn two_homes_are_the_way_and_each_is_told_whose_stream_it_is() {
+fn stream_passes_both_homes() {
     let mut two = Two::new(2, 2);
     let first = two.subscribe(0);
     assert!(two.is_watching(0, first));
@@ -145,7 +145,7 @@ fn two_homes_are_the_way_and_each_is_told_whose_stream_it_is() {
 }
 
 #[test]
-fn a_subscription_ends_with_its_time_and_without_one_lasts() {
+fn subscription_lasts_its_duration() {
     let mut two = Two::new(3, 2);
     let timed = two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
         wanted.duration = Some(5 * SECOND);
@@ -163,7 +163,7 @@ fn a_subscription_ends_with_its_time_and_without_one_lasts() {
 }
 
 #[test]
-fn who_has_enough_of_a_stream_ends_it_well_and_of_anything_else_cancels_it() {
+fn ending_subscription_completes_it() {
     let mut two = Two::new(3, 2);
     let (one, other) = (two.watchers[0], two.watchers[1]);
     let endless = two.subscribe(0);
@@ -181,7 +181,7 @@ fn who_has_enough_of_a_stream_ends_it_well_and_of_anything_else_cancels_it() {
 }
 
 #[test]
-fn a_hub_without_room_refuses_and_says_when_to_ask_again() {
+fn saturated_hub_declines_with_retry_after() {
     let mut two = Two::new(4, 2);
     // One copy each: to the other home, and to the first who watches.
     two.world.copies = Some(1);
@@ -198,7 +198,7 @@ fn a_hub_without_room_refuses_and_says_when_to_ask_again() {
 }
 
 #[test]
-fn a_full_provider_serves_the_next_one_by_reflection_and_the_first_one_too() {
+fn busy_provider_switches_to_reflection() {
     let mut world = World::new(5);
     let hub = world.hub(Role::SuperNode);
     let provider = world.node_with(&[hub], |config| {
@@ -262,7 +262,7 @@ fn the_home_of_either_freezes() {
 }
 
 #[test]
-fn while_the_home_of_either_drains_the_stream_always_has_a_way() {
+fn draining_home_interrupts_no_stream() {
     for_seeds(4, |seed| {
         for hub in 0..2 {
             let mut two = Two::new(seed, 1);
@@ -284,7 +284,7 @@ fn while_the_home_of_either_drains_the_stream_always_has_a_way() {
 }
 
 #[test]
-fn while_the_ends_go_back_to_their_homes_the_stream_always_has_a_way() {
+fn failback_interrupts_no_stream() {
     for_seeds(4, |seed| {
         for hub in 0..2 {
             let mut two = Two::new(seed, 1);
@@ -302,7 +302,7 @@ fn while_the_ends_go_back_to_their_homes_the_stream_always_has_a_way() {
 }
 
 #[test]
-fn a_provider_that_is_gone_ends_the_stream_and_one_that_starts_again_goes_on_with_it() {
+fn restarted_provider_resumes_stream() {
     for_seeds(4, |seed| {
         let mut two = Two::new(seed, 1);
         let ticket = two.subscribe(0);
@@ -322,7 +322,7 @@ fn a_provider_that_is_gone_ends_the_stream_and_one_that_starts_again_goes_on_wit
 }
 
 #[test]
-fn a_subscriber_that_is_gone_is_no_member_any_more() {
+fn dead_subscriber_is_removed() {
     for_seeds(4, |seed| {
         let mut two = Two::new(seed, 2);
         let tickets = [0, 1].map(|watcher| two.subscribe(watcher));
@@ -342,7 +342,7 @@ fn a_subscriber_that_is_gone_is_no_member_any_more() {
 
 /// One message in ten is lost, one in ten comes twice, and all overtake one another.
 #[test]
-fn what_is_lost_or_comes_twice_is_made_good() {
+fn message_loss_and_duplication_are_repaired() {
     for_seeds(8, |seed| {
         let mut two = Two::new(seed, 3);
         two.world.path.loss = 100;
@@ -373,7 +373,7 @@ fn what_is_lost_or_comes_twice_is_made_good() {
 /// Up, across and down goes the request; the stream goes from home to home, or
 /// by one hub between them.
 #[test]
-fn three_tiers_lead_from_home_to_home_whatever_the_request_passes() {
+fn tiers_route_stream_between_homes() {
     for layers in [1, 2] {
         let mut tree = Tree::with_layers(1, layers);
         let (watcher, provider) = (tree.requesters[0], tree.providers[3]);
@@ -394,7 +394,7 @@ fn three_tiers_lead_from_home_to_home_whatever_the_request_passes() {
 }
 
 #[test]
-fn a_hub_that_starts_again_reflects_again() {
+fn restarted_hub_reflects_again() {
     for_seeds(4, |seed| {
         let (mut world, hub, provider, watcher) = three(seed, Role::SuperNode);
         let ticket = world.subscribe(watcher, Service::Video, THERE);
@@ -408,7 +408,7 @@ fn a_hub_that_starts_again_reflects_again() {
 }
 
 #[test]
-fn another_provider_in_the_cell_takes_over_from_one_that_is_gone() {
+fn provider_in_cell_takes_over() {
     let mut two = Two::new(6, 1);
     let ticket = two.subscribe(0);
     let other = two.world.node((PLACE.x, PLACE.y), &[Service::Video], &[two.hubs[0], two.hubs[1]]);
@@ -420,7 +420,7 @@ fn another_provider_in_the_cell_takes_over_from_one_that_is_gone() {
 }
 
 #[test]
-fn one_provider_may_be_meant_and_no_other_is_taken() {
+fn named_provider_is_not_substituted() {
     let mut two = Two::new(7, 1);
     let other = two.world.node((PLACE.x, PLACE.y), &[Service::Video], &[two.hubs[0], two.hubs[1]]);
     two.world.settle();
@@ -439,7 +439,7 @@ fn one_provider_may_be_meant_and_no_other_is_taken() {
 }
 
 #[test]
-fn what_cannot_be_reflected_is_refused_at_once_or_comes_by_itself() {
+fn unreflectable_request_refused_or_direct() {
     let (mut world, _, _, watcher) = three(8, Role::Server);
     let always = world.subscribe(watcher, Service::Video, THERE);
     assert_eq!(failed(&mut world, watcher, always), Reason::NotAllowed);
@@ -463,7 +463,7 @@ fn what_cannot_be_reflected_is_refused_at_once_or_comes_by_itself() {
 /// Whatever befalls hubs and ways, in the end every subscription has a stream
 /// that it can open, or has ended once, and nothing goes on for nobody.
 #[test]
-fn whatever_happens_subscriptions_find_their_streams_again() {
+fn subscriptions_recover_from_random_faults() {
     for_seeds(6, |seed| {
         let mut world = World::new(seed);
         let mut random = SplitMix64::new(seed);

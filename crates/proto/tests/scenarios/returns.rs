@@ -42,7 +42,7 @@ fn a_hub_back_refuses_nobody_unknown() {
 }
 
 #[test]
-fn what_nobody_offers_is_told_in_time() {
+fn missing_service_is_reported_in_time() {
     let (mut world, _, requester) = alone(7, Role::SuperNode);
     let began = world.now;
     let ticket = world.request(requester, Service::Sensor, ANYWHERE);

@@ -33,7 +33,7 @@ fn with_rogue(seed: u64) -> (World, [HostId; 4]) {
 }
 
 #[test]
-fn a_node_cannot_act_as_a_hub() {
+fn node_cannot_act_as_hub() {
     let (mut world, [_, provider, _, rogue]) = with_rogue(1);
     let before = world.hosts[provider.0].opened.len();
     let forward = Message::Forward(Forward {
@@ -52,7 +52,7 @@ fn a_node_cannot_act_as_a_hub() {
 }
 
 #[test]
-fn nobody_has_a_provider_aim_at_others() {
+fn provider_sends_only_to_requester() {
     let ask = |rogue: HostId, to: SocketAddr| {
         let params = Params {
             reflect: Some(Reflect { to, tag: Tag(1), hops: 0, provider: None, resumes: None }),
@@ -165,7 +165,7 @@ fn who_guesses_nonces_is_left() {
 }
 
 #[test]
-fn an_acceptance_without_the_nonce_is_refused() {
+fn accept_without_nonce_is_refused() {
     let (mut world, [hub, provider, requester, rogue]) = with_rogue(2);
     world.corpus = Some(Vec::new());
     let before = world.hosts[provider.0].opened.len();
@@ -236,7 +236,7 @@ fn garbled_messages_harm_nobody() {
 }
 
 #[test]
-fn a_node_may_ask_a_provider_without_a_hub_and_must_want_the_answer() {
+fn forged_direct_request_is_stopped() {
     let (mut world, [_, provider, _, rogue]) = with_rogue(3);
     let opened = world.hosts[provider.0].opened.len();
     let request = Message::Request(Request {
@@ -262,7 +262,7 @@ fn a_node_may_ask_a_provider_without_a_hub_and_must_want_the_answer() {
 }
 
 #[test]
-fn a_node_cannot_end_the_watch_of_another() {
+fn node_cannot_end_others_watch() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(4);
     world.corpus = Some(Vec::new());
     let ticket = world.ticket(requester);
@@ -278,7 +278,7 @@ fn a_node_cannot_end_the_watch_of_another() {
 }
 
 #[test]
-fn a_provider_that_accepts_and_stops_for_ever_is_asked_ever_less_often() {
+fn accept_stop_loop_backs_off() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(5);
     world.freeze(rogue);
     world.corpus = Some(Vec::new());
@@ -302,7 +302,7 @@ fn a_provider_that_accepts_and_stops_for_ever_is_asked_ever_less_often() {
 }
 
 #[test]
-fn a_node_that_dials_without_end_takes_no_place_from_others() {
+fn endless_dials_take_no_slots() {
     let config = Config {
         node: node_id(1),
         name: "n1".to_owned(),
@@ -372,7 +372,7 @@ fn request_of_rogue(world: &mut World, requester: HostId, rogue: HostId, service
 }
 
 #[test]
-fn an_object_that_comes_no_further_is_given_up() {
+fn stalled_object_is_given_up() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(7);
     let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Image);
     let Request { id, nonce, .. } = request;
@@ -386,7 +386,7 @@ fn an_object_that_comes_no_further_is_given_up() {
 }
 
 #[test]
-fn a_stream_that_does_not_end_is_ended() {
+fn endless_stream_is_ended() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(6);
     let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Track);
     let Request { id, nonce, .. } = request;
@@ -456,7 +456,7 @@ fn pair(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
 
 /// Whatever version a home says that a node has, the node is known everywhere as it is now.
 #[test]
-fn no_lease_at_the_edge_freezes_a_record() {
+fn extreme_lease_version_freezes_no_record() {
     for version in edges() {
         let (mut world, [home, other], provider, requester) = pair(1);
         for round in 0..3 {
@@ -477,7 +477,7 @@ fn no_lease_at_the_edge_freezes_a_record() {
 
 /// A hub that has nothing to do with a node does not take it from its home at the stand-by.
 #[test]
-fn no_claim_takes_a_copy_from_a_live_home() {
+fn false_claim_takes_no_replica() {
     for (seed, ahead) in [(1, 1), (2, 2), (3, 1_000)] {
         let mut world = World::new(seed);
         let hubs = world.mesh(3);
@@ -551,7 +551,7 @@ fn no_forged_copy_replaces_a_record() {
 
 /// Of one version the node's own word counts, not what another hub says that it was.
 #[test]
-fn a_node_corrects_what_others_say_of_it() {
+fn node_corrects_forged_record() {
     let mut world = World::new(3);
     let home = world.hub(Role::SuperNode);
     let hostile = world.hub_beside(&[home]);

@@ -63,7 +63,7 @@ fn scene(seed: u64) -> (World, Vec<HostId>, Vec<HostId>) {
 }
 
 #[test]
-fn everybody_knows_who_else_is_in_at_once() {
+fn members_see_each_other_at_once() {
     let (mut world, _, nodes) = scene(1);
     let mut inside: Vec<(HostId, Ticket)> = Vec::new();
     for node in &nodes {
@@ -106,7 +106,7 @@ fn everybody_gets_everybody_elses_stream() {
 }
 
 #[test]
-fn a_member_that_has_moved_is_found_again() {
+fn moved_member_is_found_again() {
     for_seeds(3, |seed| {
         let mut world = World::new(seed);
         let hubs = world.mesh(6);
@@ -133,7 +133,7 @@ fn a_member_that_has_moved_is_found_again() {
 }
 
 #[test]
-fn a_room_outlives_losses_and_the_death_of_any_hub() {
+fn room_survives_loss_and_hub_death() {
     for_seeds(6, |seed| {
         let (mut world, hubs, nodes) = scene(seed);
         world.path.loss = 100;
@@ -161,7 +161,7 @@ fn a_room_outlives_losses_and_the_death_of_any_hub() {
 }
 
 #[test]
-fn three_tiers_are_one_room_and_a_cut_makes_two() {
+fn tiers_share_room_until_cut() {
     let mut tree = Tree::with_layers(1, 1);
     let nodes = tree.providers.clone();
     let inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut tree.world, *node))).collect();
@@ -195,7 +195,7 @@ fn one_room_is_entered_once() {
 }
 
 #[test]
-fn one_more_than_a_room_takes_is_told_so_and_the_others_stay() {
+fn full_room_refuses_one_more() {
     let mut world = World::new(4);
     let hubs = world.mesh(3);
     world.run(2 * SECOND);
@@ -228,7 +228,7 @@ fn one_more_than_a_room_takes_is_told_so_and_the_others_stay() {
 }
 
 #[test]
-fn hubs_forget_who_leaves_also_where_much_is_lost() {
+fn hubs_forget_leavers_under_loss() {
     for_seeds(10, |seed| {
         let (mut world, hubs, nodes) = scene(seed);
         let mut inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut world, *node))).collect();
@@ -251,7 +251,7 @@ fn hubs_forget_who_leaves_also_where_much_is_lost() {
 }
 
 #[test]
-fn one_that_dies_is_out_soon_and_one_that_changes_its_home_stays() {
+fn dead_leave_room_movers_stay() {
     for_seeds(10, |seed| {
         let (mut world, hubs, nodes) = scene(seed);
         let mut inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut world, *node))).collect();

@@ -31,7 +31,7 @@ fn tree(seed: u64) -> (World, HostId, HostId) {
 }
 
 #[test]
-fn everything_is_found_over_three_tiers_of_satellites() {
+fn lookups_cross_satellite_tiers() {
     let (mut world, requester, provider) = tree(1);
     // Five hops, there and back.
     let path = (SATELLITE * 5 + ACCESS) * 2;
@@ -51,7 +51,7 @@ fn everything_is_found_over_three_tiers_of_satellites() {
 }
 
 #[test]
-fn what_is_nearest_is_served_over_three_tiers_of_satellites() {
+fn nearest_provider_serves_over_satellites() {
     let (mut world, requester, provider) = tree(2);
     let ticket = world.request_with(requester, Service::Image, Area::Near(Cell::new(0, 0)), |wanted| {
         wanted.deadline = 30 * SECOND;
@@ -64,7 +64,7 @@ fn what_is_nearest_is_served_over_three_tiers_of_satellites() {
 const ROUND_TRIPS: [u32; 8] = [1, 6, 12, 16, 20, 40, 70, 100];
 
 #[test]
-fn all_services_arrive_over_every_round_trip() {
+fn services_arrive_over_every_rtt() {
     let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
     for (number, (role, mode)) in ways.into_iter().enumerate() {
         for (tenths, dial_ways) in ROUND_TRIPS.into_iter().flat_map(|tenths| [(tenths, 4), (tenths, 6)]) {
@@ -123,7 +123,7 @@ fn far(seed: u64, role: Role, (tenths, dial_ways): (u32, u32)) -> (World, HostId
 }
 
 #[test]
-fn hubs_stay_together_over_every_round_trip() {
+fn hubs_stay_connected_over_every_rtt() {
     for tenths in ROUND_TRIPS {
         let mut world = World::new(u64::from(tenths));
         world.path.delay = MS * 50 * tenths;
@@ -150,14 +150,14 @@ fn node_beside_a_dead_hub(tenths: u32, is_first_dead: bool) -> (World, HostId, H
 }
 
 #[test]
-fn a_dead_hub_holds_up_no_other() {
+fn dead_hub_delays_no_other() {
     let (mut world, node, lives) = node_beside_a_dead_hub(1, true);
     assert!(world.run_while(6 * SECOND, |world| world.is_attached(node)));
     assert_eq!(world.home(node), Some(lives));
 }
 
 #[test]
-fn a_far_hub_is_found_beside_dead_ones() {
+fn far_hub_found_beside_dead_ones() {
     for tenths in ROUND_TRIPS {
         for is_first_dead in [true, false] {
             let (mut world, node, lives) = node_beside_a_dead_hub(tenths, is_first_dead);

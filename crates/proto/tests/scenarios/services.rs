@@ -7,7 +7,7 @@ use crate::world::{MS, SECOND, node_id, object};
 use crate::{ANYWHERE, failed, finished, three};
 
 #[test]
-fn every_service_arrives_whole_in_every_mode() {
+fn services_arrive_whole_in_every_mode() {
     let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
     for (role, mode) in ways {
         let (mut world, _, provider, requester) = three(1, role);
@@ -31,7 +31,7 @@ fn every_service_arrives_whole_in_every_mode() {
 }
 
 #[test]
-fn a_stream_has_the_rate_and_the_length_that_were_asked_for() {
+fn stream_has_requested_rate_and_length() {
     let (mut world, _, _, requester) = three(2, Role::SuperNode);
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(5 * SECOND));
     let summary = finished(&mut world, requester, ticket);
@@ -41,7 +41,7 @@ fn a_stream_has_the_rate_and_the_length_that_were_asked_for() {
 }
 
 #[test]
-fn a_warm_request_for_a_small_object_takes_three_messages() {
+fn warm_small_object_takes_three_messages() {
     let (mut world, _, provider, requester) = three(3, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(400);
     let cold = world.request(requester, Service::Sensor, ANYWHERE);
@@ -57,7 +57,7 @@ fn a_warm_request_for_a_small_object_takes_three_messages() {
 }
 
 #[test]
-fn an_idle_node_says_nothing_but_renewals() {
+fn idle_node_sends_only_renewals() {
     let (mut world, _, _, _) = three(4, Role::SuperNode);
     world.run(5 * SECOND);
     let before = world.messages;
@@ -118,7 +118,7 @@ fn a_neighbour_answers_pings() {
 }
 
 #[test]
-fn too_many_requests_are_turned_away_at_once() {
+fn excess_requests_are_declined_at_once() {
     let (mut world, hub, _, requester) = three(11, Role::SuperNode);
     world.freeze(hub);
     let tickets: Vec<_> = (0..300).map(|_| world.request(requester, Service::Sensor, ANYWHERE)).collect();

@@ -144,7 +144,7 @@ fn hoard(world: &mut World, rogue: HostId, tries: &mut usize) {
 }
 
 #[test]
-fn unread_objects_do_not_shut_others_out() {
+fn unread_objects_block_no_other_requester() {
     for_few_seeds(|seed| {
         let fare = |hoarders: i32| {
             let (mut world, [_, provider, one, other], rogues) = crowd(seed, hoarders);
@@ -166,7 +166,7 @@ fn unread_objects_do_not_shut_others_out() {
 }
 
 #[test]
-fn endless_streams_do_not_shut_others_out() {
+fn endless_streams_block_no_other_requester() {
     for_few_seeds(|seed| {
         let fare = |hostile: bool| {
             let (mut world, [_, _, one, other], rogues) = crowd(seed, 1);
@@ -187,7 +187,7 @@ fn endless_streams_do_not_shut_others_out() {
 
 /// Packets of the first stream may still come, and nothing tells them from those of a second one.
 #[test]
-fn stream_that_gave_way_unheard_is_not_begun_anew() {
+fn displaced_stream_is_not_restarted() {
     for_few_seeds(|seed| {
         let (mut world, [_, provider, one, _], rogues) = crowd(seed, 1);
         let meeting = world.request(rogues[0], Service::Sensor, ANYWHERE);

@@ -91,7 +91,7 @@ impl Three {
 }
 
 #[test]
-fn more_than_the_home_can_serve_are_served_until_all_hubs_are_full() {
+fn overflow_fills_all_hubs() {
     for_seeds(4, |seed| {
         let mut three = Three::new(seed);
         let watchers = three.watchers((0..12).map(|_| 1));
@@ -102,7 +102,7 @@ fn more_than_the_home_can_serve_are_served_until_all_hubs_are_full() {
 }
 
 #[test]
-fn who_is_at_the_provider_s_home_is_served_by_another_one_when_that_is_full() {
+fn full_provider_home_overflows() {
     for_seeds(4, |seed| {
         let mut three = Three::new(seed);
         let watchers = three.watchers((0..12).map(|_| 0));
@@ -112,7 +112,7 @@ fn who_is_at_the_provider_s_home_is_served_by_another_one_when_that_is_full() {
 }
 
 #[test]
-fn whoever_comes_and_goes_no_hub_sends_too_much_and_nobody_is_refused_without_need() {
+fn churn_respects_uplinks_without_false_refusals() {
     for_seeds(8, |seed| {
         let mut three = Three::new(seed);
         let mut random = SplitMix64::new(seed);

@@ -11,7 +11,7 @@ use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{NEAREST, finished};
 
 #[test]
-fn every_node_has_a_stand_by_which_has_its_record() {
+fn standby_has_every_nodes_record() {
     let scene = Scene::new(1);
     assert_eq!(scene.homes(), [Some(scene.hubs[0]); 4]);
     assert_eq!(scene.nodes().map(|node| scene.world.standby(node)), [Some(scene.hubs[1]); 4]);
@@ -70,7 +70,7 @@ fn home_frozen() {
 
 /// What the design promises, at the round trips for which it does.
 #[test]
-fn a_lookup_in_flight_when_the_home_freezes() {
+fn lookup_survives_freezing_home() {
     for_seeds(3, |seed| {
         for (rtt, limit) in [(80 * MS, 300 * MS), (1_200 * MS, 3_300 * MS)] {
             let mut scene = Scene::with(seed, rtt / 2, 0);
@@ -93,7 +93,7 @@ fn a_lookup_in_flight_when_the_home_freezes() {
 }
 
 #[test]
-fn the_home_is_not_heard_or_does_not_hear() {
+fn home_silent_in_one_direction() {
     for_seeds(4, |seed| {
         for home_is_deaf in [false, true] {
             let mut scene = Scene::new(seed);
@@ -112,7 +112,7 @@ fn the_home_is_not_heard_or_does_not_hear() {
 }
 
 #[test]
-fn a_dead_stand_by_far_away_is_given_up_although_a_home_that_falters_has_it_asked_again_and_again() {
+fn dead_distant_standby_is_given_up() {
     let mut scene = Scene::new(1);
     let (requester, standby) = (scene.requesters[0], scene.hubs[1]);
     scene.world.delays.insert((requester, standby), 600 * MS);
@@ -133,7 +133,7 @@ fn a_dead_stand_by_far_away_is_given_up_although_a_home_that_falters_has_it_aske
 
 /// Only one of them loses the home, and only in one direction.
 #[test]
-fn one_provider_is_not_heard_by_its_home() {
+fn home_misses_one_provider() {
     for_seeds(4, |seed| {
         let mut scene = Scene::new(seed);
         scene.world.mute(scene.providers[0], scene.hubs[0]);
@@ -184,7 +184,7 @@ fn planned_hand_over_loses_no_request() {
 
 /// Nodes that want nothing leave it one after the other, before the hub is gone.
 #[test]
-fn a_crowd_turns_away_from_a_hub_that_leaves_within_a_second_and_not_at_once() {
+fn leaving_hub_spreads_its_nodes() {
     const NODES: usize = 60;
     for_seeds(2, |seed| {
         let mut world = World::new(seed);
@@ -211,7 +211,7 @@ fn a_crowd_turns_away_from_a_hub_that_leaves_within_a_second_and_not_at_once() {
 }
 
 #[test]
-fn restart_with_an_old_epoch_while_the_home_is_dead() {
+fn old_epoch_restart_without_home() {
     for_seeds(4, |seed| {
         let mut scene = Scene::new(seed);
         let (provider, hubs) = (scene.providers[0], scene.hubs.clone());
@@ -243,7 +243,7 @@ fn a_hubs_clock_jumps() {
 }
 
 #[test]
-fn a_home_that_was_frozen_comes_back_with_old_records() {
+fn thawed_home_has_stale_records() {
     for_seeds(4, |seed| {
         for span in [10, 200] {
             let mut scene = Scene::new(seed);

@@ -158,7 +158,7 @@ fn one_request_dials_one_host() {
 
 /// Kept up for a minute, it brings third hosts no more bytes than the rogue has sent.
 #[test]
-fn a_minute_of_it_brings_no_more() {
+fn sustained_requests_amplify_nothing() {
     let all = Scheme::ALL.into_iter().flat_map(|scheme| [100 * MS, 2 * SECOND].map(|pause| (scheme, pause)));
     for (case, (scheme, pause)) in all.enumerate() {
         let (mut world, hub, requester, rogue) = crowd(case as u64, case % 2 == 1);
@@ -259,7 +259,7 @@ fn a_hostile_home_aims_few_dials() {
 
 /// One host is not dialled because many members name it.
 #[test]
-fn many_members_have_one_host_dialled_little() {
+fn one_victim_is_dialed_rarely() {
     let mut world = World::new(1);
     let hub = world.hub(Role::SuperNode);
     world.node((0, 0), &Service::ALL, &[hub]);
@@ -279,7 +279,7 @@ fn many_members_have_one_host_dialled_little() {
 
 /// Names of stand-bys that lead nowhere keep out no stand-by that is there.
 #[test]
-fn false_stand_bys_leave_room_for_true_ones() {
+fn false_standbys_keep_out_none() {
     let mut world = World::new(1);
     let first = world.hub(Role::SuperNode);
     let second = world.hub(Role::SuperNode);
@@ -300,7 +300,7 @@ fn false_stand_bys_leave_room_for_true_ones() {
 
 /// An offer of a file that lists the hosts of others leads to none of them.
 #[test]
-fn an_offer_leads_to_its_sender_only() {
+fn push_offer_dials_sender_only() {
     let (mut world, _, _, rogue) = scene(1);
     let receiver = HostId(1);
     let ticket = world.request(rogue, Service::Sensor, Area::At(Cell::new(0, 0)));

@@ -133,7 +133,7 @@ impl Tree {
 }
 
 #[test]
-fn a_request_goes_one_triangle_and_a_tier_adds_one_hop_each_way_and_nothing_else() {
+fn each_tier_adds_one_hop() {
     let mut tree = Tree::new(1);
     // To the home and on to the provider, who answers the requester directly.
     assert_eq!(tree.warm(0, 0), ACCESS * 3);
@@ -146,7 +146,7 @@ fn a_request_goes_one_triangle_and_a_tier_adds_one_hop_each_way_and_nothing_else
 }
 
 #[test]
-fn a_lookup_of_a_cell_takes_the_hops_to_whoever_has_it_and_nothing_else() {
+fn cell_lookup_takes_minimal_hops() {
     let mut tree = Tree::new(24);
     // Somebody else in the same block, far away: there may be more in the cell.
     let beside = Cell::new(place(1).x - 3, 5);
@@ -169,7 +169,7 @@ fn a_lookup_of_a_cell_takes_the_hops_to_whoever_has_it_and_nothing_else() {
 }
 
 #[test]
-fn every_pair_of_homes_finds_one_another_in_every_mode() {
+fn all_home_pairs_connect_every_mode() {
     let mut tree = Tree::new(2);
     for from in 0..4 {
         for to in 0..4 {
@@ -191,7 +191,7 @@ fn every_pair_of_homes_finds_one_another_in_every_mode() {
 }
 
 #[test]
-fn the_nearest_of_the_whole_tree_is_found() {
+fn nearest_in_whole_tree_is_found() {
     let mut tree = Tree::new(3);
     let all: Vec<HostId> = tree.providers.clone();
     assert_eq!(tree.found(3, Area::Near(Cell::new(0, 0))), (all, Coverage::Whole));
@@ -203,7 +203,7 @@ fn the_nearest_of_the_whole_tree_is_found() {
 }
 
 #[test]
-fn what_nobody_has_is_refused_and_not_asked_for_again_at_once() {
+fn missing_service_is_negatively_cached() {
     let mut tree = Tree::new(4);
     let nowhere = Area::At(Cell::new(-500, -500));
     let requester = tree.requesters[0];
@@ -222,7 +222,7 @@ fn what_nobody_has_is_refused_and_not_asked_for_again_at_once() {
 }
 
 #[test]
-fn none_is_not_believed_for_longer_because_it_is_asked_for_again() {
+fn repeated_misses_extend_no_caching() {
     let mut tree = Tree::new(21);
     let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
     let served = |tree: &mut Tree| {
@@ -241,7 +241,7 @@ fn none_is_not_believed_for_longer_because_it_is_asked_for_again() {
 }
 
 #[test]
-fn what_was_none_is_out_of_reach_as_soon_as_the_way_is_cut() {
+fn cut_turns_not_found_into_unreachable() {
     let mut tree = Tree::new(22);
     let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
     let ask = |tree: &mut Tree| {
@@ -257,7 +257,7 @@ fn what_was_none_is_out_of_reach_as_soon_as_the_way_is_cut() {
 }
 
 #[test]
-fn a_link_between_hubs_that_gets_slower_is_given_more_time() {
+fn slower_hub_path_gets_more_time() {
     let mut tree = Tree::new(23);
     for home in 0..4 {
         tree.world.delays.insert((tree.homes[home], tree.areas[home / 2]), 600 * MS);
@@ -270,7 +270,7 @@ fn a_link_between_hubs_that_gets_slower_is_given_more_time() {
 }
 
 #[test]
-fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
+fn isolated_area_serves_itself() {
     for_seeds(2, |seed| {
         let silent = seed % 2 == 0;
         let mut tree = Tree::shaken(seed);
@@ -301,7 +301,7 @@ fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
 }
 
 #[test]
-fn a_frozen_area_is_bypassed_by_the_second_parent() {
+fn second_parent_bypasses_frozen_area() {
     let mut tree = Tree::new(6);
     let second = tree.areas[1];
     let home = tree.world.hub_below(0, &[tree.areas[0], second], &[]);
@@ -322,7 +322,7 @@ fn a_frozen_area_is_bypassed_by_the_second_parent() {
 }
 
 #[test]
-fn requests_over_the_top_go_on_when_one_owner_or_both_are_gone() {
+fn requests_survive_dead_roots() {
     for_seeds(2, |seed| {
         let freeze = seed % 2 == 0;
         for dead in [vec![0], vec![1], vec![2], vec![0, 1]] {
@@ -343,7 +343,7 @@ fn requests_over_the_top_go_on_when_one_owner_or_both_are_gone() {
 }
 
 #[test]
-fn a_frozen_top_costs_a_request_under_way_little() {
+fn frozen_root_delays_request_little() {
     for_seeds(3, |seed| {
         let dead = seed as usize % 3;
         let mut tree = Tree::shaken(seed);
@@ -357,7 +357,7 @@ fn a_frozen_top_costs_a_request_under_way_little() {
 }
 
 #[test]
-fn requests_cross_the_tree_when_five_percent_are_lost_everywhere() {
+fn requests_cross_lossy_tree() {
     for_seeds(3, |seed| {
         let mut tree = Tree::shaken(seed);
         tree.world.path.loss = 50;
@@ -377,7 +377,7 @@ fn requests_cross_the_tree_when_five_percent_are_lost_everywhere() {
 }
 
 #[test]
-fn a_tree_that_has_just_started_says_not_yet_known() {
+fn young_tree_answers_not_yet_known() {
     let mut tree = Tree::new(10);
     let provider = tree.providers[3];
     tree.world.kill(provider);
@@ -391,7 +391,7 @@ fn a_tree_that_has_just_started_says_not_yet_known() {
 }
 
 #[test]
-fn moving_inside_a_block_costs_the_uplink_nothing() {
+fn move_inside_block_sends_no_summary() {
     let mut tree = Tree::new(11);
     let home = tree.homes[0];
     let before = tree.counters(home);
@@ -420,7 +420,7 @@ fn seen(tree: &Tree, watcher: HostId, node: HostId) -> Option<(roost_proto::Time
 }
 
 #[test]
-fn a_watch_sees_a_move_anywhere_in_the_tree_soon() {
+fn watch_sees_moves_across_tree() {
     let mut tree = Tree::new(12);
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
@@ -447,7 +447,7 @@ fn a_watch_sees_a_move_anywhere_in_the_tree_soon() {
 }
 
 #[test]
-fn a_watch_sees_who_comes_where_nobody_was() {
+fn watch_sees_arrival_in_empty_area() {
     let mut tree = Tree::new(13);
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
@@ -468,7 +468,7 @@ fn a_watch_sees_who_comes_where_nobody_was() {
 }
 
 #[test]
-fn every_hub_knows_how_the_others_stand_to_it() {
+fn hubs_know_their_relations() {
     let tree = Tree::new(14);
     let relations = |hub: HostId| {
         let status = tree.world.hub_at(hub).status(tree.world.now);
@@ -489,7 +489,7 @@ fn lists(tree: &Tree, hub: HostId, node: HostId) -> bool {
 }
 
 #[test]
-fn a_node_that_has_gone_to_another_part_of_the_tree_leaves_nothing_behind() {
+fn moved_node_leaves_no_stale_record() {
     let mut tree = Tree::new(24);
     let (old, new) = (tree.homes[0], tree.homes[3]);
     // The two homes know one another by the tree only.
@@ -524,7 +524,7 @@ fn a_node_that_has_gone_to_another_part_of_the_tree_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_home_reaches_for_the_stand_by_that_its_node_names_wherever_it_is() {
+fn home_reaches_named_standby_anywhere() {
     for standby in [1, 3] {
         for freeze in [false, true] {
             let mut tree = Tree::new(25);

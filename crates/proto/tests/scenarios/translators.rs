@@ -59,7 +59,7 @@ fn two_that_are_closed_meet() {
 }
 
 #[test]
-fn what_begins_from_one_end_is_relayed() {
+fn closed_tcp_hosts_are_relayed() {
     let mut world = World::new(1);
     let hub = world.hub(Role::SuperNode);
     let provider = world.node((1, 1), &Service::ALL, &[hub]);
@@ -72,7 +72,7 @@ fn what_begins_from_one_end_is_relayed() {
 }
 
 #[test]
-fn a_dial_in_vain_counts_until_the_provider_attaches_again() {
+fn failed_dial_remembered_until_reattach() {
     let mut world = World::new(1);
     let hub = world.hub(Role::SuperNode);
     let provider = world.node((1, 1), &Service::ALL, &[hub]);
@@ -106,7 +106,7 @@ fn who_can_be_dialled_dials_nobody() {
 }
 
 #[test]
-fn a_closed_requester_goes_on_after_a_break() {
+fn closed_requester_resumes_after_break() {
     let (mut world, provider, requester) = near(1);
     world.closed = vec![requester];
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(20 * SECOND));

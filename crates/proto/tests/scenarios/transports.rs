@@ -30,7 +30,7 @@ fn over_tcp(wanted: &mut Wanted) {
 }
 
 #[test]
-fn who_cannot_be_reached_over_an_allowed_transport_is_served_through_the_hub() {
+fn unreachable_over_transport_is_relayed() {
     let (mut world, _, provider, requester) = three(4, Role::SuperNode);
     world.dial_timeout = 9 * SECOND;
     world.cut(provider, requester);
@@ -41,7 +41,7 @@ fn who_cannot_be_reached_over_an_allowed_transport_is_served_through_the_hub() {
 }
 
 #[test]
-fn the_same_holds_for_a_provider_at_another_hub() {
+fn unreachable_across_hubs_is_relayed() {
     let mut world = World::new(5);
     let hubs = world.mesh(2);
     let provider = world.node((1, 1), &Service::ALL, &hubs[..1]);
@@ -69,7 +69,7 @@ fn without_tcp(seed: u64, hub_schemes: SchemeSet) -> (World, HostId) {
 }
 
 #[test]
-fn a_transport_over_which_the_requester_does_not_listen_leads_through_the_hub() {
+fn requester_without_transport_is_relayed() {
     for mode in [Mode::Forward, Mode::Relay] {
         // The hub said where else it listens.
         let (mut world, requester) = without_tcp(2, SchemeSet::ALL);
@@ -83,14 +83,14 @@ fn a_transport_over_which_the_requester_does_not_listen_leads_through_the_hub() 
 }
 
 #[test]
-fn a_transport_over_which_the_hub_does_not_listen_either_is_refused() {
+fn hub_without_transport_refuses() {
     let (mut world, requester) = without_tcp(6, SchemeSet::only(Scheme::Udp));
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, over_tcp);
     assert_eq!(failed(&mut world, requester, ticket), Reason::NoTransport);
 }
 
 #[test]
-fn an_association_that_is_up_is_used_again_and_closed_when_idle() {
+fn connection_is_reused_until_idle() {
     let (mut world, _, provider, requester) = three(3, Role::SuperNode);
     for _ in 0..3 {
         let ticket = world.request(requester, Service::Sensor, ANYWHERE);
@@ -109,7 +109,7 @@ fn an_association_that_is_up_is_used_again_and_closed_when_idle() {
 }
 
 #[test]
-fn requests_that_come_together_share_one_association_with_the_server() {
+fn requests_share_one_server_connection() {
     let (mut world, _, _, requester) = three(9, Role::Server);
     let tickets: Vec<_> = (0..20).map(|_| world.request_with(requester, Service::Sensor, ANYWHERE, over_tcp)).collect();
     for ticket in tickets {

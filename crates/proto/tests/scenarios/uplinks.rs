@@ -42,7 +42,7 @@ fn streams_left(world: &mut World, provider: HostId) -> Option<u16> {
 }
 
 #[test]
-fn where_no_super_node_reflects_each_subscriber_is_a_stream_of_the_provider() {
+fn unreflected_subscribers_each_cost_a_stream() {
     let (mut world, provider, nodes) = scene(1, false, 2, 3);
     let subscribe = |world: &mut World, node: usize| {
         let ticket = world.subscribe(nodes[node], Service::Video, THERE);
@@ -65,7 +65,7 @@ fn where_no_super_node_reflects_each_subscriber_is_a_stream_of_the_provider() {
 }
 
 #[test]
-fn where_one_reflects_all_subscribers_are_one_stream() {
+fn reflected_subscribers_cost_one_stream() {
     let (mut world, provider, nodes) = scene(2, true, 2, 4);
     for node in nodes {
         let ticket = world.subscribe(node, Service::Video, THERE);
@@ -76,7 +76,7 @@ fn where_one_reflects_all_subscribers_are_one_stream() {
 }
 
 #[test]
-fn who_cannot_be_reached_ends_nobody_s_stream() {
+fn unreachable_subscriber_ends_no_stream() {
     let (mut world, provider, nodes) = scene(3, true, 1, 2);
     let first = request(&mut world, nodes[0], Some(Reflection::IfBusy));
     world.run_relays(2 * SECOND);
@@ -89,7 +89,7 @@ fn who_cannot_be_reached_ends_nobody_s_stream() {
 }
 
 #[test]
-fn nobody_takes_the_room_that_was_made_for_a_publication() {
+fn reserved_publication_capacity_is_kept() {
     for wait in 0..30 {
         let (mut world, provider, nodes) = scene(4, true, 1, 3);
         let first = request(&mut world, nodes[0], Some(Reflection::IfBusy));
@@ -107,7 +107,7 @@ fn nobody_takes_the_room_that_was_made_for_a_publication() {
 
 /// Who has a copy may have another one for a moment: nobody ends the first.
 #[test]
-fn of_those_who_have_a_copy_one_gets_another_beyond_the_limit() {
+fn one_copy_may_exceed_limit() {
     let (mut world, provider, nodes) = scene(1, false, 2, 2);
     for node in &nodes {
         world.subscribe(*node, Service::Video, THERE);
@@ -137,7 +137,7 @@ fn of_those_who_have_a_copy_one_gets_another_beyond_the_limit() {
 }
 
 #[test]
-fn another_home_is_no_further_stream_to_who_has_it_already() {
+fn second_home_costs_no_stream() {
     for drains in [true, false] {
         let mut world = World::new(5);
         let hubs = world.mesh(2);

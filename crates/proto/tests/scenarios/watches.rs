@@ -32,7 +32,7 @@ fn watch(world: &mut World, host: HostId) -> Ticket {
 }
 
 #[test]
-fn a_watcher_sees_nodes_come_move_and_go() {
+fn watch_sees_arrivals_moves_and_departures() {
     let mut world = World::new(1);
     let hub = world.hub(Role::SuperNode);
     let first = world.node((1, 1), &[Service::Track], &[hub]);
@@ -55,7 +55,7 @@ fn a_watcher_sees_nodes_come_move_and_go() {
 }
 
 #[test]
-fn a_watch_survives_its_home_and_tells_nothing_twice() {
+fn watch_survives_home_without_repeats() {
     let mut world = World::new(2);
     let hubs = world.mesh(2);
     world.run(2 * SECOND);
@@ -79,7 +79,7 @@ fn a_watch_survives_its_home_and_tells_nothing_twice() {
 }
 
 #[test]
-fn a_watch_sees_the_nodes_of_other_hubs() {
+fn watch_sees_nodes_of_other_hubs() {
     let mut world = World::new(3);
     let hubs = world.mesh(2);
     world.run(2 * SECOND);
@@ -96,7 +96,7 @@ fn a_watch_sees_the_nodes_of_other_hubs() {
 }
 
 #[test]
-fn a_watch_is_right_in_the_end_whatever_is_lost() {
+fn watch_converges_despite_loss() {
     for seed in 0..10 {
         let mut world = World::new(seed);
         let hub = world.hub(Role::SuperNode);

@@ -33,7 +33,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_refused_or_read_but_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         if let Ok(message) = Message::decode(&bytes) {
             prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
         }
@@ -54,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn an_offered_object_has_no_endless_name() {
+fn object_name_length_is_limited() {
     let push = |length| {
         let name = "x".repeat(length);
         Message::Push(Push { id: RequestId(1), name, bytes: 1, digest: [0; 32], addresses: Vec::new() }).encode()
@@ -64,7 +64,7 @@ fn an_offered_object_has_no_endless_name() {
 }
 
 #[test]
-fn a_room_has_no_more_members_than_it_may() {
+fn roster_size_is_limited() {
     let member = Member { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
     let roster = |count| {
         let members = vec![member; count];
@@ -75,7 +75,7 @@ fn a_room_has_no_more_members_than_it_may() {
 }
 
 #[test]
-fn what_follows_a_message_or_is_too_long_is_refused() {
+fn trailing_or_oversized_bytes_are_refused() {
     let mut bytes = Message::Anew.encode().to_vec();
     bytes.push(0);
     assert!(Message::decode(&bytes).is_err());
@@ -117,7 +117,7 @@ fn what_is_left_sealed_is_bounded() {
 /// The home's longest words to a stand-by fit into one message, and no more
 /// than those are read.
 #[test]
-fn a_full_mirror_fits_and_a_fuller_one_is_refused() {
+fn largest_replica_update_fits() {
     let host = IpAddr::from([7u8; 16]);
     let address = Address { scheme: Scheme::Quic, port: u16::MAX, hosts: vec![host; 4] };
     let record = Record {
@@ -150,7 +150,7 @@ fn a_full_mirror_fits_and_a_fuller_one_is_refused() {
 
 /// A thin uplink carries this update most often.
 #[test]
-fn a_move_is_told_in_twenty_bytes() {
+fn move_takes_twenty_bytes() {
     let shifts = vec![Shift { node: 23, versions: 1, x: -1, y: 0 }];
     let length = Message::Mirror(Mirror { number: 70_000, shifts, ..Mirror::default() }).encode().len();
     assert!(length <= 20, "{length} bytes");
@@ -159,7 +159,7 @@ fn a_move_is_told_in_twenty_bytes() {
 /// A home's summary must fit into a hundredth of a thin link: one of a hundred neighbouring blocks
 /// is a few hundred bytes.
 #[test]
-fn a_summary_is_a_few_bytes_for_each_patch() {
+fn summary_takes_few_bytes_per_block() {
     let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
     let patches: BTreeMap<Patch, u32> = cells.map(|cell| (Patch::of(Service::Track, cell), 3)).collect();
     let patches: Vec<(Patch, u32)> = patches.into_iter().collect();
@@ -171,7 +171,7 @@ fn a_summary_is_a_few_bytes_for_each_patch() {
 /// A warm request is three datagrams; what they carry decides whether a thin
 /// link can afford it.
 #[test]
-fn the_messages_of_a_warm_request_stay_small() {
+fn warm_request_messages_stay_small() {
     let request = Message::Request(Request {
         id: RequestId(70_000),
         nonce: Nonce::from_u64(u64::MAX),
@@ -199,7 +199,7 @@ fn the_messages_of_a_warm_request_stay_small() {
 
 /// Every request for a copy carries its destination over every hop.
 #[test]
-fn where_a_copy_is_wanted_is_told_in_few_bytes() {
+fn copy_destination_takes_few_bytes() {
     let request = |reflect| {
         Message::Request(Request {
             id: RequestId(70_000),

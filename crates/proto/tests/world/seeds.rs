@@ -46,11 +46,11 @@ fn replay(closure: &str, seed: u64) -> String {
 }
 
 #[test]
-fn a_failing_seed_says_how_to_replay_it() {
+fn failing_seed_prints_replay_command() {
     let scenario = |seed: u64| assert!(seed < 3, "three is too many");
     let cause = catch_unwind(|| all(0..5, scenario)).unwrap_err();
     let said = cause.downcast_ref::<String>().unwrap();
-    let test = "world::seeds::a_failing_seed_says_how_to_replay_it";
+    let test = "world::seeds::failing_seed_prints_replay_command";
     let command = format!("    ROOST_SEED=3 cargo test -p roost-proto --test scenarios {test} -- --exact");
     assert_eq!(said.lines().collect::<Vec<_>>(), ["three is too many", "To replay it:", &command]);
 }

@@ -77,7 +77,7 @@ mod tests {
 
         /// As many as there is parity may be lost, and come back as they were but for the hop's byte.
         #[test]
-        fn what_parity_makes_up_for_comes_back(
+        fn parity_recovers_lost_packets(
             sizes in proptest::collection::vec(30..MAX_BYTES, 16),
             parity in 1..=MAX_PARITY,
             order in any::<[u8; 24]>(),

@@ -84,12 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_repaired_in_time_gets_none() {
+    fn timely_repair_needs_no_parity() {
         assert_eq!(shares(&[(50, 0, 0); 60]), [0; 60]);
     }
 
     #[test]
-    fn who_misses_packets_gets_what_makes_up_for_them_until_nothing_is_lost() {
+    fn parity_lasts_until_loss_ends() {
         let parity = shares(&[vec![(20, 20, 0); 20], vec![(20, 0, 0); 100], vec![(0, 0, 0); 60]].concat());
         assert!(parity[0] > 0 && (2..=3).contains(&parity[19]), "{parity:?}");
         assert!(parity[119] >= 2, "it is parity that makes up for it: {parity:?}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_before_this_hop_is_not_its_business() {
+    fn upstream_loss_adds_no_parity() {
         assert_eq!(shares(&[(20, 20, 20); 60]), [0; 60]);
     }
 

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_some_time_between_its_packets_has_no_pauses() {
+    fn jittered_run_has_no_pauses() {
         let jitter = |number: u64| number * 53 % 19;
         assert!(told((0..1000).map(|number| number * 50 + jitter(number))) < 10);
         assert!(told((0..1000).map(|number| number / 8 * 66)) < 10, "frames of eight packets");
@@ -87,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_is_told_as_well() {
+    fn first_receiver_starts_pause_detection() {
         let mut pause = Pause::default();
         assert_eq!(pause.runs(at(0), 1, false), None);
         assert_eq!(pause.runs(at(10), 2, true), Some(at(60)));
     }
 
     #[test]
-    fn a_pause_is_noticed_while_what_was_lost_is_of_use() {
+    fn pause_detected_within_repair_deadline() {
         let mut pause = Pause::default();
         (0..100).for_each(|number| {
             pause.runs(at(number * 99), number + 1, true);

@@ -16,7 +16,7 @@ fn shapes(ring: &Ring) -> Vec<(usize, u32)> {
 }
 
 #[test]
-fn runs_have_packets_of_one_size_but_the_last() {
+fn run_packets_share_one_size() {
     let mut ring = Ring::new(Keep::default());
     for size in [10, 10, 4, 4, 4, 10, 11] {
         ring.push(Time::ZERO, &vec![1; size], mark(None, Flags::default()));
@@ -26,7 +26,7 @@ fn runs_have_packets_of_one_size_but_the_last() {
 }
 
 #[test]
-fn runs_are_no_longer_than_the_system_takes() {
+fn runs_respect_offload_limits() {
     let mut ring = Ring::new(Keep::default());
     (0..100).for_each(|_| ring.push(Time::ZERO, &[1; 200], mark(None, Flags::default())));
     (0..50).for_each(|_| ring.push(Time::ZERO, &[1; 1440], mark(None, Flags::default())));
@@ -35,7 +35,7 @@ fn runs_are_no_longer_than_the_system_takes() {
 }
 
 #[test]
-fn a_key_frame_or_a_gap_begins_a_run() {
+fn key_frame_or_gap_begins_run() {
     let mut ring = Ring::new(Keep::default());
     for (counter, flags) in [(5, Flags::default()), (6, Flags::KEY_FRAME), (7, Flags::default()), (9, Flags::default())]
     {
@@ -49,7 +49,7 @@ fn a_key_frame_or_a_gap_begins_a_run() {
 }
 
 #[test]
-fn what_is_before_the_key_frame_is_forgotten_after_a_while() {
+fn packets_before_key_frame_expire() {
     let mut ring = Ring::new(Keep::default());
     for (ms, flags) in
         [(0, Flags::KEY_FRAME), (40, Flags::default()), (1000, Flags::KEY_FRAME), (1040, Flags::default())]
@@ -62,7 +62,7 @@ fn what_is_before_the_key_frame_is_forgotten_after_a_while() {
 }
 
 #[test]
-fn of_what_is_before_the_key_frame_not_much_is_kept() {
+fn bytes_before_key_frame_are_bounded() {
     let mut ring = Ring::new(Keep { aged_bytes: 1000, ..Keep::default() });
     let mut push = |counter, flags| {
         ring.push(Time::ZERO, &[1; 100], mark(Some(counter), flags));
@@ -77,7 +77,7 @@ fn of_what_is_before_the_key_frame_not_much_is_kept() {
 }
 
 #[test]
-fn a_group_of_pictures_that_is_too_large_serves_no_joiner() {
+fn oversized_gop_serves_no_joiner() {
     let mut ring = Ring::new(Keep { packets: 3, ..Keep::default() });
     for counter in 0..5 {
         let flags = if counter == 0 { Flags::KEY_FRAME } else { Flags::default() };
@@ -88,7 +88,7 @@ fn a_group_of_pictures_that_is_too_large_serves_no_joiner() {
 }
 
 #[test]
-fn a_joiner_gets_the_parameters_that_the_key_frame_had() {
+fn joiner_gets_key_frame_parameters() {
     let mut ring = Ring::new(Keep::default());
     let packets = [(1, Flags::PARAMETERS), (2, Flags::PARAMETERS), (3, Flags::KEY_FRAME), (4, Flags::default())];
     for (byte, flags) in packets {

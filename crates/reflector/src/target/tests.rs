@@ -34,7 +34,7 @@ fn miss(target: &mut Target, ring: &Ring, counters: Range<u64>, after: u64) {
 }
 
 #[test]
-fn a_request_to_repair_what_never_was_hides_no_queue() {
+fn bogus_nack_hides_no_congestion() {
     let ring = ring(100);
     let mut target = Target::new(at(0), TARGET.into(), Terms::SUBSCRIBER, Start::At(0), &ring);
     target.note_reported(at(10), 0, &ring);
@@ -44,7 +44,7 @@ fn a_request_to_repair_what_never_was_hides_no_queue() {
 }
 
 #[test]
-fn what_is_sent_to_catch_up_tells_of_no_queue() {
+fn catch_up_shows_no_congestion() {
     let ring = ring(100);
     let mut target = Target::new(at(990), TARGET.into(), Terms::SUBSCRIBER, Start::KeyFrame, &ring);
     let patience = Patience::default();

@@ -80,7 +80,7 @@ fn a_way_becomes_shorter_or_longer() {
 }
 
 #[test]
-fn who_changes_its_mind_gets_what_it_asked_for_last() {
+fn latest_request_wins() {
     for_seeds(8, |seed| {
         let mut world = World::new(seed);
         uneven(&mut world);
@@ -99,7 +99,7 @@ fn who_changes_its_mind_gets_what_it_asked_for_last() {
 }
 
 #[test]
-fn who_leaves_says_so_to_the_end_of_the_way_and_nothing_is_missed() {
+fn leaving_hub_moves_stream_without_loss() {
     for_seeds(4, |seed| {
         for leaving in [HP, HS] {
             let mut world = World::new(seed);
@@ -123,7 +123,7 @@ fn who_leaves_says_so_to_the_end_of_the_way_and_nothing_is_missed() {
 }
 
 #[test]
-fn a_death_on_the_way_is_noticed_and_what_comes_after_comes_once() {
+fn dead_hub_is_noticed_and_replaced() {
     for_seeds(4, |seed| {
         for dead in [HP, HS] {
             let mut world = World::new(seed);
@@ -163,7 +163,7 @@ fn run_that_stops_is_doubtful_soon() {
 }
 
 #[test]
-fn a_publisher_that_dies_is_noticed_at_the_end_of_the_way() {
+fn subscriber_notices_dead_publisher() {
     let mut world = World::new(1);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
@@ -190,7 +190,7 @@ fn a_quiet_stream_is_alive() {
 }
 
 #[test]
-fn hubs_that_take_each_other_for_upstream_notice() {
+fn mutual_upstreams_are_dissolved() {
     let mut world = World::new(3);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
@@ -228,7 +228,7 @@ fn longest_wait(world: &World) -> Duration {
 /// A round trip is 40 ms, and so is the time from one frame to the next: that is how long one waits
 /// for packets in any case. One more hop's delay is seen when the way becomes longer by it.
 #[test]
-fn a_super_node_that_leaves_is_not_noticed() {
+fn leaving_super_node_delays_nothing() {
     let one_way = Duration::from_millis(20);
     for (leaves, after, longer) in [
         (HS, &[P, HP, S][..], Duration::ZERO),
@@ -261,7 +261,7 @@ fn a_super_node_that_leaves_is_not_noticed() {
 }
 
 #[test]
-fn who_leaves_does_not_have_all_ask_at_once() {
+fn leaving_notices_are_spread() {
     const MANY: std::ops::Range<u8> = 100..140;
     for_seeds(4, |seed| {
         let mut world = World::new(seed);

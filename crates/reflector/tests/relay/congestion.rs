@@ -50,7 +50,7 @@ fn measured(world: &mut World, watchers: u8, time: Duration) -> (Vec<f64>, f64) 
 
 /// With a queue too short to be seen, and with a long one.
 #[test]
-fn copies_too_many_cost_hardly_more_than_themselves() {
+fn excess_copies_cost_only_themselves() {
     for (watchers, queue) in [(31, 15), (31, 160), (36, 160)] {
         let mut world = watched(queue, watchers, Duration::from_millis(queue));
         world.passes(10 * SECOND);
@@ -65,7 +65,7 @@ fn copies_too_many_cost_hardly_more_than_themselves() {
 }
 
 #[test]
-fn nothing_is_lost_once_there_is_room_again() {
+fn loss_ends_when_room_returns() {
     let mut world = watched(1, 31, Duration::from_millis(160));
     world.passes(10 * SECOND);
     let now = world.now;
@@ -77,7 +77,7 @@ fn nothing_is_lost_once_there_is_room_again() {
 
 /// What comes at once is too much for the queue for a moment, and makes room again.
 #[test]
-fn many_who_enter_at_once_on_a_link_that_is_nearly_full_lose_nothing_afterwards() {
+fn mass_join_recovers_without_loss() {
     let mut world = watched(1, 22, Duration::from_millis(160));
     for watcher in 22..30 {
         world.subscribe(&[P, HP, S + watcher]);
@@ -88,7 +88,7 @@ fn many_who_enter_at_once_on_a_link_that_is_nearly_full_lose_nothing_afterwards(
 }
 
 #[test]
-fn the_longest_gap_is_repaired_where_there_is_room() {
+fn longest_gap_is_repaired() {
     let mut world = World::new(1);
     // 4000 packets a second, as of 35 Mbit/s.
     world.frames = (Duration::from_millis(1), 4);
@@ -106,7 +106,7 @@ fn the_longest_gap_is_repaired_where_there_is_room() {
 }
 
 #[test]
-fn repairs_and_parity_are_a_part_of_the_stream_whatever_is_lost() {
+fn repairs_and_parity_are_bounded() {
     for loss in [50, 200, 500] {
         let mut world = World::new(loss);
         world.publish(P);

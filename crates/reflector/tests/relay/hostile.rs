@@ -70,7 +70,7 @@ fn who_was_told_nothing_gets_nothing() {
 
 /// A member of a room is asked for its own stream by all others, and so knows a tag of their hub.
 #[test]
-fn nobody_offers_as_its_own_what_it_only_watches() {
+fn subscriber_cannot_offer_others_stream() {
     let mut world = watched();
     let (now, tag) = (world.now, Tag(930));
     let grant = world.grant_of(tag, S + 1, Tag(931), Kind::Subscriber);
@@ -93,7 +93,7 @@ fn forged(counter: u64) -> Vec<u8> {
 }
 
 #[test]
-fn packets_are_taken_from_the_upstream_only() {
+fn only_upstream_packets_are_accepted() {
     let mut world = watched();
     world.sends(EVIL, HP, forged(1 << 33));
     world.passes(SECOND);
@@ -103,7 +103,7 @@ fn packets_are_taken_from_the_upstream_only() {
 }
 
 #[test]
-fn forged_packets_of_the_upstreams_address_shut_out_no_genuine_ones() {
+fn spoofed_upstream_shuts_out_nothing() {
     for ahead in [70, 60_000, 1 << 40] {
         let mut world = watched();
         world.link(P, HP, Link { loss: 20, ..Link::default() });
@@ -121,7 +121,7 @@ fn forged_packets_of_the_upstreams_address_shut_out_no_genuine_ones() {
 }
 
 #[test]
-fn genuine_packets_go_on_after_a_run_of_forged_ones() {
+fn genuine_packets_resume_after_forgeries() {
     let mut world = watched();
     let from = (1 << 32) + world.published() + 5000;
     (0..500).for_each(|number| world.sends(P, HP, forged(from + number)));
@@ -132,7 +132,7 @@ fn genuine_packets_go_on_after_a_run_of_forged_ones() {
 }
 
 #[test]
-fn somebody_elses_address_gets_a_few_offers_and_no_packet() {
+fn victim_address_gets_no_packets() {
     let mut world = watched();
     let now = world.now;
     // A member asks, again and again, that the stream is sent to a victim.
@@ -151,7 +151,7 @@ fn somebody_elses_address_gets_a_few_offers_and_no_packet() {
 }
 
 #[test]
-fn an_address_that_is_known_to_be_there_but_did_not_ask_says_so() {
+fn validated_victim_stops_unwanted_stream() {
     let mut world = watched();
     world.subscribe(&[P, HP, VICTIM]);
     world.passes(SECOND);
@@ -176,7 +176,7 @@ fn an_address_that_is_known_to_be_there_but_did_not_ask_says_so() {
 }
 
 #[test]
-fn what_somebody_else_asked_for_does_not_end_what_one_watches() {
+fn foreign_offer_leaves_subscription_alone() {
     let mut world = watched();
     let (now, grant) = (world.now, world.grant_of(Tag(7000), S, Tag(7001), Kind::Subscriber));
     world.relay(HP).grant(now, grant).unwrap();
@@ -186,7 +186,7 @@ fn what_somebody_else_asked_for_does_not_end_what_one_watches() {
 }
 
 #[test]
-fn grants_without_end_are_refused_and_forgotten() {
+fn excess_grants_are_refused_and_expire() {
     let mut world = watched();
     let now = world.now;
     let mut granted = 0;
@@ -201,7 +201,7 @@ fn grants_without_end_are_refused_and_forgotten() {
 }
 
 #[test]
-fn who_replays_what_was_heard_on_the_way_gets_nothing() {
+fn replayed_control_packets_gain_nothing() {
     let mut world = watched();
     world.passes(2 * SECOND);
     let (word, tag) = (Word(0), Tag(1));
@@ -266,7 +266,7 @@ fn takes_the_providers_own(world: &mut World, grant: Grant) {
 
 /// While nobody knows the provider of what is asked for by place, whoever offers it writes whose it is.
 #[test]
-fn nobody_uses_up_the_streams_of_another() {
+fn forged_streams_spare_publishers_quota() {
     let mut world = World::new(1);
     let (now, owner) = (world.now, NodeId::from_bytes([P; 16]));
     for number in 0..64_u32 {
@@ -287,7 +287,7 @@ fn nobody_uses_up_the_streams_of_another() {
 /// A member that offers a stream before the provider is known is not taken for that provider after, and its
 /// copy is withdrawn.
 #[test]
-fn a_stream_of_somebody_else_gets_no_providers_name() {
+fn foreign_stream_gets_no_provider() {
     let mut world = World::new(1);
     let (now, evil) = (world.now, StreamId::of(NodeId::from_bytes([EVIL; 16]), 1));
     let grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);

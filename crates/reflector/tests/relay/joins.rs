@@ -17,7 +17,7 @@ const HS: u8 = 3;
 const S: u8 = 10;
 
 #[test]
-fn one_copy_for_each_hop_however_many_watch() {
+fn one_copy_per_hop() {
     let mut world = World::new(1);
     world.publish(P);
     for number in 0..20 {
@@ -37,7 +37,7 @@ fn one_copy_for_each_hop_however_many_watch() {
 }
 
 #[test]
-fn with_super_nodes_in_layers_a_packet_is_sent_on_three_times() {
+fn layered_hubs_allow_three_hops() {
     let config = Config { fan: roost_reflector::Config { max_hops: 3, ..Default::default() }, ..Config::default() };
     let mut world = World::with(1, config);
     world.publish(P);
@@ -48,7 +48,7 @@ fn with_super_nodes_in_layers_a_packet_is_sent_on_three_times() {
 }
 
 #[test]
-fn what_was_asked_for_begins_within_a_round_trip_for_each_hop_and_half_of_one() {
+fn join_takes_bounded_round_trips() {
     let mut world = World::new(2);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
@@ -63,7 +63,7 @@ fn what_was_asked_for_begins_within_a_round_trip_for_each_hop_and_half_of_one() 
 }
 
 #[test]
-fn a_stream_that_a_grant_names_is_offered_at_once() {
+fn named_stream_is_offered_at_once() {
     let mut world = World::new(3);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
@@ -89,7 +89,7 @@ fn a_stream_that_a_grant_names_is_offered_at_once() {
 
 /// One crossing from the hub, where it takes three to show that one wants it.
 #[test]
-fn a_host_that_is_proven_gets_data_with_the_offer() {
+fn proven_host_gets_immediate_data() {
     for (begin, crossings) in [(Begin::Answered, 3), (Begin::Offered, 1), (Begin::Resumed, 3)] {
         let mut world = World::new(3);
         world.publish(P);
@@ -113,7 +113,7 @@ fn a_host_that_is_proven_gets_data_with_the_offer() {
 }
 
 #[test]
-fn a_stream_has_the_name_that_a_grant_learns_later() {
+fn repeated_grant_adds_provider_name() {
     let mut world = World::new(3);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
@@ -138,7 +138,7 @@ fn a_stream_has_the_name_that_a_grant_learns_later() {
 }
 
 #[test]
-fn who_has_answered_lately_gets_data_with_the_offer() {
+fn recent_answer_allows_immediate_data() {
     let mut world = World::new(4);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
@@ -190,7 +190,7 @@ fn nothing_flows_where_nobody_watches() {
 }
 
 #[test]
-fn who_dies_without_a_word_is_forgotten() {
+fn dead_subscriber_lease_expires() {
     let mut world = World::new(6);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
@@ -203,7 +203,7 @@ fn who_dies_without_a_word_is_forgotten() {
 }
 
 #[test]
-fn a_joiner_begins_with_the_last_key_frame_marked_and_paced() {
+fn joiner_gets_paced_cached_key_frame() {
     let mut world = World::new(7);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
@@ -222,7 +222,7 @@ fn a_joiner_begins_with_the_last_key_frame_marked_and_paced() {
 }
 
 #[test]
-fn key_frames_are_asked_for_once_a_second_however_many_need_one() {
+fn key_frame_requests_are_rate_limited() {
     let mut world = World::new(8);
     world.publish(P);
     for number in 0..10 {
@@ -247,7 +247,7 @@ fn key_frames_are_asked_for_once_a_second_however_many_need_one() {
 }
 
 #[test]
-fn one_may_ask_again_and_again_while_one_watches() {
+fn repeated_offers_pass_tag_limit() {
     let mut world = World::new(12);
     world.publish(P);
     world.subscribe(&[P, S]);
@@ -267,7 +267,7 @@ fn one_may_ask_again_and_again_while_one_watches() {
 
 /// Before the first packet has come nobody knows how much a stream takes.
 #[test]
-fn what_is_not_measured_yet_takes_what_its_service_usually_takes() {
+fn unmeasured_stream_reserves_usual_rate() {
     let roost_proto::Form::Stream { bits_per_second, .. } = Service::Video.form() else { panic!("video is a stream") };
     let config = Config { uplink: Some(u64::from(bits_per_second) * 5 / 2), ..Config::default() };
     let mut world = World::with(13, config);
@@ -290,7 +290,7 @@ fn what_nobody_offers_is_told() {
 }
 
 #[test]
-fn what_has_begun_is_not_missed_when_it_is_expected_again() {
+fn expecting_again_keeps_running_stream() {
     let mut world = World::new(10);
     world.publish(P);
     let tag = world.subscribe(&[P, HP, S]);
@@ -302,7 +302,7 @@ fn what_has_begun_is_not_missed_when_it_is_expected_again() {
 }
 
 #[test]
-fn what_turns_out_to_be_another_stream_replaces_the_first() {
+fn later_stream_replaces_first() {
     let mut world = World::new(11);
     world.publish(P);
     let tag = world.subscribe(&[P, S]);

@@ -19,7 +19,7 @@ fn missing(world: &World, host: u8) -> (usize, usize) {
 }
 
 #[test]
-fn loss_on_every_hop_is_repaired_within_the_deadline() {
+fn loss_per_hop_repaired_in_time() {
     for (loss, most) in [(10, 1), (50, 5)] {
         let (mut missed, mut all) = (0, 0);
         for seed in 0..4 {
@@ -48,7 +48,7 @@ fn loss_on_every_hop_is_repaired_within_the_deadline() {
 
 /// A watcher that waits for the stream to begin, so that nothing tells how long a round trip takes.
 #[test]
-fn hardly_anything_is_missed_of_what_begins_later() {
+fn late_stream_start_misses_little() {
     let (mut missed, mut all) = (0, 0);
     for seed in 0..100 {
         let mut world = World::new(seed);
@@ -70,7 +70,7 @@ fn hardly_anything_is_missed_of_what_begins_later() {
 
 /// Who joins gets the group of pictures that has begun: what is lost of it is repaired, though it is old.
 #[test]
-fn what_a_joiner_begins_with_is_repaired() {
+fn joiner_burst_is_repaired() {
     for_seeds(20, |seed| {
         let mut world = World::new(seed);
         world.link(HP, S, Link { loss: 50, ..Link::default() });
@@ -89,7 +89,7 @@ fn what_a_joiner_begins_with_is_repaired() {
 }
 
 #[test]
-fn what_is_lost_before_a_pause_is_repaired_at_once() {
+fn loss_before_pause_is_repaired() {
     let (mut missed, mut bursts) = (0, 0);
     for seed in 0..10 {
         let mut world = World::new(seed);
@@ -113,7 +113,7 @@ fn what_is_lost_before_a_pause_is_repaired_at_once() {
 
 /// A satellite: who asks again has the answer when it is of no use any more.
 #[test]
-fn parity_makes_up_for_loss_where_asking_takes_too_long() {
+fn parity_recovers_loss_on_long_paths() {
     for_seeds(3, |seed| {
         let mut world = World::new(seed);
         world.link(HP, HS, Link { delay: Duration::from_millis(300), loss: 20, ..Link::default() });
@@ -145,7 +145,7 @@ fn parity_makes_up_for_loss_where_asking_takes_too_long() {
 }
 
 #[test]
-fn what_is_repaired_in_time_gets_no_parity() {
+fn timely_repair_gets_no_parity() {
     let mut world = World::new(1);
     world.all_links(Link { loss: 20, ..Link::default() });
     world.publish(P);
@@ -177,7 +177,7 @@ fn a_lossy_subscriber_harms_no_other() {
 }
 
 #[test]
-fn a_stalled_subscriber_harms_no_other_and_goes_on_at_a_key_frame() {
+fn stalled_subscriber_resumes_at_key_frame() {
     let mut world = World::new(1);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
@@ -196,7 +196,7 @@ fn a_stalled_subscriber_harms_no_other_and_goes_on_at_a_key_frame() {
 }
 
 #[test]
-fn who_changes_its_way_under_loss_gets_each_packet_at_most_once_and_nearly_all() {
+fn upstream_changes_under_loss_miss_little() {
     for_seeds(4, |seed| {
         let mut world = World::new(seed);
         world.all_links(Link { loss: 10, jitter: Duration::from_millis(3), repeats: 10, ..Link::default() });

@@ -54,7 +54,7 @@ fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, Word, 
 
 /// Thousands of downstreams whose time comes at once wait for each other, but not for ever.
 #[test]
-fn what_is_due_is_done_a_part_at_a_time() {
+fn due_timers_run_in_batches() {
     let (mut relay, now) = (Relay::new(Config::default(), [1; 32]), START);
     let streams: Vec<StreamId> = (1..=3).map(StreamId).collect();
     for stream in &streams {
@@ -86,7 +86,7 @@ fn drain(relay: &mut Relay, now: Time) -> BTreeMap<SocketAddr, Vec<Option<Said>>
 }
 
 #[test]
-fn parity_reaches_all_who_need_it_after_its_packets() {
+fn parity_follows_its_packets() {
     let (mut relay, mut now) = (Relay::new(Config::default(), [1; 32]), START);
     relay.publish(now, STREAM).unwrap();
     for number in 0..MAX_TARGETS {
@@ -117,7 +117,7 @@ fn parity_reaches_all_who_need_it_after_its_packets() {
 }
 
 #[test]
-fn a_host_that_has_not_answered_gets_one_backlog_and_no_more_than_128_kib() {
+fn unanswered_host_gets_128_kib_once() {
     let (mut relay, mut now) = (Relay::new(Config::default(), [1; 32]), START);
     let streams: Vec<StreamId> = (1..=16).map(StreamId).collect();
     for stream in &streams {

@@ -152,7 +152,7 @@ mod tests {
         }
 
         #[test]
-        fn a_head_is_no_longer_than_stated(piece in piece()) {
+        fn frame_header_fits_stated_size(piece in piece()) {
             let body = piece.part.as_ref().map_or(0, |part| part.body.len());
             prop_assert!(written(&[piece]).len() - 1 - body <= HEAD_BYTES);
         }

@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_given_up_holds_nobody_up_but_keeps_the_order() {
+    fn abandoned_message_keeps_flow_order() {
         let (first, third) = (chunk(0, 0, 1, 0, b"a"), chunk(2, 1, 1, 0, b"c"));
         assert_eq!(taken(&[third.clone(), given_up(1, 1)]), Vec::<Bytes>::new());
         assert_eq!(taken(&[third, given_up(1, 1), first]), ["a", "c"]);
     }
 
     #[test]
-    fn who_comes_late_is_not_delivered_twice() {
+    fn late_chunk_is_not_delivered_twice() {
         let whole = [b'a'; CHUNK_BYTES + 1];
         let first = chunk(0, 0, whole.len(), 0, &whole[..CHUNK_BYTES]);
         let last = chunk(0, 0, whole.len(), CHUNK_BYTES, &whole[CHUNK_BYTES..]);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_cannot_make_us_keep_more_than_stated() {
+    fn held_memory_is_bounded() {
         let mut receiver = Receiver::default();
         let part = [0; CHUNK_BYTES];
         let large = (0..10_000).find(|number| receiver.take(&chunk(*number, 0, 65_536, 0, &part)).is_err());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_chunks_and_one_chunk_cannot_ask_for_more_than_stated() {
+    fn invalid_slices_are_rejected() {
         for (total, offset, length) in [(65_536, 1, CHUNK_BYTES), (65_536, 0, 100), (CHUNK_BYTES + 2, CHUNK_BYTES, 1)] {
             assert!(Receiver::default().take(&chunk(0, 0, total, offset, &vec![0; length])).is_err());
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn two_messages_cannot_follow_the_same_one() {
+    fn shared_predecessor_is_a_violation() {
         let mut receiver = Receiver::default();
         assert_eq!(receiver.take(&chunk(1, 1, 1, 0, b"a")), Ok(()));
         assert_eq!(receiver.take(&chunk(2, 2, 1, 0, b"a")), Err(Violation));

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_reads_what_another_has_sealed_and_nobody_else_does() {
+    fn only_group_members_open_packets() {
         let (mut sealer, mut opener) = pair();
         let packet = sealer.seal(NOW, b"who has video?").unwrap();
         assert_eq!(packet.len(), 14 + OVERHEAD);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_taken_once_whatever_the_order() {
+    fn packet_opens_once_in_any_order() {
         let (mut sealer, mut opener) = pair();
         let packets: Vec<_> = (0..200).map(|_| sealer.seal(NOW, b"x").unwrap()).collect();
         for at in [0, 2, 1, 64, 63, 10, 199, 150] {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_now_is_late_and_ones_own_is_not_heard() {
+    fn late_and_own_packets_are_rejected() {
         let (mut sealer, mut opener) = pair();
         for (then, taken) in [(NOW - 30_001, false), (NOW + 30_001, false), (NOW - 29_000, true), (NOW + 29_000, true)]
         {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_work_for_strangers_are_bounded() {
+    fn unknown_sender_cost_is_bounded() {
         let key = GroupKey::from_bytes([7; 32]);
         let (_, mut opener) = pair();
         for number in 0..3 * MAX_STRANGERS_PER_SECOND {

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_has_one_outcome_and_a_full_queue_is_none_of_the_sender() {
+    fn each_packet_counts_one_outcome() {
         let (queue, live) = (Queue::new(1), Live::default());
         let whence = (80, IpAddr::V4(Ipv4Addr::LOCALHOST));
         for opened in [Ok(()), Ok(()), Ok(()), Err(Fault::Strangers), Err(Fault::Crowded), Err(Fault::Own)] {

@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn greetings_are_read_as_they_are_written(
+        fn hello_messages_round_trip(
             link in any::<u64>(),
             code in prop::collection::vec(any::<u8>(), 0..64),
             hosts in prop::collection::vec(any::<IpAddr>(), 0..MAX_PATHS),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_its_own_costs_one_byte() {
+    fn plain_hello_costs_one_byte() {
         assert_eq!(Hello::Link.write().len(), 1);
         assert_eq!(Hello::read(&[0x80]), Some(Hello::Link));
         assert_eq!(Welcome { link: 7, hosts: Vec::new() }.write().len(), 2);

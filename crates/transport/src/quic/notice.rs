@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn notices_are_read_as_they_are_written(
+        fn address_updates_round_trip(
             name in any::<PathName>(),
             number in any::<u32>(),
             hosts in prop::collection::vec(any::<IpAddr>(), 0..MAX_PATHS),

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn links_with_a_network_each_become_a_path_each() {
+    fn two_networks_become_two_paths() {
         let expected = [("10.0.1.1", "10.0.1.2"), ("10.0.2.1", "10.0.2.2")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let mut two = paired(&["10.0.2.1", "10.0.1.1"], &["10.0.1.2", "10.0.2.2"]);
         two.sort();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn every_address_of_either_side_is_on_a_path() {
+    fn every_address_gets_a_path() {
         assert_eq!(paired(&["10.0.1.1"], &["10.0.1.2", "10.0.2.2"]).len(), 2);
         assert_eq!(paired(&["127.0.0.3", "127.0.0.4"], &["127.0.0.1", "127.0.0.2"]).len(), 2);
         assert_eq!(paired(&["10.0.1.1", "192.168.0.1"], &["10.0.1.2"]).len(), 2);

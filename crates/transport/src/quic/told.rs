@@ -91,7 +91,7 @@ mod tests {
     const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
     #[test]
-    fn lies_get_no_more_than_they_cost() {
+    fn false_hosts_cost_bounded_bytes() {
         let (mut told, now) = (Told::default(), Instant::now());
         for received in (0..200_000).step_by(700) {
             if told.ask(now, received) == Verdict::Try {

@@ -215,7 +215,7 @@ impl Path {
 }
 
 #[test]
-fn an_object_fills_a_fat_path_and_a_satellites() {
+fn object_fills_fat_and_satellite_paths() {
     for (rate, delay, loss, bytes, share) in [
         (200_000_000, 50, 0, 60_000_000, 0.85),
         (200_000_000, 50, 100, 60_000_000, 0.85),

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn up_to_eight_packets_share_a_datagram() {
+    fn eight_packets_share_a_datagram() {
         let packet = |number: u8| [1, number, number];
         let mut datagram = Bytes::copy_from_slice(&packet(0));
         for number in 1..MAX_SHARED as u8 {

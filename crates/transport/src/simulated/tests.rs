@@ -97,7 +97,7 @@ impl Pair {
 }
 
 #[test]
-fn a_handshake_takes_as_many_round_trips_as_its_flights() {
+fn handshake_takes_expected_round_trips() {
     for (kind, round_trips) in ALL.into_iter().zip([2, 3, 2, 2, 2]) {
         let mut pair = Pair::new(kind, 0, 1);
         let began = pair.now;
@@ -112,7 +112,7 @@ fn a_handshake_takes_as_many_round_trips_as_its_flights() {
 }
 
 #[test]
-fn links_come_up_over_every_round_trip() {
+fn connection_comes_up_at_any_rtt() {
     for kind in ALL {
         for tenths in [1, 6, 12, 16, 20, 40, 70, 100] {
             let rtt = MS * 100 * tenths;
@@ -132,7 +132,7 @@ fn links_come_up_over_every_round_trip() {
 }
 
 #[test]
-fn over_tcp_the_begin_of_an_object_comes_with_the_first_flight() {
+fn tcp_object_starts_in_first_flight() {
     let mut pair = Pair::new(TCP, 0, 1);
     pair.run(Duration::from_secs(1));
     for length in [60, 1040, 16_400, 16_400, 16_400] {
@@ -143,7 +143,7 @@ fn over_tcp_the_begin_of_an_object_comes_with_the_first_flight() {
 }
 
 #[test]
-fn reliable_messages_arrive_once_and_in_order_whatever_is_lost() {
+fn reliable_messages_survive_loss_in_order() {
     for (seed, kind) in (1..).zip(ALL) {
         let mut pair = Pair::new(kind, 20, seed);
         pair.run(Duration::from_secs(4));
@@ -177,7 +177,7 @@ fn datagrams_are_lost_but_over_tcp() {
 }
 
 #[test]
-fn a_closed_link_hands_over_what_was_sent_and_says_why_it_ends() {
+fn close_delivers_data_then_reason() {
     for kind in ALL {
         let mut pair = Pair::new(kind, 10, 5);
         pair.run(Duration::from_secs(4));
@@ -192,7 +192,7 @@ fn a_closed_link_hands_over_what_was_sent_and_says_why_it_ends() {
 }
 
 #[test]
-fn a_peer_that_stays_silent_is_given_up() {
+fn silent_remote_is_given_up() {
     let mut pair = Pair::new(UDP, 0, 1);
     pair.run(Duration::from_secs(1));
     pair.loss = 100;
@@ -223,7 +223,7 @@ fn the_same_seed_does_the_same() {
 /// TCP's window doubles with each round trip from ten segments, and does so
 /// again after a pause: a hundred thousand bytes take three, each time.
 #[test]
-fn an_image_over_tcp_takes_three_round_trips_also_after_a_pause() {
+fn tcp_image_takes_three_round_trips() {
     let mut pair = Pair::new(TCP, 0, 1);
     pair.run(Duration::from_secs(1));
     for _ in 0..3 {
@@ -239,7 +239,7 @@ fn an_image_over_tcp_takes_three_round_trips_also_after_a_pause() {
 }
 
 #[test]
-fn a_handshake_over_more_than_a_second_knows_its_round_trip() {
+fn long_handshake_measures_its_rtt() {
     for kind in ALL {
         let mut pair = Pair::new(kind, 0, 1);
         pair.delay = FAR;
@@ -254,7 +254,7 @@ fn a_handshake_over_more_than_a_second_knows_its_round_trip() {
 /// Bulk that takes seconds is under way; the others come in the order of their
 /// urgency, whichever was sent first, and wait for what is in the network only.
 #[test]
-fn what_is_urgent_does_not_wait_behind_bulk() {
+fn urgent_messages_overtake_bulk() {
     for kind in [UDP, TCP, QUIC, MULTIHOMED] {
         let mut pair = Pair::new(kind, 0, 1);
         // A tenth of a megabit, so to speak: whatever is sent waits for room.
@@ -280,7 +280,7 @@ fn what_is_urgent_does_not_wait_behind_bulk() {
 
 /// Datagrams are lost, and what is not there in time is not sent again.
 #[test]
-fn what_is_to_steer_by_comes_in_time_or_never() {
+fn steering_datagrams_are_timely_or_lost() {
     let delivery = Delivery::asked(Service::Video, Terms { profile: Some(Profile::Piloting), class: None });
     let life = delivery.life.unwrap();
     for kind in [UDP, QUIC, MULTIHOMED] {
@@ -330,7 +330,7 @@ fn numbers(pair: &Pair, flow: u8) -> Vec<u16> {
 
 /// Whatever is lost and whichever path dies when, also both at once.
 #[test]
-fn messages_come_once_and_in_order_while_paths_die() {
+fn messages_stay_ordered_while_paths_die() {
     for seed in 1..=20 {
         let mut pair = Pair::new(MULTIHOMED, 0, seed);
         pair.run(Duration::from_secs(1));
@@ -359,7 +359,7 @@ fn messages_come_once_and_in_order_while_paths_die() {
 }
 
 #[test]
-fn a_backup_is_used_while_the_first_path_is_dead_and_only_then() {
+fn backup_path_serves_only_while_needed() {
     let mut pair = Pair::new(MULTIHOMED, 0, 1);
     pair.run(Duration::from_secs(1));
     let mut next = 0;
@@ -387,7 +387,7 @@ fn a_backup_is_used_while_the_first_path_is_dead_and_only_then() {
 
 /// Messages of 10 kB, one each 20 ms: none is much later than without.
 #[test]
-fn a_path_that_dies_delays_by_a_few_round_trips() {
+fn dead_path_delays_few_round_trips() {
     let mut pair = Pair::new(MULTIHOMED, 0, 1);
     pair.run(Duration::from_secs(1));
     let mut sent = Vec::new();

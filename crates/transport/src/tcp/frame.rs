@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_once_they_are_whole() {
+    fn frame_is_taken_once_whole() {
         let mut bytes = Vec::new();
         Frame::Message(vec![7; 300].into()).write(&mut bytes);
         Frame::Ready.write(&mut bytes);

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backlog_does_not_keep_out_what_is_urgent() {
+    fn backlog_does_not_block_urgent() {
         let (mut queue, now, limit) = (Queue::default(), Instant::now(), 1 << 20);
         for channel in [Channel::Reliable { flow: 1 }, Channel::Datagram] {
             let mut push = |delivery| queue.push(now, (channel, &delivery), vec![0; 16_384].into(), limit);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_does_not_wait_for_what_is_long() {
+    fn short_messages_precede_long_ones() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         for length in [50, 1040, 16_384, 16_384, 1200, 1200, 1200, 16_384] {
             let usual = Delivery::default();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_a_batch_goes_before_what_is_urgent() {
+    fn urgent_waits_for_one_batch() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         let reliable = Channel::Reliable { flow: 1 };
         for _ in 0..40 {

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_names_what_the_system_did_not_send() {
+    fn timeout_names_unsent_datagram() {
         let (now, limit) = (Instant::now(), Duration::from_secs(5));
         let mut handshake = Handshake::new(true, None, RoleSet::ALL, now, limit);
         assert_eq!(handshake.overdue(now), None);

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_good_for_its_address_and_a_while() {
+    fn cookie_fits_address_and_period() {
         let now = Instant::now();
         let cookies = Cookies::new(now).unwrap();
         let (here, there) = (SocketAddr::from(([10, 0, 0, 1], 1)), SocketAddr::from(([10, 0, 0, 1], 2)));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_lets_a_burst_pass_and_then_a_trickle() {
+    fn bucket_allows_burst_then_trickle() {
         let now = Instant::now();
         let mut bucket = Bucket::new(10, now);
         assert_eq!((0..20).filter(|_| bucket.take(now)).count(), 10);

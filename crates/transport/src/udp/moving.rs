@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_not_answered_tells_ever_more_rarely_who_it_is() {
+    fn unanswered_identification_backs_off() {
         let (mut moving, start) = (Moving::default(), Instant::now());
         let rtt = Duration::from_millis(10);
         let mut told = Vec::new();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_at_another_route_or_after_a_shorter_datagram() {
+    fn run_has_one_route_and_size() {
         let mut outbox = Outbox::default();
         for (port, size) in [(1, 10), (1, 10), (1, 4), (1, 10), (2, 10), (2, 11)] {
             assert!(outbox.push(route(port), &[&vec![0; size]]));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_system_does_not_send_is_counted_and_told() {
+    async fn send_failures_are_counted_and_reported() {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let (io, live) = (UdpSocketState::new((&socket).into()).unwrap(), Live::default());
         let mut outbox = Outbox::default();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn records_for_one_host_share_a_datagram() {
+    fn records_for_one_host_are_packed() {
         let mut outbox = Outbox::default();
         let sizes = |outbox: &Outbox| outbox.datagrams.iter().map(|(_, size)| *size).collect::<Vec<_>>();
         for (port, size) in [(1, 40), (1, 30), (2, 10), (1, 10), (1, 80), (1, 20)] {

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_of_one_identity_share_its_key_and_the_last_one_drops_it() {
+    fn sessions_share_key_until_last_ends() {
         let dir = tempfile::tempdir().unwrap();
         let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
         let ders = ["a", "b"].map(|name| group.issue_in_memory(name, Role::Node).unwrap().key_pkcs8_der().to_vec());

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_those_of_what_came_in_between() {
+    fn rate_covers_given_interval() {
         let arrivals = Arrivals::since(Instant::now());
         let second = Duration::from_secs(1);
         (0..=20_u64).for_each(|tenth| arrivals.note_at(second * tenth as u32 / 10, tenth * 1000));

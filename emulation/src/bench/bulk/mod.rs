@@ -330,13 +330,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sender_is_read_by_its_name() {
+    fn sender_names_round_trip() {
         assert!(Sender::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
         assert!("sctp".parse::<Sender>().unwrap_err().starts_with("`sctp` is no sender: write tcp-cubic, tcp-bbr"));
     }
 
     #[test]
-    fn what_is_lost_has_crossed_the_bottleneck() {
+    fn loss_comes_after_bottleneck() {
         let topology = Route::ALL[0].topology();
         let member = &topology.nets[0].members[0];
         assert!(member.to_net.loss == 0.0 && member.from_net.loss == 0.005);

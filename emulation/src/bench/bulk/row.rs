@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_queue_is_what_probes_took_beyond_the_delay() {
+    fn queue_is_probe_excess_delay() {
         let probes = Trace { sent: vec![0; 5], received: [30, 31, 35, 10].map(|ms| Some(ms * 1_000_000)).to_vec() };
         let (mean, p95) = queue(&probes, Duration::from_millis(30));
         assert!((mean - 1.5).abs() < 1e-9 && (p95 - 5.0).abs() < 1e-9);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_uplink_has_room_for_its_streams_and_for_little_more() {
+    fn uplink_fits_its_streams_only() {
         assert_eq!(stream_bps(), [46_400.0, 53_120.0]);
         let topology = network(2, 3, 30.0);
         let rates: Vec<u64> = topology.nets[0].members.iter().map(|member| member.to_net.rate.bps()).collect();

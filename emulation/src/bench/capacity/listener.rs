@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_a_part_of_what_was_made() {
+    fn loss_is_share_of_sent() {
         let midnight = made(record(0).as_bytes()).unwrap();
         let mut stream = Stream::default();
         let all: String = (0..60).filter(|number| *number != 30).map(|number| record(number * 50)).collect();

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_gives_what_is_known_of_it() {
+    fn model_matches_published_figures() {
         let four = |hubs| counted(hubs, STREAMS);
         let all: Vec<usize> = (1..=16).map(four).collect();
         assert_eq!(all, [6, 7, 9, 8, 10, 11, 10, 9, 9, 10, 11, 12, 13, 14, 15, 16]);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_were_printed_for_one_rate_and_up_to_sixteen() {
+    fn figures_cover_one_rate_sixteen_hubs() {
         assert_eq!(printed(1, STREAMS), [Some(5), Some(6)]);
         assert_eq!([printed(17, STREAMS), printed(0, STREAMS), printed(2, 10.0)], [[None; 2]; 3]);
     }

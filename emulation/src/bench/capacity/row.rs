@@ -68,13 +68,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_holds_if_nobody_misses_a_hundredth() {
+    fn sample_allows_under_one_percent() {
         let look = |missing, lost| Look { missing, lost, ..Look::default() }.holds();
         assert_eq!([look(0, 0.0), look(0, 0.009), look(0, 0.01), look(1, 0.0)], [true, true, false, false]);
     }
 
     #[test]
-    fn a_row_has_the_figures_to_compare_with() {
+    fn row_includes_reference_figures() {
         let row = Row::of(Case { what: What::Residual, hubs: 4 }, model::STREAMS, Default::default());
         assert_eq!((row.printed, row.printed_receive_only, row.counted, row.balanced), (Some(8), Some(9), 8, 10));
         let row = Row::of(Case { what: What::Track, hubs: 4 }, 10.0, Default::default());

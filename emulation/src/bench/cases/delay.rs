@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_what_is_more_than_delay_and_transmission() {
+    fn error_excludes_delay_and_transmission() {
         let traces: Vec<Trace> = DELAYS_MS.iter().map(|ms| trace(&[40, 50, 60], *ms)).collect();
         for error in spreads(&traces) {
             let error = error.unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tcpdump_saw_takes_the_place_of_what_was_read() {
+    fn captured_times_replace_read_times() {
         let read = Trace { sent: vec![1_000; 4], received: vec![Some(9_000), Some(9_500), None, Some(9_900)] };
         let stamped = stamp(&[(1_008_500, 1), (1_008_000, 0), (1_008_700, 2)], 1_000_000, &read).unwrap();
         assert_eq!(stamped.received, [Some(8_000), Some(8_500), None, Some(9_900)]);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_that_grow_with_the_link_are_a_drift() {
+    fn growing_delays_count_as_drift() {
         let traces: Vec<Trace> = DELAYS_MS.iter().map(|ms| trace(&[*ms / 5], *ms)).collect();
         assert_eq!(drift_row(&spreads(&traces)).verdict, Verdict::Missed);
     }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn ping_is_read_by_its_last_line() {
+    fn ping_summary_line_is_parsed() {
         let text = "--- 10.1.1.3 ping statistics ---\n20 packets transmitted, 20 received, 0% packet loss, time 3800ms\n\
                     rtt min/avg/max/mdev = 1200.046/1200.113/1200.240/0.051 ms, pipe 7\n";
         assert_eq!(mean_round_trip(text), Some(1200.113));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_judged_by_what_chance_allows() {
+    fn loss_judged_by_confidence_interval() {
         assert_eq!(row(0.05, &trace(10_000, 520), 520).verdict, Verdict::Met);
         assert_eq!(row(0.05, &trace(10_000, 600), 600).verdict, Verdict::Missed);
         assert_eq!(row(0.05, &trace(10_000, 400), 400).verdict, Verdict::Missed);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_and_another_does_not() {
+    fn same_seed_repeats_losses() {
         assert_eq!(repeat_row(&[1, 5], &[1, 5], &[2]).verdict, Verdict::Met);
         assert_eq!(repeat_row(&[1, 5], &[1, 6], &[2]).verdict, Verdict::Missed);
         assert_eq!(repeat_row(&[1, 5], &[1, 5], &[1, 5]).verdict, Verdict::Missed);

@@ -271,7 +271,7 @@ mod tests {
     use crate::bench::Verdict;
 
     #[test]
-    fn a_rate_is_judged_by_its_own_tolerance() {
+    fn rate_judged_by_its_tolerance() {
         let judge = |step: &Step, error: f64| {
             let bits = step.rate.bps() as f64 * (1.0 + error);
             step.udp_row(Ok(Seen { bits, by: "tcpdump", note: None })).verdict
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_is_judged_by_the_payload_that_fits() {
+    fn tcp_judged_by_payload_rate() {
         let row = STEPS[2].tcp_row(Ok(9_500_000.0));
         assert!((row.values["part_percent"] - 99.33).abs() < 0.01, "{row:?}");
         assert_eq!(row.verdict, Verdict::Met);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_control_count_only_between_those_of_data() {
+    fn control_frames_count_between_data() {
         let ms = |time: u64| time * 1_000_000;
         let frames =
             [(0, 74), (ms(10), 542), (ms(211), 66), (ms(215), 542), (ms(220), 66), (ms(230), 542), (ms(240), 66)];

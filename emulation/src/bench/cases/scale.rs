@@ -90,7 +90,7 @@ mod tests {
     use crate::bench::Verdict;
 
     #[test]
-    fn streams_are_as_many_and_as_fast_as_they_say() {
+    fn flows_match_count_and_rate() {
         let topology = Tree::published(TreeShape::inferred(NODES)).topology().unwrap();
         assert_eq!(topology.hosts.len(), NODES + 1);
         let flows = flows(&topology, Duration::from_secs(12), 1);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_schedule_is_met_and_a_late_one_is_not() {
+    fn exact_schedule_met_late_missed() {
         let rounds = times(0, 2);
         for (late, verdict) in [(0, Verdict::Met), (500_000, Verdict::Met), (2_000_000, Verdict::Missed)] {
             let rows = rows(&trace(&rounds, late), &rounds);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_accepted_while_down_is_seen() {
+    fn packet_while_down_is_reported() {
         let rounds = times(0, 2);
         let mut trace = trace(&rounds, 0);
         let middle = trace.sent.iter().position(|sent| *sent > rounds[1].down + 100_000_000).unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_witness_sees_the_gap_a_delay_later() {
+    fn capture_sees_gap_after_delay() {
         let rounds = times(0, 2);
         let origin = 1_000_000_000_000;
         let arrivals = |late: u64| -> Vec<capture::Frame> {

@@ -76,7 +76,7 @@ mod tests {
     use crate::bench::Verdict;
 
     #[test]
-    fn only_the_set_up_has_a_target() {
+    fn only_setup_has_target() {
         let ms = Duration::from_millis;
         assert_eq!(row(11, None, ms(9), ms(900)).verdict, Verdict::Shown);
         let slow_to_go = row(101, Some(ms(300)), ms(299), ms(900));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_files_do_not_make_up_for_an_interface_that_is_left() {
+    fn leaked_interface_not_offset_by_files() {
         let before = Open { files: 9, interfaces: 3 };
         assert_eq!(left_row(before, before).verdict, Verdict::Met);
         for (files, interfaces) in [(8, 4), (10, 2), (10, 3)] {

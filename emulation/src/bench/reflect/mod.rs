@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_implementation_is_read_by_its_name() {
+    fn implementation_names_round_trip() {
         for one in Implementation::ALL {
             assert_eq!(one.to_string().parse(), Ok(one));
         }

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_the_names_that_others_read() {
+    fn row_has_stable_json_names() {
         let cell = Cell { implementation: Implementation::Ours, targets: 10, bytes: 200, offload: false };
         let best = Seen { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..Seen::default() };
         let calm = Seen { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn paced_frames_are_as_many_as_periods_and_all_are_counted() {
+    fn paced_frames_match_periods() {
         let stop = AtomicBool::new(false);
         let setting = setting(Workload::Paced, &stop);
         let mut end = Mirror { frames: VecDeque::new(), trouble: |frame| vec![frame] };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_changed_or_doubled_is_seen() {
+    fn loss_corruption_duplication_are_counted() {
         let stop = AtomicBool::new(false);
         let setting = setting(Workload::Paced, &stop);
         let mut count = 0;

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_in_another_order_and_cut_frames_are_noticed() {
+    fn reordered_and_cut_frames_detected() {
         let frame = write(Head { kind: Kind::End, number: 7, due: Duration::ZERO }, 64 << 10);
         let mut swapped = frame.to_vec();
         swapped[8192..24_576].rotate_left(8192);

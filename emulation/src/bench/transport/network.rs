@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_link_loses_packets_and_the_second_none() {
+    fn only_first_link_loses_packets() {
         let topology = of(Condition::Loss, Duration::ZERO);
         let loss = |net: usize, from: usize, to: usize| {
             let members = &topology.nets[net].members;

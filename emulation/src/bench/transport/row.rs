@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_workload_does_not_show_is_none() {
+    fn unmeasured_columns_are_none() {
         let row = Row::of(&cell(Workload::PingPong), &[run(&[Some(1), Some(3)])]);
         assert_eq!((row.mbps, row.late_pct, row.hz, row.max_gap_ms), (None, None, None, None));
         assert_eq!(row.avg_ms, Some(2.0));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_names_that_others_read() {
+    fn row_has_stable_json_names() {
         let row = serde_json::to_value(Row::of(&cell(Workload::Paced), &[run(&[Some(1)])])).unwrap();
         assert_eq!(
             (&row["condition"], &row["transport"], &row["workload"]),

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_late_ten_milliseconds_after_they_were_due() {
+    fn frames_late_after_ten_milliseconds() {
         let tally = tally(&[(0, 1), (1, 20), (2, 31), (3, 90)]);
         assert_eq!((tally.late(), tally.received(), tally.bytes), (2, 4, 400));
         assert_eq!((tally.max_gap, tally.span()), (ms(59), ms(89)));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_twice_or_out_of_order_is_counted() {
+    fn duplicates_and_reordering_are_counted() {
         let tally = tally(&[(0, 1), (2, 2), (1, 3), (2, 4), (3, 5)]);
         assert_eq!((tally.received(), tally.duplicated, tally.reordered), (4, 1, 1));
         assert_eq!(Tally::default().span(), Duration::ZERO);

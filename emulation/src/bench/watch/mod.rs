@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_is_read_by_its_name() {
+    fn case_names_round_trip() {
         for case in Case::ALL {
             assert_eq!(case.to_string().parse(), Ok(case));
         }

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_say_whether_they_are_what_they_are_to_be() {
+    fn row_states_whether_target_met() {
         let time = |ms| Duration::from_millis(ms);
         let joined = |case, after| Row::joined(case, 2 * ONE_WAY + time(after)).met;
         assert_eq!([19, 21].map(|after| joined(Case::JoinCarried, after)), [Some(true), Some(false)]);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_datagram_is_one_and_has_its_number() {
+    fn datagram_size_and_number_are_kept() {
         for number in [0, 1, 10, 249, 250, u64::MAX] {
             let bytes = datagram(number);
             assert_eq!((bytes.len(), numbers(&bytes).collect::<Vec<_>>()), (DATAGRAM_BYTES, vec![number]));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_there_when_its_key_frame_is() {
+    fn picture_needs_whole_key_frame() {
         let (began, middle) = arrivals(240..300);
         assert_eq!(middle.first_picture(), Some(began + INTERVAL * 19));
         let (_, torn) = arrivals((240..255).chain(256..499));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_what_came_again_is_counted() {
+    fn lost_and_duplicated_are_counted() {
         let (began, some) = arrivals([3, 4, 4, 7, 6, 10]);
         assert_eq!((some.lost_and_twice(), some.longest_gap()), ((3, 1), INTERVAL));
         assert_eq!(some.between(began + INTERVAL, began + INTERVAL * 3).lost_and_twice(), (0, 1));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_measured_unless_something_is_named() {
+    fn default_selects_all_cases() {
         assert_eq!(chosen("").len(), 7 * 8 + 8 + 7);
         assert_eq!(chosen("--path thin,clean --sender rate"), ["thin rate", "clean rate"]);
         assert_eq!(chosen("--path shared --sender rate"), ["shared rate+rate", "shared tcp-cubic+rate"]);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_measured_unless_something_is_named() {
+    fn default_selects_all_cases() {
         assert_eq!(cases("").len(), 2 * MAX_HUBS + 3);
         let named = cases("--mesh 2,3 --what residual,track");
         let hubs = ["residual, 2", "residual, 3", "track, 2", "track, 3"].map(|case| format!("{case} super nodes"));

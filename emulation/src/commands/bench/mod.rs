@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_a_table_of_markdown() {
+    fn report_prints_markdown_table() {
         let row = |verdict, aim| Row {
             case: Case::Idle,
             what: "a | b".into(),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_measured_once_and_in_order() {
+    fn selected_cases_unique_and_ordered() {
         assert_eq!(args(&[]).chosen(), Case::ALL);
         assert_eq!(args(&[What::All, What::Rate]).chosen(), Case::ALL);
         assert_eq!(args(&[What::Idle, What::Rate, What::Idle]).chosen(), [Case::Rate, Case::Idle]);

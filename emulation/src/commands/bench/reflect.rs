@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_measured_unless_something_is_named() {
+    fn default_selects_all_cases() {
         assert_eq!(cells("").len(), 6 * 3 * 2);
         let named = cells("--implementation ours,c-gso --targets 5 --bytes 300");
         assert_eq!(named, ["c-gso, 300 bytes to 5", "ours, 300 bytes to 5"]);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_measured_unless_something_is_named() {
+    fn default_selects_all_cases() {
         assert_eq!(cells("").len(), 3 * 6 * 4);
         assert!(cells("").iter().all(|cell| cell.hz == 100));
         assert_eq!(cells("--condition loss --transport udp --workload ping-pong").len(), 1);

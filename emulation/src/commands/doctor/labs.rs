@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_way_to_carry_packets_is_enough() {
+    fn one_working_backend_is_enough() {
         let works: Tried = Ok(Seen { realtime: "yes".to_owned(), buffer: None, off: 0.05 });
         let fails: Tried = Err("no such device".to_owned());
         assert_eq!(of_tap(&fails, true).verdict, Verdict::Warn);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_buffer_matters_where_veth_pairs_are_all_there_is() {
+    fn short_buffer_matters_for_veth_only() {
         let short = Some("212992 of 8388608 bytes".to_owned());
         let short: Tried = Ok(Seen { realtime: "yes".to_owned(), buffer: short, off: 0.05 });
         assert_eq!((of_veth(&short, true).verdict, of_veth(&short, false).verdict), (Verdict::Ok, Verdict::Warn));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_apart_from_what_to_do() {
+    fn refusal_and_fix_are_separated() {
         let error =
             LabError::System("this system refuses a user namespace (not permitted): run it with `sudo`".to_owned());
         let finding = namespaces(Err(error));

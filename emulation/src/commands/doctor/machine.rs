@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_check_has_a_short_name_of_its_own() {
+    fn check_names_are_short_and_unique() {
         let names: Vec<&str> = check().into_iter().map(|finding| finding.check).collect();
         assert!(names.iter().all(|name| name.len() < 13), "{names:?}");
         let unique: std::collections::BTreeSet<&&str> = names.iter().collect();

@@ -269,7 +269,7 @@ delay = "5ms"
     }
 
     #[test]
-    fn a_host_runs_what_follows_its_name() {
+    fn host_name_runs_command() {
         assert_eq!(read("  a   ping -c 1 'b  c' | tee x "), Line::Run(0, "ping -c 1 'b  c' | tee x".to_owned()));
         assert_eq!(read("on links date"), Line::Run(2, "date".to_owned()));
         assert_eq!(read("links"), Line::Links(None));
@@ -279,7 +279,7 @@ delay = "5ms"
     }
 
     #[test]
-    fn a_link_is_named_by_itself_or_by_its_ends() {
+    fn link_named_directly_or_by_ends() {
         let down = |from| Line::Change(NetChange { net: 0, from, changes: vec![Change::Down] });
         assert_eq!(read("link a b down"), down(None));
         assert_eq!(read("link b a down"), down(None));
@@ -312,7 +312,7 @@ delay = "5ms"
     }
 
     #[test]
-    fn what_is_wrong_with_a_change_is_said() {
+    fn bad_change_explains_error() {
         for (line, part) in [
             ("link", "which link?"),
             ("link ab", "what is to become of ab?"),

@@ -46,7 +46,7 @@ fn names(placement: &Placement, of: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_class_has_its_mix_and_asks_whom_it_may() {
+fn class_sets_mix_and_targets() {
     let placement = placed(PLAN, TREE).unwrap();
     let mixes: Vec<Mix> = placement.nodes.iter().map(|node| node.mix).collect();
     assert_eq!(mixes, [Mix::LOW, Mix::LOW, Mix::TACTICAL, Mix::TACTICAL, Mix::X45]);
@@ -65,7 +65,7 @@ fn every_node_stands_somewhere_else() {
 }
 
 #[test]
-fn hubs_are_highest_in_the_hierarchy_or_where_the_plan_says() {
+fn hubs_are_highest_or_as_planned() {
     let hosts =
         |plan: &str| -> Vec<String> { placed(plan, TREE).unwrap().hubs.into_iter().map(|hub| hub.name).collect() };
     assert_eq!(hosts(PLAN), ["high-hub"]);
@@ -81,14 +81,14 @@ fn hubs_are_highest_in_the_hierarchy_or_where_the_plan_says() {
 }
 
 #[test]
-fn nodes_turn_to_the_nearest_hub_first() {
+fn nodes_prefer_nearest_hub() {
     let placement = placed(&format!("super_nodes = ['high', 'low2']\n{PLAN}"), TREE).unwrap();
     assert_eq!(placement.nodes.iter().map(|node| node.hubs[0]).collect::<Vec<_>>(), [1, 1, 0, 0, 0]);
     assert!(placement.nodes.iter().all(|node| node.hubs.len() == 2));
 }
 
 #[test]
-fn the_nodes_of_a_star_are_spread_evenly_over_its_super_nodes() {
+fn star_nodes_spread_over_super_nodes() {
     let star = "[defaults]\nrate = '1Mbit'\ndelay = '10ms'\n[[host]]\nname = 'node[1-11]'\n[[lan]]\nname = 'net'\nmembers = ['node[1-11]']\n";
     for (super_nodes, expected) in [("2", vec![6, 5]), ("3", vec![4, 4, 3]), ("['node9', 'node4']", vec![6, 5])] {
         let placement = placed(&format!("super_nodes = {super_nodes}\n{PLAN}"), star).unwrap();
@@ -105,7 +105,7 @@ fn the_nodes_of_a_star_are_spread_evenly_over_its_super_nodes() {
 }
 
 #[test]
-fn tiers_are_made_of_classes_or_of_the_hosts_that_the_plan_names() {
+fn tiers_come_from_classes_or_hosts() {
     let by_class = placed(&format!("tiers = 2\n{PLAN}"), TREE).unwrap();
     let named = placed(&format!("tiers = [['mid1', 'mid2'], ['high']]\n{PLAN}"), TREE).unwrap();
     for placement in [by_class, named] {
@@ -121,7 +121,7 @@ fn tiers_are_made_of_classes_or_of_the_hosts_that_the_plan_names() {
 }
 
 #[test]
-fn a_hub_has_two_parents_where_there_are_two() {
+fn hub_has_up_to_two_parents() {
     let plan = PLAN.replace("'t.toml'", "{ forest = { nodes = 1000, per_home = 50 } }");
     let forest = Forest { per_home: 50, ..Forest::of(1_000) };
     let file = Path::new("p.toml");
@@ -137,7 +137,7 @@ fn a_hub_has_two_parents_where_there_are_two() {
 }
 
 #[test]
-fn near_is_what_is_near_in_time() {
+fn nearest_hub_is_by_delay() {
     let line = "routing = 'static'\n[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b', 'c', 'd']\n\
         [[link]]\nbetween = ['a', 'b']\ndelay = '100ms'\n[[link]]\nbetween = ['a', 'c']\ndelay = '10ms'\n\
         [[link]]\nbetween = ['c', 'd']\ndelay = '10ms'\n";
@@ -147,7 +147,7 @@ fn near_is_what_is_near_in_time() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn mismatched_plan_is_refused() {
     let low = "[classes.low]\nmix = 'none'\n";
     let tactical = "[classes.tactical]\nmix = 'none'\n";
     assert!(wrong(&format!("{PLAN}{low}{tactical}"), TREE).contains("has 1 hosts that take part"));
@@ -172,7 +172,7 @@ fn what_does_not_fit_together_is_refused() {
 }
 
 #[test]
-fn a_network_without_routes_is_noticed_before_anything_starts() {
+fn missing_routes_are_refused_early() {
     let bare = TREE.replace("routing = \"static\"\n", "lenient = true\nrouting = \"none\"\n");
     let error = wrong(PLAN, &bare);
     assert!(error.contains("cannot reach") && error.contains("the topology sets no routes"), "{error}");

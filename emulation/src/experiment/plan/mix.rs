@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_on_the_command_line_is_one_of_a_plan() {
+    fn mix_text_equals_plan_mix() {
         assert_eq!("x45".parse(), Ok(Mix::X45));
         assert_eq!("video=25,track=25,image=25,sensor=5,idle=20".parse(), Ok(Mix::TACTICAL));
         assert!("idle=100".parse::<Mix>().unwrap_err().contains("asks for nothing"));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_that_is_none_is_refused_with_the_reason() {
+    fn invalid_mix_is_refused() {
         assert_eq!(read("mix = { video = 50 }").unwrap_err(), "the shares of a mix add up to 50 %, not to 100 %");
         assert!(read("mix = { video = -1, track = 101 }").unwrap_err().contains("from 0 to 100"));
         assert!(read("mix = { idle = 100 }").unwrap_err().contains("none"));

@@ -18,7 +18,7 @@ fn wrong(more: &str) -> (usize, String) {
 }
 
 #[test]
-fn what_is_left_out_is_as_published() {
+fn defaults_are_as_published() {
     let plan = parse(LEAST).unwrap();
     assert_eq!((plan.name.as_str(), plan.seed, plan.linktest), ("trial", 1, true));
     assert_eq!((plan.stream, plan.idle), (Duration::from_secs(10), Duration::from_secs(1)));
@@ -82,7 +82,7 @@ fn a_whole_plan_is_read() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_its_line_and_the_nearest() {
+fn unknown_key_suggests_nearest() {
     assert_eq!(wrong("tiemout = '5s'\n"), (1, "unknown key `tiemout`; did you mean `timeout`?".to_owned()));
     assert_eq!(wrong("\n[lab]\nrealtme = true\n"), (3, "unknown key `realtme`; did you mean `realtime`?".to_owned()));
     for (more, near) in [
@@ -101,7 +101,7 @@ fn an_unknown_key_is_refused_with_its_line_and_the_nearest() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_its_line() {
+fn invalid_value_names_its_line() {
     for (more, line, part) in [
         ("seed = -1\n", 1, "a seed is a whole number from 0 to 9223372036854775807"),
         ("idle = 60\n", 1, "write \"60s\""),
@@ -142,7 +142,7 @@ fn network_description_is_no_plan() {
 }
 
 #[test]
-fn every_architecture_is_known_by_its_name_and_no_other_is() {
+fn only_known_architectures_are_accepted() {
     let peers = ["super-node", "multicast", "super-node-multicast", "super-node-auto"];
     for name in ["client-server", "client-server-caching"].into_iter().chain(peers) {
         assert_eq!(parse(&LEAST.replace("super-node", name)).unwrap().architecture.name(), name);
@@ -161,7 +161,7 @@ fn what_is_needed_must_be_there() {
 }
 
 #[test]
-fn a_fault_comes_again_as_often_as_it_says_or_to_the_end() {
+fn fault_repeats_as_planned() {
     let of = |more: &str| parse(&format!("{LEAST}[[faults]]\nat = '10s'\nfreeze = 'a'\n{more}"));
     let times = |more: &str| of(more).unwrap().faults.iter().map(|fault| fault.at.as_secs()).collect::<Vec<_>>();
     assert_eq!(times("every = '5s'\ntimes = 3\n"), [10, 15, 20]);
@@ -178,7 +178,7 @@ fn a_fault_comes_again_as_often_as_it_says_or_to_the_end() {
 }
 
 #[test]
-fn nodes_move_at_a_speed_that_can_be() {
+fn movement_speed_is_limited() {
     assert_eq!(parse(LEAST).unwrap().movement, None);
     let moving = parse(&format!("{LEAST}[movement]\nspeed = 2.5\n")).unwrap();
     assert_eq!(moving.movement.map(Movement::pause), Some(Duration::from_secs(24)));
@@ -189,7 +189,7 @@ fn nodes_move_at_a_speed_that_can_be() {
 }
 
 #[test]
-fn a_node_that_is_started_again_or_frozen_does_not_move() {
+fn movement_excludes_restart_and_freeze() {
     for word in ["start", "freeze"] {
         let fault = format!("[[faults]]\nat = '2s'\n{word} = 'node1'\n");
         let (line, message) = wrong(&format!("{fault}[movement]\nspeed = 1.0\n"));

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_falls_behind_lets_packets_be() {
+    fn late_source_skips_packets() {
         let shared = Shared::default();
         shared.sends.store(true, Relaxed);
         shared.packet_bytes.store(1, Relaxed);

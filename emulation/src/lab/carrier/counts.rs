@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_those_of_the_named_interface() {
+    fn device_counts_match_named_interface() {
         let list = "Inter-|   Receive        |  Transmit\n face |bytes packets errs drop fifo frame compressed \
                     multicast|bytes packets errs drop fifo colls carrier compressed\n    lo:  1 2 3 40 5 6 7 8 9 10 11 50 13 14 15 16\n\
                     \x20 eth0:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n";
@@ -240,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_about_an_interface_that_exists() {
+    fn kernel_reports_existing_interface() {
         assert_eq!(DeviceStatistics::open("lo").unwrap().counts().unwrap().dropped, 0);
         assert!(DeviceStatistics::open("none-such").is_err());
     }
 
     #[test]
-    fn what_the_kernel_does_not_tell_is_not_taken_for_nothing() {
+    fn missing_kernel_counts_are_not_zero() {
         let wire = OwnedFd::from(std::os::unix::net::UnixDatagram::unbound().unwrap());
         let uncounted = |device| Losses::before(&wire, device).counts(&Tally::default(), &wire).uncounted;
         let gone = DeviceStatistics { name: "none-such".to_owned(), ..DeviceStatistics::open("lo").unwrap() };
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_frame_that_was_written_is_with_the_host_or_among_the_lost() {
+    fn written_frames_are_delivered_or_lost() {
         let written = |written, refused| WireCounts { written, refused, ..WireCounts::default() };
         let with = |mut counts: WireCounts, received, dropped| {
             counts.take_in(DeviceCounts { received, dropped });

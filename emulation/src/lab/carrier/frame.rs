@@ -232,7 +232,7 @@ mod tests {
     const BOB: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 3);
 
     #[test]
-    fn an_address_is_in_the_ethernet_address_and_back() {
+    fn mac_round_trips_ipv4_address() {
         assert_eq!(Mac::of(ANN), Mac([2, 0, 10, 1, 0, 2]));
         assert_eq!(Mac::of(ANN).address(), Some(ANN));
         assert_eq!(Mac::BROADCAST.address(), None);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_not_carried() {
+    fn non_frames_are_malformed() {
         let request = made::arp_request(ANN, BOB);
         for bytes in 0..request.len() {
             assert_eq!(classify(&request[..bytes]), Kind::Malformed, "{bytes} bytes");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_names_the_one_asked_for() {
+    fn arp_reply_names_requested_address() {
         let answer = arp_answer(BOB, ANN, Mac::of(ANN));
         assert_eq!(answer[..6], Mac::of(ANN).0);
         assert_eq!(answer[6..12], Mac::of(BOB).0);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_used_again_but_never_while_shared() {
+    fn buffers_are_reused_unless_shared() {
         let mut pool = Pool::new();
         for bytes in [60, 1400] {
             pool.space()[..bytes].fill(7);

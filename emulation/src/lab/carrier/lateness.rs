@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_and_the_maximum_are_those_of_what_was_counted() {
+    fn quantiles_and_maximum_match_samples() {
         let histogram = Histogram::new();
         for micros in 1..=1_000 {
             histogram.record(Duration::from_micros(micros));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_the_difference_of_two_snapshots() {
+    fn interval_is_difference_of_snapshots() {
         let histogram = Histogram::new();
         histogram.record(Duration::from_secs(5));
         let before = histogram.snapshot();
@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_is_in_its_bucket_and_not_in_the_one_before(nanos in 0_u64..1 << OCTAVES) {
+        fn value_falls_into_its_bucket(nanos in 0_u64..1 << OCTAVES) {
             let index = index(nanos);
             prop_assert!(index < BUCKETS);
             prop_assert!(nanos <= upper_bound(index));

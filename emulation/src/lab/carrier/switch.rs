@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lan_sends_to_the_member_that_the_frame_names() {
+    fn lan_forwards_to_named_member() {
         let lan = lan(&[EVE, ANN, BOB]);
         let port = ports();
         let decide = |wire, to| lan.decide(wire, &made::ipv4(ANN, to, 100, 0));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_sends_everything_to_its_other_end() {
+    fn link_forwards_to_other_end() {
         let port = ports();
         let end = |address, port, peer| Place { net: 0, port, address, peer: Some(peer) };
         let link = Switch::new(vec![end(ANN, port[0], port[1]), end(BOB, port[1], port[0])]).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn arp_is_answered_for_members_and_ipv6_is_not_carried() {
+    fn arp_is_answered_ipv6_refused() {
         let lan = lan(&[ANN, BOB]);
         let answer = frame::arp_answer(BOB, ANN, Mac::of(ANN));
         assert_eq!(lan.decide(0, &made::arp_request(ANN, BOB)), Decision::Answer(answer));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_twice_on_a_net_is_refused() {
+    fn duplicate_address_on_net_is_refused() {
         let place = |address, port| Place { net: 0, port, address, peer: None };
         let port = ports();
         assert!(Switch::new(vec![place(ANN, port[0]), place(ANN, port[1])]).is_err());

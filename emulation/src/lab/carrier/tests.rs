@@ -86,7 +86,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_frame_crosses_a_link_unchanged_and_not_before_its_time() {
+fn frame_crosses_link_unchanged_and_delayed() {
     let mut leg = leg(5);
     leg.rate = Rate::from_bps(10_000_000);
     let (carrier, hosts) = start(&net(NetKind::Link, 2, &leg));
@@ -104,7 +104,7 @@ fn a_frame_crosses_a_link_unchanged_and_not_before_its_time() {
 }
 
 #[test]
-fn arp_is_answered_at_once_and_never_carried() {
+fn arp_is_answered_and_not_carried() {
     // The net would take longer than the test's patience.
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(60_000)));
     hosts[0].send(&made::arp_request(address(0), address(2)));
@@ -118,7 +118,7 @@ fn arp_is_answered_at_once_and_never_carried() {
 }
 
 #[test]
-fn a_frame_for_all_reaches_all_others_once() {
+fn broadcast_reaches_each_member_once() {
     let (carrier, hosts) = start(&net(NetKind::Lan, 4, &leg(1)));
     let group = made::ipv4(address(1), Mac([0x01, 0x00, 0x5e, 2, 3, 1]), 500, 9);
     hosts[1].send(&group);
@@ -136,7 +136,7 @@ fn a_frame_for_all_reaches_all_others_once() {
 }
 
 #[test]
-fn a_lan_keeps_what_is_for_nobody_and_ipv6() {
+fn lan_drops_unknown_receivers_and_ipv6() {
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(1)));
     hosts[0].send(&made::ipv4(address(0), Mac::of(address(99)), 100, 0));
     hosts[0].send(&made::ipv6(address(0)));
@@ -171,7 +171,7 @@ fn scheduled(at_ms: u64, change: Change) -> Topology {
 }
 
 #[test]
-fn the_schedule_begins_when_it_is_told_to() {
+fn schedule_starts_on_begin() {
     let (carrier, hosts) = start(&scheduled(0, Change::Delay(Duration::from_millis(30))));
     hosts[0].send(&unicast(0, 1, 100));
     hosts[1].receive();
@@ -182,7 +182,7 @@ fn the_schedule_begins_when_it_is_told_to() {
 }
 
 #[test]
-fn what_is_scheduled_happens_at_its_time_while_nothing_is_sent() {
+fn schedule_runs_without_traffic() {
     let (carrier, hosts) = start(&scheduled(20, Change::Down));
     let begun = carrier.begin().unwrap().time;
     until("the time has come", || carrier.now() > begun + Duration::from_millis(20));
@@ -214,7 +214,7 @@ fn every_frame_is_accounted_for() {
 }
 
 #[test]
-fn a_host_that_does_not_read_overruns_and_others_go_on() {
+fn unread_host_overruns_others_continue() {
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(0)));
     for _ in 0..2_000 {
         hosts[0].send(&unicast(0, 1, 1_000));
@@ -230,7 +230,7 @@ fn a_host_that_does_not_read_overruns_and_others_go_on() {
 }
 
 #[test]
-fn a_host_that_is_gone_does_not_stop_the_rest() {
+fn lost_host_leaves_others_running() {
     let (carrier, mut hosts) = start(&net(NetKind::Lan, 3, &leg(0)));
     drop(hosts.remove(1));
     let [first, last] = &hosts[..] else { panic!("two are left") };
@@ -242,7 +242,7 @@ fn a_host_that_is_gone_does_not_stop_the_rest() {
 }
 
 #[test]
-fn an_end_of_file_closes_a_wire_for_good() {
+fn end_of_file_closes_wire() {
     let topology = net(NetKind::Link, 2, &leg(0));
     let (network, wiring) = wiring::build(&topology, 7);
     let (first, host) = wire(&wiring, 0);
@@ -258,7 +258,7 @@ fn an_end_of_file_closes_a_wire_for_good() {
 }
 
 #[test]
-fn stopping_delivers_what_is_inside_if_there_is_time() {
+fn stop_drains_frames_within_time() {
     for (drain, arrives) in [(PATIENCE, 1), (Duration::ZERO, 0)] {
         let (carrier, hosts) = start(&net(NetKind::Link, 2, &leg(20)));
         hosts[0].send(&unicast(0, 1, 100));
@@ -271,7 +271,7 @@ fn stopping_delivers_what_is_inside_if_there_is_time() {
 }
 
 #[test]
-fn stopping_takes_no_longer_than_it_may() {
+fn stop_ends_at_drain_deadline() {
     let (mut carrier, hosts) = start(&net(NetKind::Link, 2, &leg(100)));
     for _ in 0..1_000 {
         hosts[0].send(&unicast(0, 1, 100));
@@ -294,7 +294,7 @@ fn what_ended_it_is_told() {
 }
 
 #[test]
-fn what_was_counted_at_the_beginning_is_told_with_its_time() {
+fn begin_reports_time_and_counters() {
     let (carrier, hosts) = start(&net(NetKind::Link, 2, &leg(1)));
     hosts[0].send(&unicast(0, 1, 100));
     until("it is read", || carrier.wires()[0].read == 1);
@@ -307,14 +307,14 @@ fn what_was_counted_at_the_beginning_is_told_with_its_time() {
 }
 
 #[test]
-fn a_second_beginning_is_refused_and_changes_nothing() {
+fn second_begin_is_refused() {
     let (carrier, _hosts) = start(&scheduled(60_000, Change::Down));
     carrier.begin().unwrap();
     assert!(carrier.begin().unwrap_err().to_string().contains("has begun"));
 }
 
 #[test]
-fn an_address_twice_on_a_net_is_refused() {
+fn duplicate_address_on_net_is_refused() {
     let topology = net(NetKind::Lan, 2, &leg(0));
     let (network, wiring) = wiring::build(&topology, 7);
     let (first, _) = wire(&wiring, 0);
@@ -325,7 +325,7 @@ fn an_address_twice_on_a_net_is_refused() {
 }
 
 #[test]
-fn what_the_network_counts_conserves_while_frames_are_inside() {
+fn counters_conserve_frames_in_flight() {
     let (carrier, hosts) = start(&net(NetKind::Link, 2, &leg(30_000)));
     for _ in 0..20 {
         hosts[0].send(&unicast(0, 1, 100));

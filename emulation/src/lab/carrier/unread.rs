@@ -65,14 +65,14 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_woke_the_carrier_has_not_waited() {
+    fn frame_that_woke_carrier_waited_zero() {
         let mut unread = Unread::new(2);
         unread.look(at(1_000), true);
         assert_eq!(unread.since(0), at(1_000));
     }
 
     #[test]
-    fn a_frame_found_without_sleeping_came_after_the_look_before() {
+    fn awake_frame_waited_since_last_look() {
         let mut unread = Unread::new(2);
         unread.look(at(1_000), true);
         unread.look(at(1_400), false);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_stands_until_the_wire_is_seen_empty() {
+    fn queue_persists_until_wire_is_empty() {
         let mut unread = Unread::new(2);
         unread.look(at(1_000), true);
         unread.leave(0);

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_within_the_tolerance_passes_however_significant() {
+    fn mean_within_tolerance_passes() {
         let steady = [50.05, 50.06, 50.05, 50.06, 50.05, 50.06, 50.05, 50.06, 50.05, 50.06];
         let judged = delay(&steady, 50.0).unwrap();
         assert!(judged.passed && judged.statistic.unwrap() > 30.0, "{judged:?}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_beyond_the_tolerance_passes_if_it_is_not_significant() {
+    fn insignificant_error_beyond_tolerance_passes() {
         // Mean 7, standard deviation √10 = 3.1623, n 5: t = 2 / (3.1623 / √5) = 1.4142; the critical one is 4.604.
         let judged = delay(&[3.0, 5.0, 7.0, 9.0, 11.0], 5.0).unwrap();
         assert!((judged.statistic.unwrap() - std::f64::consts::SQRT_2).abs() < 1e-9);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_samples_are_judged_by_their_error_alone() {
+    fn equal_samples_are_judged_by_error() {
         let judged = delay(&[20.0; 10], 20.0).unwrap();
         assert_eq!((judged.statistic, judged.passed), (None, true));
         let judged = delay(&[30.0; 10], 20.0).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_may_be_three_percent_low_and_one_and_a_half_high() {
+    fn rate_tolerance_is_asymmetric() {
         for (measured, passed) in [(97.1, true), (96.9, false), (101.4, true), (101.6, false)] {
             assert_eq!(rate(measured, 100.0, 0.0).passed, passed, "{measured}");
         }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_is_forgiven_where_none_is_to_be_lost() {
+    fn lossless_link_may_lose_one_packet() {
         assert!(loss(1, 500, 0.0, 0.0).unwrap().passed);
         assert!(!loss(2, 500, 0.0, 0.0).unwrap().passed);
         assert!(loss(500, 500, 1.0, 0.0).unwrap().passed);
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_is_forgiven_where_less_than_one_is_to_be_lost() {
+    fn tiny_loss_may_lose_one_packet() {
         // z = 2.85, and a tenth of all right links lose one.
         assert!(loss(1, 1000, 1e-4, 1e-4).unwrap().passed);
         assert!(!loss(2, 1000, 1e-4, 1e-4).unwrap().passed);
     }
 
     #[test]
-    fn a_stall_of_the_reader_does_not_change_the_rate() {
+    fn reader_stall_keeps_measured_rate() {
         // A frame of 1250 bytes every millisecond: 10 Mbit/s.
         let mut arrivals: Vec<u64> = (0..40).map(|n| n * 1_000_000).collect();
         assert_eq!(arrival_rate(&arrivals, 1250), Some(1e7));

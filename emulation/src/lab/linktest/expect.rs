@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stages_of_a_lan_add_up() {
+    fn lan_stages_add_up() {
         let leg = PipeConfig {
             rate: Rate::from_bps(1_000_000),
             delay: Duration::from_millis(20),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_before_and_behind_the_bottleneck_are_told_apart() {
+    fn losses_around_bottleneck_are_separated() {
         let slow = PipeConfig { rate: Rate::from_bps(1_000), ..stage(0.1, None) };
         let path = path(vec![slow, stage(0.2, None)]);
         assert!((path.survival_before_bottleneck() - 0.9).abs() < 1e-12);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_lose_and_vary_as_the_network_does() {
+    fn burst_loss_and_variance_match_network() {
         let burst = Burst { enter: 0.02, leave: 0.2, loss: 0.7 };
         let other = Burst { enter: 0.05, leave: 0.3, loss: 1.0 };
         let stage = PipeConfig { burst: [Some(burst), Some(other)], ..stage(0.03, None) };
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_in_bytes_is_counted_in_packets() {
+    fn byte_queue_converts_to_packets() {
         use crate::scenario::topology::{Discipline, Queue};
         let rate = Rate::from_bps(1_000);
         let queue = Queue { limit: 3_000, in_bytes: true, discipline: Discipline::DropTail };

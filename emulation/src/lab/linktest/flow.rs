@@ -152,19 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_share_a_leg_follow_one_another() {
+    fn flows_sharing_leg_are_serialized() {
         assert_eq!(starts(vec![flow(0, 1), flow(1, 0), flow(0, 2), flow(2, 1)], 1e6, 5), [0, 0, 15, 15]);
     }
 
     #[test]
-    fn the_pace_of_all_together_is_kept() {
+    fn total_pace_is_kept() {
         // Each sends 1000 a second.
         assert_eq!(starts(vec![flow(0, 1), flow(2, 3), flow(4, 5)], 2000.0, 0), [0, 0, 10]);
         assert_eq!(starts(vec![flow(0, 1), flow(2, 3)], 10.0, 0), [0, 10], "one alone may exceed it");
     }
 
     #[test]
-    fn what_may_take_any_way_keeps_its_start() {
+    fn unpinned_flow_keeps_its_start() {
         let free = Flow { way: None, start: Duration::from_millis(77), ..flow(0, 1) };
         assert_eq!(starts(vec![free, flow(0, 1)], 1e6, 0), [77, 0]);
     }

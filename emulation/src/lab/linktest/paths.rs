@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_all_and_a_ring_uses_every_leg_both_ways() {
+    fn ring_uses_each_leg_both_ways() {
         assert_eq!(all(4).len(), 12);
         assert_eq!(all(4).into_iter().collect::<BTreeSet<_>>().len(), 12);
         assert_eq!(ring(2), [(0, 1), (1, 0)]);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_leg_is_the_slowest_of_some_path() {
+    fn each_leg_is_some_paths_bottleneck() {
         // A slow server among fast clients, and one client with a slow uplink.
         let net = lan(&[(10, 10), (100, 100), (100, 100), (5, 100), (0, 0)]);
         let pairs = rates(&net);

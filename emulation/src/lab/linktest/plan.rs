@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_pings_measure_a_delay_and_more_where_some_get_lost() {
+    fn lossy_paths_get_more_pings() {
         let job = planned(Test::Delay, |_| {});
         let flow = job.flow.unwrap();
         assert_eq!((flow.count, flow.frame, flow.interval), (10, 98, Duration::from_millis(4)));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_offers_a_fifth_more_than_the_rate() {
+    fn flood_exceeds_rate_by_fifth() {
         let job = planned(Test::Rate, |leg| leg.rate = Rate::from_bps(10_000_000));
         let flow = job.flow.unwrap();
         assert_eq!(flow.frame, 1514);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_rates_are_measured_with_small_frames_and_in_bounded_time() {
+    fn slow_rates_use_small_frames() {
         let flow = planned(Test::Rate, |leg| leg.rate = Rate::from_bps(64_000)).flow.unwrap();
         assert_eq!(flow.frame, 400);
         assert!(flow.interval * flow.count < Duration::from_secs(2));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_in_bytes_gets_frames_that_fit() {
+    fn byte_queue_gets_fitting_frames() {
         let job = planned(Test::Rate, |leg| {
             leg.queue.in_bytes = true;
             leg.queue.limit = 3_000;

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_come_back_as_they_were_sent() {
+    fn probes_return_as_sent() {
         let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
         for _ in 0..2 {
             let traces =
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_to_nowhere_is_lost_and_not_awaited_for_ever() {
+    fn unanswered_flow_times_out_as_lost() {
         let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
         // The port of a socket that is closed again.
         prober.ports[1] = open().unwrap().local_addr().unwrap().port();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_paired_with_those_they_are_joined_with() {
+    fn hosts_pair_with_connected_hosts() {
         let topology = routed(6, &[&[0, 1], &[1, 2], &[3, 4]]);
         let pairs: Vec<Pair> = pairs(&topology).collect();
         assert_eq!(pairs.len(), 3 * 2 + 2, "{pairs:?}");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pairs_are_tried_where_there_is_time() {
+    fn all_pairs_run_when_time_allows() {
         let topology = routed(4, &[&[0, 1, 2, 3]]);
         let (all, chosen) = chosen(&topology, &Options::default());
         let (flows, tried) = flows(&topology, &chosen);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smaller_side_of_a_leg_is_what_crosses_it() {
+    fn smaller_side_crosses_leg() {
         // A tree: 0 joins 1 and 2, which each have hosts below.
         let topology = routed(10, &[&[0, 1, 2], &[1, 3, 4, 5], &[2, 6, 7, 8, 9]]);
         let interfaces = topology.interfaces();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_awaited_over_all_of_a_long_chain() {
+    fn long_chain_extends_probe_wait() {
         let nets: Vec<[usize; 2]> = (0..30).map(|host| [host, host + 1]).collect();
         let mut topology = routed(31, &nets.iter().map(|ends| &ends[..]).collect::<Vec<_>>());
         let delay = Duration::from_millis(300);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_in_between_leaves_time_for_fewer() {
+    fn slow_link_reduces_tried_pairs() {
         let mut topology = routed(40, &[&(0..20).collect::<Vec<_>>(), &[0, 20], &(20..40).collect::<Vec<_>>()]);
         for member in &mut topology.nets[1].members {
             member.to_net.rate = crate::units::Rate::from_bps(56_000);

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_is_off_most() {
+    fn report_line_shows_largest_error() {
         let report = Report {
             measurements: vec![
                 one("lan0", Test::Delay, 0.1, Outcome::Passed),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_measured_is_told() {
+    fn unmeasured_paths_are_reported() {
         let fast = "above 100 Mbit/s";
         let report = Report {
             measurements: vec![
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_counts_before_a_larger_error_that_passed() {
+    fn failure_outranks_larger_passed_error() {
         let report = Report {
             measurements: vec![
                 one("l", Test::Delay, 9.0, Outcome::Passed),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_out_of_reach_is_a_failure() {
+    fn unreachable_host_is_failure() {
         let reach = Reach { pairs: 2, tried: 2, failed: 1, unreached: vec![("a".to_owned(), "b".to_owned())] };
         assert!(!Report { reach: Some(reach), ..Report::default() }.passed());
         assert!(Report::default().passed());

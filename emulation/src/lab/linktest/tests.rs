@@ -129,7 +129,7 @@ fn what_is_as_described_passes() {
 }
 
 #[test]
-fn bursts_jitter_and_slow_links_pass_too() {
+fn bursts_jitter_and_slow_links_pass() {
     let burst = Leg { burst: Some(Burst { enter: 0.02, leave: 0.25, loss: 0.8 }), ..leg(10, 10, 0.02) };
     let jitter = Leg { jitter: Duration::from_millis(8), ..leg(10, 20, 0.0) };
     assert_passes(&link(burst, jitter), &Options::default());
@@ -139,13 +139,13 @@ fn bursts_jitter_and_slow_links_pass_too() {
 }
 
 #[test]
-fn loss_behind_a_bottleneck_is_not_held_against_its_rate() {
+fn loss_after_bottleneck_keeps_rate() {
     let topology = star(3, leg(10, 5, 0.15), leg(10, 5, 0.0));
     assert_passes(&topology, &Options::default());
 }
 
 #[test]
-fn early_dropping_does_not_hide_the_rate() {
+fn early_drop_keeps_measured_rate() {
     use crate::scenario::topology::{Discipline, Queue, Red};
     let red = Queue { discipline: Discipline::Red(Red::DEFAULT), ..Queue::DEFAULT };
     let red = Leg { queue: red, ..leg(2, 10, 0.0) };
@@ -153,7 +153,7 @@ fn early_dropping_does_not_hide_the_rate() {
 }
 
 #[test]
-fn a_wrong_delay_is_found_in_its_direction() {
+fn wrong_delay_names_its_direction() {
     let (described, actual) = (link(leg(10, 50, 0.0), leg(10, 50, 0.0)), link(leg(10, 50, 0.0), leg(10, 53, 0.0)));
     assert_eq!(failing(&described, &actual), [(Test::Delay, "h1-h0".to_owned())]);
     // A round trip would not tell these apart.
@@ -170,7 +170,7 @@ fn a_wrong_rate_is_found() {
 }
 
 #[test]
-fn a_wrong_rate_of_one_leg_of_a_lan_is_found() {
+fn wrong_leg_rate_is_found() {
     let described = star(5, leg(10, 5, 0.0), leg(10, 5, 0.0));
     let mut actual = described.clone();
     actual.nets[0].members[3].from_net.rate = Rate::from_bps(8_000_000);
@@ -188,7 +188,7 @@ fn a_wrong_loss_is_found() {
 }
 
 #[test]
-fn a_link_that_is_cut_fails_in_all_there_is() {
+fn cut_link_fails_every_test() {
     let described = link(leg(10, 5, 0.0), leg(10, 5, 0.0));
     let cut = link(leg(10, 5, 1.0), leg(10, 5, 0.0));
     let failed = failing(&described, &cut);
@@ -199,7 +199,7 @@ fn a_link_that_is_cut_fails_in_all_there_is() {
 }
 
 #[test]
-fn what_is_chosen_is_measured_and_nothing_else() {
+fn only_chosen_tests_are_measured() {
     let mut topology = addresses::assign(&fixture::nets(4, &[&[0, 1], &[2, 3]])).unwrap();
     topology.routing = Routing::Static;
     let options = Options { tests: vec![Test::Loss], nets: vec![1], reach: false, ..Options::default() };
@@ -211,7 +211,7 @@ fn what_is_chosen_is_measured_and_nothing_else() {
 }
 
 #[test]
-fn where_everything_is_wrong_there_is_no_time_to_be_sure() {
+fn mass_failure_limits_attempts() {
     let attempts = |members: usize| {
         let (described, actual) =
             (star(members, leg(100, 50, 0.0), leg(100, 50, 0.0)), star(members, leg(100, 60, 0.0), leg(100, 60, 0.0)));

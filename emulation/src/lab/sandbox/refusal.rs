@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_switch_that_is_off_is_named() {
+    fn refusal_names_disabled_switch() {
         let off = Switches { unprivileged: Some(0), ..NOTHING };
         assert!(after(Errno::PERM, off).contains("kernel.unprivileged_userns_clone=1"));
         let none = Switches { most: Some(0), ..NOTHING };

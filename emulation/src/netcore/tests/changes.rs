@@ -4,7 +4,7 @@ use super::*;
 use crate::scenario::topology::Burst;
 
 #[test]
-fn a_pipe_that_is_down_takes_nothing_and_delivers_what_is_inside() {
+fn down_pipe_refuses_but_still_delivers() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 50), pipe(0, 50));
     plan(&mut network, 100, a, Change::Down);
@@ -21,7 +21,7 @@ fn a_pipe_that_is_down_takes_nothing_and_delivers_what_is_inside() {
 }
 
 #[test]
-fn the_packet_in_service_keeps_its_rate() {
+fn packet_in_service_keeps_old_rate() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(1, 0), pipe(1, 0));
     // 1250 bytes: 10 ms at 1 Mbit/s, 5 ms at 2 Mbit/s.
@@ -32,7 +32,7 @@ fn the_packet_in_service_keeps_its_rate() {
 }
 
 #[test]
-fn a_transmission_that_ends_as_the_rate_changes_was_of_the_old_one_and_the_next_too() {
+fn rate_change_at_transmission_end() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(1, 0), pipe(1, 0));
     burst(&mut network, Time::ZERO, a, b, 1250, 3);
@@ -53,7 +53,7 @@ fn a_shorter_delay_does_not_overtake() {
 }
 
 #[test]
-fn a_new_delay_is_for_packets_whose_transmission_ends_later() {
+fn delay_change_affects_later_transmissions() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(1, 100), pipe(1, 100));
     burst(&mut network, Time::ZERO, a, b, 1250, 3);
@@ -69,7 +69,7 @@ fn a_new_delay_is_for_packets_whose_transmission_ends_later() {
 }
 
 #[test]
-fn changes_while_down_take_effect_when_it_is_up() {
+fn changes_while_down_apply_on_up() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(1, 0), pipe(1, 0));
     burst(&mut network, Time::ZERO, a, b, 1250, 4);
@@ -86,7 +86,7 @@ fn changes_while_down_take_effect_when_it_is_up() {
 }
 
 #[test]
-fn a_smaller_queue_holds_for_those_that_come() {
+fn smaller_queue_applies_to_arrivals() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(1, 0), pipe(1, 0));
     assert_eq!(burst(&mut network, Time::ZERO, a, b, 1250, 10), 10);
@@ -98,7 +98,7 @@ fn a_smaller_queue_holds_for_those_that_come() {
 }
 
 #[test]
-fn loss_bursts_and_jitter_can_be_changed() {
+fn loss_bursts_and_jitter_can_change() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 0), pipe(0, 0));
     let always = Burst { enter: 1.0, leave: 0.0, loss: 1.0 };
@@ -116,7 +116,7 @@ fn loss_bursts_and_jitter_can_be_changed() {
 }
 
 #[test]
-fn changes_of_one_moment_happen_in_their_order_and_before_packets_that_are_sent() {
+fn simultaneous_changes_precede_sent_packets() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 0), pipe(0, 0));
     plan(&mut network, 10, a, Change::Delay(Duration::from_millis(7)));

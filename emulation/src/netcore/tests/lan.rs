@@ -12,7 +12,7 @@ fn multicast(network: &Network<u32>, pipe: PipeId) -> FlowCounters {
 }
 
 #[test]
-fn a_packet_to_one_member_crosses_two_pipes() {
+fn unicast_crosses_two_pipes() {
     let mut network = Network::new(1);
     let ports = lan(&mut network, 4, &pipe(10, 5));
     network.send(Time::ZERO, ports[1], Destination::Port(ports[3]), 1250, 9);
@@ -22,7 +22,7 @@ fn a_packet_to_one_member_crosses_two_pipes() {
 }
 
 #[test]
-fn a_packet_to_others_is_counted_once_up_and_once_per_port() {
+fn multicast_counts_once_per_pipe() {
     let mut network = Network::new(1);
     let ports = lan(&mut network, 5, &pipe(10, 5));
     network.send(Time::ZERO, ports[2], Destination::Others, 1250, 9);
@@ -43,7 +43,7 @@ fn a_packet_to_others_is_counted_once_up_and_once_per_port() {
 }
 
 #[test]
-fn on_a_link_others_is_the_other_end() {
+fn multicast_on_link_reaches_other_end() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 1), pipe(0, 1));
     network.send(Time::ZERO, b, Destination::Others, 60, 4);
@@ -62,7 +62,7 @@ fn members_share_the_receivers_leg() {
 }
 
 #[test]
-fn a_leg_that_is_down_loses_what_comes_from_the_switch() {
+fn down_leg_drops_switch_packets() {
     let mut network = Network::new(1);
     let ports = lan(&mut network, 3, &pipe(0, 10));
     let pipe = network.from_net(ports[1]).unwrap();
@@ -73,7 +73,7 @@ fn a_leg_that_is_down_loses_what_comes_from_the_switch() {
 }
 
 #[test]
-fn a_change_comes_before_the_packets_that_reach_the_pipe_at_that_moment() {
+fn change_precedes_packets_arriving_then() {
     for (change_at, arrives) in [(9_999_999, false), (10_000_000, false), (10_000_001, true)] {
         let mut network = Network::new(1);
         let ports = lan(&mut network, 2, &pipe(0, 10));
@@ -86,7 +86,7 @@ fn a_change_comes_before_the_packets_that_reach_the_pipe_at_that_moment() {
 }
 
 #[test]
-fn packets_of_one_moment_move_on_in_the_order_in_which_they_came() {
+fn simultaneous_packets_keep_arrival_order() {
     let mut network = Network::new(1);
     let ports = lan(&mut network, 4, &pipe(0, 10));
     for (number, member) in [2, 0, 1].into_iter().enumerate() {
@@ -96,7 +96,7 @@ fn packets_of_one_moment_move_on_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_host_with_two_ports_is_on_two_nets() {
+fn host_with_two_ports_joins_both() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 1), pipe(0, 1));
     let ports = lan(&mut network, 2, &pipe(0, 2));

@@ -29,7 +29,7 @@ fn sigmas(loss: f64, seed: u64, count: u32) -> f64 {
 }
 
 #[test]
-fn loss_is_within_the_99_percent_interval() {
+fn loss_is_within_confidence_interval() {
     let cases = [0.0001, 0.001, 0.01, 0.05, 0.2, 0.5];
     for loss in cases {
         let distance = sigmas(loss, 1, 400_000);
@@ -43,13 +43,13 @@ fn loss_is_within_the_99_percent_interval() {
 }
 
 #[test]
-fn certain_and_impossible_losses_are_just_that() {
+fn certain_and_impossible_loss_are_exact() {
     assert!(lost(&losing(1.0), 1, 10_000).iter().all(|&lost| lost));
     assert!(lost(&losing(0.0), 1, 10_000).iter().all(|&lost| !lost));
 }
 
 #[test]
-fn bursts_have_their_mean_loss_and_length() {
+fn bursts_have_mean_loss_and_length() {
     for (enter, leave) in [(0.01, 0.25), (0.002, 0.05), (0.05, 0.5)] {
         let lost = lost(&bursty(enter, leave, 1.0), 11, 1_000_000);
         let expected = enter / (enter + leave);
@@ -66,7 +66,7 @@ fn bursts_have_their_mean_loss_and_length() {
 }
 
 #[test]
-fn two_models_in_a_row_both_strike() {
+fn chained_loss_models_both_apply() {
     let burst = Some(Burst { enter: 0.01, leave: 0.09, loss: 1.0 });
     let config = PipeConfig { burst: [burst, burst], loss: 0.1, ..PipeConfig::default() };
     let share = share(&lost(&config, 5, 1_000_000));
@@ -74,14 +74,14 @@ fn two_models_in_a_row_both_strike() {
 }
 
 #[test]
-fn the_same_seed_loses_the_same_packets() {
+fn equal_seeds_lose_equal_packets() {
     let config = PipeConfig { loss: 0.3, ..bursty(0.1, 0.3, 0.7) };
     assert_eq!(lost(&config, 7, 10_000), lost(&config, 7, 10_000));
     assert_ne!(lost(&config, 7, 10_000), lost(&config, 8, 10_000));
 }
 
 #[test]
-fn other_settings_do_not_change_which_packets_are_lost() {
+fn other_settings_keep_lost_packets() {
     let survivors = |config: PipeConfig| {
         let mut network = Network::new(9);
         let [a, b] = network.add_link(config, pipe(0, 0));
@@ -110,7 +110,7 @@ fn pipes_lose_independently_of_each_other() {
 }
 
 #[test]
-fn losses_are_counted_and_do_not_fill_the_queue() {
+fn lost_packets_skip_queue() {
     let mut network = Network::new(4);
     let [a, b] = network.add_link(PipeConfig { loss: 0.5, ..pipe(1, 0) }, pipe(1, 0));
     let taken = burst(&mut network, Time::ZERO, a, b, 1000, 80);

@@ -5,7 +5,7 @@ use crate::netcore::Count;
 use crate::scenario::topology::Red;
 
 #[test]
-fn the_packet_that_finds_fifty_is_dropped() {
+fn full_queue_drops_next_packet() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(1, 10), pipe(1, 10));
     // 1250 bytes take 10 ms.
@@ -24,7 +24,7 @@ fn the_packet_that_finds_fifty_is_dropped() {
 }
 
 #[test]
-fn packets_on_their_way_are_not_in_the_queue() {
+fn packets_in_flight_leave_queue() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(PipeConfig { queue: packets(1), ..pipe(1, 1_000) }, pipe(1, 0));
     for number in 0..20 {
@@ -49,7 +49,7 @@ fn a_queue_in_bytes_counts_bytes() {
 }
 
 #[test]
-fn without_a_rate_there_is_no_queue() {
+fn unlimited_rate_has_no_queue() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(PipeConfig { queue: packets(0), ..pipe(0, 10) }, pipe(0, 0));
     assert_eq!(burst(&mut network, Time::ZERO, a, b, 1250, 1_000), 1_000);
@@ -70,14 +70,14 @@ fn overload(red: Red, gap_us: u64, count: u64) -> (u64, Vec<u64>) {
 }
 
 #[test]
-fn red_drops_nothing_from_a_short_queue() {
+fn red_spares_short_queue() {
     assert_eq!(overload(Red::DEFAULT, 10_000, 5_000).0, 0);
 }
 
 /// A tenth more than the rate: an eleventh must go, which the probability
 /// reaches between the thresholds, so the queue settles there and is never full.
 #[test]
-fn red_holds_the_queue_between_its_thresholds() {
+fn red_holds_queue_between_thresholds() {
     let red = Red { weight: 0.02, ..Red::DEFAULT };
     let (dropped, waited) = overload(red, 9_091, 40_000);
     let share = dropped as f64 / 40_000.0;
@@ -91,7 +91,7 @@ fn red_holds_the_queue_between_its_thresholds() {
 /// Twice the rate: between the thresholds too few are dropped. Plain RED cuts
 /// off at the upper one; gentle RED goes on towards twice of it.
 #[test]
-fn gentle_red_settles_above_the_upper_threshold() {
+fn gentle_red_settles_above_upper_threshold() {
     let mean = |gentle| {
         let (dropped, waited) = overload(Red { weight: 0.02, gentle, ..Red::DEFAULT }, 5_000, 40_000);
         assert!((dropped as f64 / 40_000.0 - 0.5).abs() < 0.01);
@@ -104,7 +104,7 @@ fn gentle_red_settles_above_the_upper_threshold() {
 }
 
 #[test]
-fn red_still_has_the_limit_of_its_queue() {
+fn red_respects_queue_limit() {
     // An average that hardly moves: the queue fills before RED notices.
     let (dropped, waited) = overload(Red { weight: 0.000_001, ..Red::DEFAULT }, 1_000, 200);
     assert!(waited.iter().all(|&length| length < 50), "{waited:?}");

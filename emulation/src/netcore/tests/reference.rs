@@ -45,7 +45,7 @@ fn config() -> impl Strategy<Value = PipeConfig> {
 
 proptest! {
     #[test]
-    fn a_pipe_does_what_its_description_says(
+    fn pipe_matches_reference_model(
         config in config(),
         steps in prop::collection::vec((0_u64..2_000, 1_u32..3_000), 1..150),
         load in 1_u64..300,

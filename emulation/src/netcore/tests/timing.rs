@@ -4,7 +4,7 @@ use super::*;
 use crate::netcore::Limits;
 
 #[test]
-fn a_packet_takes_its_transmission_and_the_delay() {
+fn packet_takes_transmission_plus_delay() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(100, 50), pipe(1, 20));
     network.send(at_ms(3), a, Destination::Port(b), 1500, 7);
@@ -15,7 +15,7 @@ fn a_packet_takes_its_transmission_and_the_delay() {
 }
 
 #[test]
-fn back_to_back_packets_follow_at_the_rate() {
+fn back_to_back_packets_match_rate() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(3, 10), pipe(3, 10));
     burst(&mut network, Time::ZERO, a, b, 125, 3);
@@ -25,7 +25,7 @@ fn back_to_back_packets_follow_at_the_rate() {
 }
 
 #[test]
-fn a_long_run_has_exactly_the_rate() {
+fn long_run_has_exact_rate() {
     let mut network = Network::new(1);
     let rate = Rate::from_bps(9_999_991);
     let [a, b] = network.add_link(PipeConfig { rate, ..roomy(0, 0) }, pipe(1, 0));
@@ -44,7 +44,7 @@ fn directions_are_apart() {
 }
 
 #[test]
-fn without_rate_and_delay_a_packet_is_there_at_once() {
+fn unlimited_pipe_delivers_at_once() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 0), pipe(0, 0));
     assert_eq!(burst(&mut network, at_ms(1), a, b, 1500, 1000), 1000);
@@ -120,7 +120,7 @@ fn jitter_delays_and_keeps_the_order() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_not_counted() {
+fn unreachable_destination_is_not_counted() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 0), pipe(0, 0));
     let [c, _] = network.add_link(pipe(0, 0), pipe(0, 0));
@@ -136,7 +136,7 @@ fn what_cannot_be_reached_is_not_counted() {
 }
 
 #[test]
-fn what_goes_beyond_the_limits_is_dropped_and_told() {
+fn packets_beyond_limits_are_dropped() {
     let limits = Limits { pipe_packets: 3, network_packets: 5, changes: 1 };
     let mut network = Network::with_limits(1, limits);
     let [a, b] = network.add_link(pipe(0, 10), pipe(0, 10));

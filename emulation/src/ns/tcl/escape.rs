@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_joined_where_a_backslash_says_so() {
+    fn backslash_newline_joins_lines() {
         assert_eq!(join_lines("a \\\n   b\\\\\nc\\é"), Some("a  b\\\\\nc\\é".to_owned()));
         assert_eq!(join_lines("a\\nb"), None);
     }

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_split_at_blanks_outside_of_braces_and_quotes() {
+    fn elements_split_outside_braces_and_quotes() {
         let items = split(" a {b c} \"d e\" f\\ g {h {i j}} {} \n k{l ").unwrap();
         assert_eq!(items, ["a", "b c", "d e", "f g", "h {i j}", "", "k{l"]);
         for wrong in ["{a", "\"a", "{a}b", "\"a\"b", "a {b"] {
@@ -191,7 +191,7 @@ mod tests {
 
     /// Each was printed by tclsh 8.6.13 with `list`.
     #[test]
-    fn elements_are_quoted_as_tclsh_quotes_them() {
+    fn elements_are_quoted_like_tclsh() {
         for (item, quoted) in [
             ("a", "a"),
             ("", "{}"),

@@ -183,7 +183,7 @@ mod tests {
 
     /// Each was printed by tclsh 8.6.13.
     #[test]
-    fn doubles_are_written_as_tclsh_writes_them() {
+    fn doubles_are_written_like_tclsh() {
         for (double, text) in [
             (1e-5, "1e-5"),
             (1e20, "1e+20"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_before_a_unit_is_found() {
+    fn number_before_unit_is_found() {
         for (text, found) in [
             ("100Mb", Some((100.0, 3))),
             ("1.5e3kb", Some((1500.0, 5))),

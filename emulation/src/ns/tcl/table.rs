@@ -93,7 +93,7 @@ mod tests {
 
     /// The orders were printed by tclsh 8.6.13 with `array names`.
     #[test]
-    fn names_are_listed_as_tclsh_lists_them() {
+    fn names_are_listed_like_tclsh() {
         let listed = |names: &[&str]| {
             let mut table = Table::default();
             names.iter().for_each(|name| {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_listed_no_more() {
+    fn removed_names_are_not_listed() {
         let mut table = Table::default();
         assert!(table.insert("a", 1) && table.insert("b", 2) && !table.insert("a", 3));
         assert_eq!((table.remove("a"), table.remove("a"), table.len()), (Some(3), None, 1));

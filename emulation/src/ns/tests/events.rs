@@ -49,7 +49,7 @@ fn links_go_down_and_change() {
 }
 
 #[test]
-fn tevcs_changes_may_stand_in_a_schedule() {
+fn schedule_accepts_tevc_changes() {
     let of = scheduled("$ns at 3 \"$l modify delay=50ms BANDWIDTH=5000 PLR=0.1 LIMIT=9\"");
     let queue = Queue { limit: 9, discipline: Discipline::Red(Red::DEFAULT), ..Queue::DEFAULT };
     assert_eq!(
@@ -67,7 +67,7 @@ fn tevcs_changes_may_stand_in_a_schedule() {
 }
 
 #[test]
-fn queues_change_one_parameter_at_a_time() {
+fn queue_events_change_one_parameter() {
     let of = scheduled(
         "set q [[$ns link $b $a] queue]\n$q set limit_ 40\n$ns at 9 \"$q set limit_ 30\"\n\
          $ns at 5 \"$q set thresh_ 5 ; $q set q_weight_ 0.5\"\n$ns at 7 \"$q set queue-in-bytes_ 1\"",
@@ -102,7 +102,7 @@ fn queues_change_one_parameter_at_a_time() {
 }
 
 #[test]
-fn the_simulator_and_nodes_have_events_too() {
+fn simulator_and_node_events_are_read() {
     let of = scheduled(
         "$ns at 1 \"$ns log hello there\"\n$ns at 2 \"$ns halt\"\n$ns at 3 \"$a reboot\"\n$ns at 4 \"$ns snapshot\"\n\
          $ns at 5 \"$a reload -image FC4\"\n$ns at 6 \"$l trace stop\"\n$ns at 7 \"$ns linktest\"\n$ns at 8 \"# nothing\"\n\
@@ -127,7 +127,7 @@ fn the_simulator_and_nodes_have_events_too() {
 }
 
 #[test]
-fn a_group_does_to_each_what_it_is_told() {
+fn group_event_applies_to_each_member() {
     let of = three(
         "set p [$a program-agent -command one]\nset q [$b program-agent -command two]\nset g [$ns event-group \"$p $q\"]\n\
          $ns at 5 \"$g start\"",
@@ -139,7 +139,7 @@ fn a_group_does_to_each_what_it_is_told() {
 }
 
 #[test]
-fn a_timeline_starts_when_it_is_told() {
+fn timeline_runs_when_started() {
     let of = scheduled(
         "set t [$ns event-timeline]\n$t at 10 \"$l down\"\n$t at 5s \"$l up; $l delay 1ms\"\n$ns at 100 \"$t start\"",
     );
@@ -152,7 +152,7 @@ fn a_timeline_starts_when_it_is_told() {
 }
 
 #[test]
-fn a_sequence_waits_for_what_it_runs() {
+fn sequence_waits_for_its_programs() {
     let of = scheduled(
         "set p [$a program-agent]\nset what {date -u}\nset s [$ns event-sequence {\n  $p run -command \"$what\"\n  # said twice\n  $l down\n  $p start -command who\n  $l up\n}]\n\
          $s append \"$l delay 5ms\"\nset t [$ns event-sequence {\n  $s run\n  $ns halt\n}]\n$ns at 7 \"$t start\"",
@@ -186,7 +186,7 @@ fn a_sequence_waits_for_what_it_runs() {
 }
 
 #[test]
-fn event_lists_may_be_built_by_procedures() {
+fn procedures_build_event_lists() {
     let of = topology(
         "proc add {list time what} {upvar $list l; lappend l [list $time $what]}\nset n [$ns node]\nset m [$ns node]\n\
          set link1 [$ns duplex-link $n $m 1Mb 0ms DropTail]\nset name link1\nadd todo 3 \"[set $name] down\"\nadd todo 4 \"$name up\"\n\
@@ -196,7 +196,7 @@ fn event_lists_may_be_built_by_procedures() {
 }
 
 #[test]
-fn events_that_make_no_sense_are_refused() {
+fn invalid_events_are_refused() {
     for (events, reason) in [
         ("$ns at -1 \"$l down\"", "\"-1\" is no time"),
         ("$ns at 1 \"$l down;\"", "an event is empty"),
@@ -223,7 +223,7 @@ fn events_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn groups_may_be_made_of_what_no_event_may_be_about() {
+fn groups_accept_objects_without_events() {
     let groups = "set m [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset q [[$ns link $a $b] queue]\n\
                   set links [$ns event-group \"$l $m\"]\nset queues [$ns event-group $q]\nset outer [$ns event-group $links]\n";
     scheduled(groups);
@@ -239,7 +239,7 @@ fn groups_may_be_made_of_what_no_event_may_be_about() {
 }
 
 #[test]
-fn the_queue_of_a_lan_is_found_only_under_its_first_name() {
+fn lan_queue_keeps_first_name() {
     let lan = "[[$ns lanlink tblan-lan4 $b] queue]";
     let of = three(&format!("$ns make-lan \"$a $b $c\" 10Mb 10ms\nset q {lan}\n$ns at 5 \"$q set limit_ 20\""));
     assert_eq!(rows(&of), ["5 tblan-lan4-b LINK MODIFY LIMIT=20"]);

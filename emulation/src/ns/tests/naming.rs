@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_global_variable_names_a_new_object() {
+fn global_variable_names_new_object() {
     let of = topology(
         "set alpha [$ns node]\nset n(3) [$ns node]\nset n(x,1) {}\nfor {set i 0} {$i < 2} {incr i} {set r($i) [$ns node]}\n\
          foreach name {p q} {set $name [$ns node]}\nset big-lan [$ns make-lan \"$alpha $n(3)\" 100Mb 0ms]",
@@ -13,7 +13,7 @@ fn a_global_variable_names_a_new_object() {
 }
 
 #[test]
-fn what_has_no_name_is_numbered_by_one_counter() {
+fn unnamed_objects_share_one_counter() {
     let of = topology(
         "set a [$ns node]\n$ns node\nlappend nodes [$ns node]\n$ns duplex-link $a tbnode-n2 10Mb 0ms DropTail\n\
          $ns make-lan [concat $nodes $a] 10Mb 0ms\nset t [$ns event-timeline]\n$ns nosuch-method 5\n\
@@ -25,7 +25,7 @@ fn what_has_no_name_is_numbered_by_one_counter() {
 }
 
 #[test]
-fn a_procedure_names_nothing_but_its_result_may_be_named() {
+fn procedure_result_names_object() {
     let of = topology(
         "proc make {os} {\n global ns\n set fresh [$ns node]\n tb-set-node-os $fresh $os\n return $fresh\n}\n\
          set one [make A]\nset two [make B]\nproc other {} {\n global ns three\n set three [$ns node]\n}\nother\n\
@@ -44,7 +44,7 @@ fn only_the_next_assignment_names_it() {
 }
 
 #[test]
-fn emulabs_own_variables_end_the_wait_for_a_name() {
+fn emulab_variables_end_naming() {
     let description = "proc make {} {\n global ns node0\n set p [$node0 program-agent -command date]\n $ns at 5 \"$p start\"\n return $p\n}\n\
                        set node0 [$ns node]\n";
     assert_eq!(topology(&format!("{description}set prog [make]")).programs[0].name, "prog");
@@ -62,7 +62,7 @@ fn objects_are_commands_of_their_name() {
 }
 
 #[test]
-fn names_must_be_unique_and_no_commands() {
+fn names_are_unique_and_not_commands() {
     for (description, line, reason) in [
         ("set a [$ns node]\nset a [$ns node]", 4, "there is an object \"a\" already, made on line 3"),
         ("set switch [$ns node]", 3, "\"switch\" is the name of a command"),
@@ -82,7 +82,7 @@ fn names_must_be_unique_and_no_commands() {
 }
 
 #[test]
-fn every_variable_that_a_command_assigns_can_end_the_wait() {
+fn assigned_variables_end_naming() {
     let making = "set a [$ns node]\nset b [$ns node]\nset lan [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
                   set line [$ns duplex-link $a $b 10Mb 0ms DropTail]\nset queue [[$ns link $a $b] queue]\nset done [$ns event-timeline]\n";
     for (command, variable) in [

@@ -4,7 +4,7 @@ use super::*;
 use crate::scenario::topology::{Discipline, NetKind, Queue, Red, RouteTarget, Routing};
 
 #[test]
-fn a_link_is_halved_over_its_legs() {
+fn link_values_are_split_over_legs() {
     let of = three("set l [$ns duplex-link $a $b 30Mb 50ms DropTail]\ntb-set-link-loss $l 0.01");
     let l = net(&of, "l");
     assert_eq!((l.kind, members(&of, "l")), (NetKind::Link, vec!["a".to_owned(), "b".to_owned()]));
@@ -26,7 +26,7 @@ fn a_link_may_differ_by_direction() {
 }
 
 #[test]
-fn a_members_legs_of_a_lan_are_as_they_are_set() {
+fn lan_member_legs_are_individual() {
     let of = three(
         "set l [$ns make-lan \"$a $b $c\" 100Mb 10ms]\ntb-set-node-lan-delay $a $l 25ms\ntb-set-node-lan-bandwidth $a $l 2Mb\n\
          tb-set-node-lan-loss $a $l 0.02\ntb-set-lan-simplex-params $l $b 5ms 1Mb 0.1 7ms 2Mb 0.2",
@@ -42,7 +42,7 @@ fn a_members_legs_of_a_lan_are_as_they_are_set() {
 }
 
 #[test]
-fn losses_are_set_by_link_lan_or_ends() {
+fn loss_applies_to_net_or_end() {
     let of = three(
         "$ns duplex-link $a $b 1Mb 0ms DropTail\nset l [$ns make-lan \"$b $c\" 1Mb 0ms]\ntb-set-link-loss $b $a 0.19\n\
          tb-set-link-loss $l 0.36",
@@ -94,7 +94,7 @@ fn addresses_and_netmasks_are_taken() {
 }
 
 #[test]
-fn routing_is_named_as_emulab_names_it() {
+fn routing_keeps_emulab_names() {
     for (description, routing, name) in [
         ("", Routing::None, None),
         ("$ns rtproto Static", Routing::Static, Some("static")),
@@ -121,7 +121,7 @@ fn routes_and_costs_are_kept() {
 }
 
 #[test]
-fn a_node_may_be_on_one_net_after_another() {
+fn node_joins_several_nets() {
     let of = three(
         "for {set i 0} {$i < 3} {incr i} {$ns duplex-link $a $b 1Mb 0ms DropTail}\nset q [[$ns link $a $b] queue]\n$q set limit_ 9",
     );
@@ -131,7 +131,7 @@ fn a_node_may_be_on_one_net_after_another() {
 }
 
 #[test]
-fn what_has_no_effect_is_said_with_its_line() {
+fn ineffective_settings_warn_with_line() {
     let of = three(
         "tb-set-node-rpms $a x.rpm\ntb-use-endnodeshaping 1\ntb-set-node-os $b FBSD\n$a add-desire x 0.5\nputs hello",
     );
@@ -142,7 +142,7 @@ fn what_has_no_effect_is_said_with_its_line() {
 }
 
 #[test]
-fn only_members_without_an_address_need_room() {
+fn only_unaddressed_members_need_room() {
     let link = "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\ntb-set-netmask $l 255.255.255.252\n";
     let of = three(&format!("{link}tb-set-ip-link $a $l 10.5.0.1\ntb-set-ip-link $b $l 10.5.0.2"));
     assert_eq!(net(&of, "l").members[1].prefix, 30);
@@ -154,7 +154,7 @@ fn only_members_without_an_address_need_room() {
 }
 
 #[test]
-fn what_is_odd_but_taken_by_emulab_is_a_warning() {
+fn odd_accepted_settings_warn() {
     for (description, warning) in [
         (
             "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\ntb-set-ip-link $a $l 10.5.0.1\ntb-set-ip-link $b $l 10.5.0.1",
@@ -174,13 +174,13 @@ fn what_is_odd_but_taken_by_emulab_is_a_warning() {
 }
 
 #[test]
-fn a_file_without_a_node_is_an_empty_network() {
+fn file_without_nodes_is_empty_network() {
     let of = topology("");
     assert!(of.hosts.is_empty() && warned(&of, "the topology has no host"));
 }
 
 #[test]
-fn best_effort_is_the_slowest_rate_but_for_new_lans() {
+fn best_effort_uses_slowest_rate() {
     let of = three(
         "set l [$ns make-lan \"$a $b\" ~ 0ms]\nset m [$ns make-lan \"$a $b\" 1Mb 0ms]\ntb-set-node-lan-bandwidth $a $m ~\n\
          tb-set-node-lan-bandwidth $b $m *",
@@ -191,7 +191,7 @@ fn best_effort_is_the_slowest_rate_but_for_new_lans() {
 }
 
 #[test]
-fn odd_values_of_queues_are_taken_for_what_a_queue_can_be() {
+fn odd_queue_values_are_normalized() {
     for (value, limit) in [("0", 50), ("-1", 50), ("64KB", 64), ("10.5", 10), ("20", 20)] {
         let of = three(&format!(
             "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset q [[$ns link $a $b] queue]\n$q set limit_ {value}\n\
@@ -204,7 +204,7 @@ fn odd_values_of_queues_are_taken_for_what_a_queue_can_be() {
 }
 
 #[test]
-fn crossed_thresholds_come_back_from_our_own_format() {
+fn crossed_thresholds_survive_round_trip() {
     let of = three(
         "$ns duplex-link $a $b 1Mb 0ms RED\nset q [[$ns link $a $b] queue]\n$q set thresh_ 30\n$ns rtproto Static",
     );
@@ -215,7 +215,7 @@ fn crossed_thresholds_come_back_from_our_own_format() {
 }
 
 #[test]
-fn a_firewall_is_listed_as_a_node() {
+fn firewall_is_listed_as_node() {
     let of = three("set fw [new Firewall $ns]\n$fw set-type iptables\n$fw set-style basic\n$fw add-rule {allow all}");
     let firewall = &of.hosts[3];
     assert_eq!(
@@ -236,7 +236,7 @@ fn a_firewall_is_listed_as_a_node() {
 }
 
 #[test]
-fn remarks_that_are_not_kept_are_counted() {
+fn excess_notes_are_counted() {
     let of = topology("for {set i 0} {$i < 1500} {incr i} {puts $i}");
     assert!(warned(&of, "there are 500 more remarks than the 1000"), "{:?}", of.notes.warnings);
 }

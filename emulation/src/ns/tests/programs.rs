@@ -7,7 +7,7 @@ use crate::scenario::emulab;
 use crate::scenario::topology::{Action, Program, ProgramAction, TrafficAction};
 
 #[test]
-fn a_start_command_is_kept_plain_and_listed_wrapped() {
+fn start_command_kept_plain_listed_wrapped() {
     let of = three("tb-set-node-startcmd $a \"sudo run.sh -x 'y'\"");
     let program = &of.programs[0];
     assert_eq!(
@@ -22,7 +22,7 @@ fn a_start_command_is_kept_plain_and_listed_wrapped() {
 }
 
 #[test]
-fn in_a_procedure_start_commands_keep_their_own_names() {
+fn procedure_start_commands_keep_own_names() {
     let of = three("proc go {n} {tb-set-node-startcmd $n date}\n$ns duplex-link $a $b 1Mb 0ms DropTail\ngo $a\ngo $b");
     let names: Vec<_> = of.programs.iter().map(|program| program.name.as_str()).collect();
     // Three queues of the link, the first program, and the group that it makes.
@@ -88,7 +88,7 @@ const TRAFFIC: &str = "set l [$ns duplex-link $a $b 10Mb 0ms DropTail]\nset udp0
     $ns connect $udp0 $null0\n$ns connect $tcp0 $sink0\n";
 
 #[test]
-fn agents_get_ports_and_the_names_of_what_they_send() {
+fn agents_get_ports_and_application_names() {
     let of = three(TRAFFIC);
     let agents: Vec<_> =
         of.traffic.iter().map(|it| (it.name.as_str(), it.host, it.is_source, it.tcp, it.port, it.target)).collect();
@@ -130,7 +130,7 @@ fn traffic_is_started_and_changed() {
 }
 
 #[test]
-fn half_made_traffic_is_refused_where_it_was_made() {
+fn incomplete_traffic_is_refused_at_origin() {
     for (remove, line, reason) in [
         ("$ns connect $udp0 $null0\n", 5, "the agent \"udp0\" is connected to nothing"),
         ("$cbr0 attach-agent $udp0\n", 5, "the agent \"udp0\" has nothing to send"),
@@ -149,7 +149,7 @@ fn half_made_traffic_is_refused_where_it_was_made() {
 }
 
 #[test]
-fn a_source_may_leave_its_rate_open() {
+fn source_rate_may_be_omitted() {
     for (rate, listed, bps) in [("*", "0", 0), ("~", "10", 10_000), ("0", "-1", 0), ("5Mb", "5000", 5_000_000)] {
         let of = three(&TRAFFIC.replace("$cbr0 set interval_ 0.005", &format!("$cbr0 set rate_ {rate}")));
         assert_eq!(

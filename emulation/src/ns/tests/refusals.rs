@@ -56,7 +56,7 @@ fn mistakes_are_on_their_lines() {
 }
 
 #[test]
-fn too_much_of_anything_is_refused_soon() {
+fn excessive_input_is_refused_early() {
     for (description, reason) in [
         ("while 1 {$ns node}", "there are more than 4096 nodes"),
         (
@@ -104,7 +104,7 @@ fn a_long_file_is_refused() {
 }
 
 #[test]
-fn what_emulab_only_warns_of_is_accepted() {
+fn emulab_warnings_are_accepted() {
     let of = three(
         "$ns duplex-link $a $b 10Mb 1ms DropTail extra words\n$ns rtptoto Static\nset odd [new Odd/Class]\n$odd do something\n\
          set tr [$ns trace-all foo]\n$tr bar\n$a nosuch 1\nAgent/TCP set window_ 100\nset odd2 [$ns make-path \"x\"]\n\
@@ -122,7 +122,7 @@ fn what_emulab_only_warns_of_is_accepted() {
 }
 
 #[test]
-fn what_never_runs_is_refused_where_it_ends() {
+fn unused_objects_are_refused_at_end() {
     for (source, line) in [
         ("", 1),
         ("set ns [new Simulator]\nset a [$ns node]\n", 2),
@@ -135,7 +135,7 @@ fn what_never_runs_is_refused_where_it_ends() {
 }
 
 #[test]
-fn values_without_effect_are_checked_as_emulab_does() {
+fn ineffective_values_are_checked() {
     let link = "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset m [$ns make-lan \"$a $b\" 1Mb 0ms]\n";
     for (accepted, refused) in [
         ("tb-set-cpu-usage 5", "tb-set-cpu-usage 6"),

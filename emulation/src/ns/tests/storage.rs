@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_remote_blockstore_is_a_host_and_a_link() {
+fn remote_blockstore_adds_host_and_link() {
     let of = three(
         "set bs [$ns blockstore]\n$bs set-class SAN\n$bs set-size 10GiB\n$bs set-node $a\n$bs set-mount-point /mnt",
     );
@@ -16,7 +16,7 @@ fn a_remote_blockstore_is_a_host_and_a_link() {
 }
 
 #[test]
-fn a_blockstore_may_be_on_a_link_or_lan_of_its_own() {
+fn blockstore_joins_own_link_or_lan() {
     let of =
         three("set bs [$ns blockstore]\n$bs set-class SAN\n$bs set-size 1GB\nset l [$ns make-lan \"$a $bs $b\" ~ 0ms]");
     assert_eq!(members(&of, "l"), ["a", "blockhost-bs", "b"]);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_named_by_their_path_and_counted_once() {
+    fn settings_listed_once_by_path() {
         let (a, b) = (Shape::default(), Shape { architecture: "client-server", ..Shape::default() });
         let plan_a = "architecture = \"super-node\"\n[workload]\nidle = \"1s\"\n[[fault]]\nat = \"3s\"";
         let plan_b = "architecture = \"client-server\"\n[workload]\nidle = \"2s\"";
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn another_architecture_is_one_respect_and_so_is_another_topology() {
+    fn architecture_and_topology_are_one_difference() {
         let (a, b) = (Shape::default(), Shape { architecture: "client-server", ..Shape::default() });
         let plan_a = "architecture = \"super-node\"\nsuper_nodes = [\"hub\"]\n[topology.tree]\nnodes = 11\nlow = 6";
         let plan_b = "architecture = \"client-server\"\nserver = \"hub\"\n[topology.tree]\nnodes = 31\nlow = 20";
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_of_another_topology_is_a_difference() {
+    fn same_named_topologies_can_differ() {
         let run = Shape::default().make().results.run;
         let facts = |topology| Facts { run: &run, plan: None, topology: Some(topology) };
         assert!(differences(facts("x"), facts("x")).is_empty());

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_compared_with_itself_shows_no_difference() {
+    fn identical_runs_show_no_difference() {
         let comparison = comparison(&side([shape(1, 1.0)]), &side([shape(1, 1.0)]));
         assert!(comparison.differences.is_empty() && comparison.distrust.is_empty());
         assert!(comparison.rows.iter().filter(|row| row.interval.is_some()).count() > 15);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_latencies_are_found_in_single_runs() {
+    fn slower_latency_found_in_single_runs() {
         let comparison = comparison(&side([shape(1, 1.0)]), &side([shape(2, 2.0)]));
         for service in ["video", "track", "image", "sensor"] {
             let row = find(&comparison, &Kind::Latency(service.into(), 500));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seeds_are_paired_and_others_are_not() {
+    fn only_equal_seeds_are_paired() {
         let a = side((1..=4).map(|seed| shape(seed, 1.0)));
         let same = comparison(&a, &side((1..=4).map(|seed| shape(seed, 0.5))));
         let row = find(&same, &Kind::Latency("track".into(), 500));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_of_few_requests_has_no_interval_and_says_so() {
+    fn few_requests_give_no_interval() {
         let few = |seeds: std::ops::Range<u64>| side(seeds.map(|seed| Shape { requests: 60, ..shape(seed, 1.0) }));
         for comparison in [comparison(&few(1..2), &few(2..3)), comparison(&few(1..5), &few(1..5))] {
             let row = find(&comparison, &Kind::Latency("track".into(), 990));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_should_be_known_first_is_said() {
+    fn warnings_name_differing_settings() {
         let odd = Shape { architecture: "client-server", topology: "star-26", ..shape(1, 1.0) };
         let comparison = comparison(&side([shape(1, 1.0), shape(2, 1.0)]), &side([odd]));
         let said = comparison.warnings.join(" ");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_of_sides_that_completed_unlike_parts_are_doubted() {
+    fn unequal_success_warns_about_latency() {
         let failing = |part: usize| {
             let mut results = shape(1, 1.0).make().results;
             results.requests.iter_mut().step_by(part).for_each(|request| request.outcome = Outcome::TimedOut);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_or_another_build_is_said() {
+    fn different_machine_or_build_warns() {
         let (a, mut b) = (side([shape(1, 1.0)]), side([shape(2, 1.0)]));
         b.runs[0].run.machine.insert("processors".into(), "16".into());
         b.runs[0].run.versions.insert("overlay-node".into(), "0.1.0, debug".into());
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_are_not_valid_or_were_stopped_are_left_out_unless_there_are_no_others() {
+    fn unusable_runs_excluded_if_others_exist() {
         let bad = |seed| Shape { valid: false, ..shape(seed, 9.0) };
         let a = side([shape(1, 1.0), shape(2, 1.0)]);
         let compared = comparison(&a, &side([shape(1, 1.0), bad(2), shape(2, 1.0)]));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_read_and_the_answer_is_always_the_same() {
+    fn folder_comparison_is_deterministic() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
         shape(1, 1.0).make().write(&a);

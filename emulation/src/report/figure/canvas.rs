@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut_and_long_titles_wrapped() {
+    fn long_words_cut_long_titles_wrapped() {
         let long = "a-name-that-goes-on-and-on-and-on".repeat(3);
         assert!(width_of(&cut_to(&long, 12.0, 80.0), 12.0) <= 80.0);
         assert_eq!(cut_to("short", 12.0, 80.0), "short");

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn words_can_be_read_on_both_pages() {
+    fn text_contrast_on_both_themes() {
         let [white, dark] = Ink::Paper.values();
         let words = [Ink::Text, Ink::Muted, Ink::Blue, Ink::Vermilion, Ink::Amber, Ink::Green, Ink::Purple, Ink::Brown];
         for ink in words {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_style_sheet_can_tell_all_inks_apart() {
+    fn all_inks_have_distinct_values() {
         let values: BTreeSet<u32> = Ink::ALL.iter().map(|ink| ink.values()[0]).collect();
         assert_eq!(values.len(), Ink::ALL.len());
     }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_all_lines_stay_on_their_place() {
+    fn points_keep_their_x_position() {
         let all: Vec<Line> = (1..=5).map(|n| Line::new(&n.to_string(), vec![(1.0, f64::from(n), Some(0.1))])).collect();
         let sheet =
             lines(&all, &[(0.0, "0".to_owned()), (1.0, "1".to_owned())], Along::of("nodes"), |value| value.to_string());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_one_ink_have_other_marks() {
+    fn same_ink_lines_differ_in_shape() {
         let looks: BTreeSet<(String, Mark)> = (0..14).map(|n| (Ink::kind(n).hex(), Mark::kind(n))).collect();
         assert_eq!(looks.len(), 14);
         let all: Vec<Line> = (1..=8).map(|n| Line::new(&n.to_string(), vec![(1.0, f64::from(n), None)])).collect();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn axis_ends_at_the_most_that_can_be() {
+    fn axis_ends_at_maximum() {
         assert!(highest_tick(f64::INFINITY) > 1.0);
         assert!((highest_tick(1.0) - 1.0).abs() < 1e-9);
     }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_reach_the_end() {
+    fn ticks_are_round_and_cover_range() {
         let scale = Scale::from_zero(14.2, 0.0, 100.0);
         assert_eq!(scale.ticks(4), [0.0, 5.0, 10.0, 15.0]);
         assert!((scale.at(15.0) - 100.0).abs() < 1e-9 && scale.at(99.0) <= 100.0);

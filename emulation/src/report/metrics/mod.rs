@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn first_contacts_and_warm_ones_are_told_apart() {
+    fn first_contacts_separate_from_warm() {
         let mut results = synthetic::by_hand();
         (results.requests[0].first_contact, results.requests[1].first_contact) = (Some(true), Some(false));
         let metrics = Metrics::of(&results);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_run_has_no_figures_and_no_failure() {
+    fn empty_run_has_no_figures() {
         let mut results = synthetic::by_hand();
         results.requests.clear();
         results.samples.clear();

@@ -104,7 +104,7 @@ mod tests {
     use crate::report::synthetic;
 
     #[test]
-    fn the_parts_add_up_to_what_was_offered() {
+    fn parts_sum_to_offered_bytes() {
         let traffic = Metrics::of(&synthetic::by_hand()).traffic;
         let parts: Vec<(&str, u64)> = traffic.parts.iter().map(|part| (part.part.as_str(), part.bytes)).collect();
         let expected = [
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_routers_hand_on_is_a_part_of_its_own() {
+    fn forwarded_bytes_are_separate_part() {
         let mut results = synthetic::by_hand();
         // The hub is on the link; put it on the LAN as well, and it forwards:
         // 5000 + 700 offered, of which its sockets sent 600. On one net are a
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_of_a_hub_belongs_to_its_host() {
+    fn hub_daemon_belongs_to_host() {
         let mut results = synthetic::by_hand();
         results.run.hubs = vec!["a".into(), "x45-1".into()];
         let hosts =
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_broke_off_has_no_parts() {
+    fn aborted_run_has_no_parts() {
         let mut results = synthetic::by_hand();
         results.nodes.values_mut().for_each(|span| span.last = span.first.clone());
         let metrics = Metrics::of(&results);

@@ -219,7 +219,7 @@ mod tests {
     use crate::report::synthetic;
 
     #[test]
-    fn offered_and_port_bytes_are_counted_as_switches_do() {
+    fn byte_counts_match_switch_counters() {
         let traffic = Metrics::of(&synthetic::by_hand()).traffic;
         // The LAN: a and b offer 1000 + 3000, of which 100 are multicast to
         // two others; out of the ports come 4100 less 200 dropped. The link
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_sorted_by_load_and_know_their_utilisation() {
+    fn links_sorted_by_load_with_utilization() {
         let links = Metrics::of(&synthetic::by_hand()).links;
         assert_eq!(links[0].link.link, "up");
         // 4800 bytes in 12 s of 6400 bit/s.

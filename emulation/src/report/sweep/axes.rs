@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_go_along_the_axis_and_settings_make_lines() {
+    fn sizes_form_axis_settings_form_lines() {
         let runs = [run("client-server", 10, &[("queue", "50")]), run("super-node", 25, &[("queue", "100")])];
         let axes = axes(&runs);
         assert_eq!((axes.x_title.as_str(), axes.x_unit.as_str()), ("nodes", " nodes"));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_goes_along_the_axis_when_sizes_are_equal() {
+    fn setting_forms_axis_for_equal_sizes() {
         let runs =
             ["50ms", "0.2s", "1s"].map(|delay| run("client-server", 10, &[("server-delay", delay), ("seed", "1")]));
         let axes_of = axes(&runs);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_within_a_topology_of_one_name_goes_along_the_axis() {
+    fn topology_delay_forms_axis() {
         let key = "topology.star.server_delay";
         let runs =
             ["50ms", "200ms"].map(|delay| run("client-server", 10, &[(key, delay), ("topology.star.nodes", "11")]));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_left_out_has_a_place_of_its_own() {
+    fn missing_setting_has_own_place() {
         let runs = [run("client-server", 10, &[("rate", "0")]), run("client-server", 10, &[])];
         let axes = axes(&runs);
         assert_eq!(runs.each_ref().map(|run| axes.place(run).2.name), ["0", "not set"]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_hub_is_makes_lines_if_its_number_does_not() {
+    fn hub_location_forms_lines() {
         let runs = ["hub", "n1"].map(|host| run("super-node", 10, &[("super_nodes", host), ("queue", host)]));
         let axes = axes(&runs);
         let places = runs.each_ref().map(|run| axes.place(run));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn topologies_of_one_size_are_families_of_their_own() {
+    fn equal_sized_topologies_form_separate_families() {
         let named = |name: &str| {
             let mut one = run("multicast", 10, &[]);
             one.run.topology = name.into();

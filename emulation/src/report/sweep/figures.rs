@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn title_tells_a_ratio_with_its_interval() {
+    fn title_gives_ratio_and_interval() {
         let told = title([&[100.0, 101.0, 102.0], &[150.0, 151.0, 153.0]]);
         assert!(
             told.starts_with("Completed services: super-node 1.5 × (1.4") && told.ends_with(" client-server"),
@@ -181,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn title_tells_no_difference_where_bars_overlap() {
+    fn title_states_no_difference_on_overlap() {
         let told = title([&[100.0, 105.0, 110.0], &[103.0, 108.0, 113.0]]);
         assert_eq!(told, "Completed services: no difference seen");
     }
 
     #[test]
-    fn title_of_single_runs_claims_no_interval() {
+    fn single_run_title_has_no_interval() {
         let told = title([&[100.0], &[103.0]]);
         assert_eq!(told, "Completed services: super-node 1.03 × client-server, without an interval");
     }

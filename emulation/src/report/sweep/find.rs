@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_found_in_folders_and_by_the_beginnings_of_their_names() {
+    fn runs_found_by_folder_or_pattern() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["cs_seed-1_star", "cs_seed-2_star", "cs_seed-1_tree", "csx_seed-1", "p2p_seed-1_star"] {

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_differ_in_their_seed_are_one_cell() {
+    fn runs_differing_in_seed_form_group() {
         let folder = tempfile::tempdir().unwrap();
         sweep(folder.path());
         let written = combine(folder.path()).unwrap();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_that_differ_are_never_one_cell() {
+    fn different_networks_never_share_group() {
         let folder = tempfile::tempdir().unwrap();
         for (seed, delay) in [(1, "50ms"), (2, "50ms"), (1, "300ms"), (2, "300ms")] {
             let mut run = Shape { seed, requests: 60, ..Shape::default() }.make();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_of_one_name_are_kept_apart_and_it_is_said() {
+    fn same_named_networks_kept_apart() {
         let folder = tempfile::tempdir().unwrap();
         for (seed, network) in [(1, "a"), (2, "a"), (1, "b")] {
             let at = folder.path().join(format!("{network}-{seed}"));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_cannot_be_trusted_or_were_stopped_are_shown_apart_and_in_no_mean() {
+    fn unusable_runs_excluded_from_mean() {
         let folder = tempfile::tempdir().unwrap();
         sweep(folder.path());
         let mean = |folder: &Path| -> String {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_the_measures_of_all_their_runs() {
+    fn group_has_measures_of_all_runs() {
         let folder = tempfile::tempdir().unwrap();
         for seed in 1..=2 {
             let mut run = Shape { seed, requests: 60, ..Shape::default() }.make();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_cannot_be_read_is_told_and_left_out() {
+    fn unreadable_run_reported_and_skipped() {
         let folder = tempfile::tempdir().unwrap();
         sweep(folder.path());
         fs::write(folder.path().join("super-node/10/1/events.jsonl"), "{}\n").unwrap();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn when_no_run_can_be_trusted_all_are_shown_and_it_is_said() {
+    fn all_untrusted_runs_are_shown() {
         let folder = tempfile::tempdir().unwrap();
         Shape { valid: false, ..Shape::default() }.make().write(&folder.path().join("only"));
         let written = combine(folder.path()).unwrap();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_runs_is_an_error() {
+    fn folder_without_runs_is_error() {
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(combine(folder.path()), Err(WriteError::NoRun { .. })));
     }

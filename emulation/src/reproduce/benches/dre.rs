@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn many_times_the_figure_does_not_hold() {
+    fn exceeding_figure_many_times_fails() {
         let study = dre(Scale::new(false, None));
         let verdict = |id: &str, value| {
             let claim = study.claims.iter().find(|claim| claim.id == id).unwrap();

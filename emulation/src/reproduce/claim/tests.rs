@@ -93,7 +93,7 @@ fn wide_interval_is_not_equal() {
 }
 
 #[test]
-fn crossing_that_no_run_shows_does_not_hold() {
+fn missing_crossing_does_not_hold() {
     let cross = Estimator::Crossing { above: "p2p", below: "cs", measure: "m", from_far: true };
     let values = ByHand(vec![
         ("cs", 1.0, vec![5.0, 5.0]),
@@ -180,7 +180,7 @@ fn share(runs: &[(f64, f64)]) -> Judgement {
 }
 
 #[test]
-fn part_of_requests_has_an_interval_within_one() {
+fn share_interval_stays_within_one() {
     let (low, high) = share(&[(1.0, 70.0), (1.0, 60.0), (1.0, 60.0)]).interval.unwrap();
     assert!(low > 0.97 && high == 1.0, "{low} {high}");
     // 171 of 190, though the parts of three runs differ.
@@ -206,7 +206,7 @@ fn run_that_counts_nothing_has_failed() {
 }
 
 #[test]
-fn interval_that_meets_a_range_is_unsure() {
+fn interval_touching_range_is_unsure() {
     let says = |seen: &[f64], from, to| judged(seen, Says::between("x", from, to), Band::Above(1.0));
     let perhaps = (Verdict::Holds, Some(Amount::Unsure));
     // 4.84 to 5.24, above a range that ends at 5; 1.51 to 2.08, below one that begins at 2.
@@ -216,7 +216,7 @@ fn interval_that_meets_a_range_is_unsure() {
 }
 
 #[test]
-fn a_crossing_is_interpolated_seed_by_seed() {
+fn crossing_is_interpolated_per_seed() {
     let cross = Estimator::Crossing { above: "p2p", below: "cs", measure: "m", from_far: false };
     let values = ByHand(vec![
         ("cs", 100.0, vec![12.0, 14.0]),
@@ -233,7 +233,7 @@ fn a_crossing_is_interpolated_seed_by_seed() {
 }
 
 #[test]
-fn a_line_that_is_always_ahead_crosses_where_the_sweep_begins() {
+fn leading_series_crosses_at_sweep_edge() {
     let cross = |from_far| Estimator::Crossing { above: "p2p", below: "cs", measure: "m", from_far };
     let values = ByHand(vec![
         ("cs", 1.0, vec![5.0]),

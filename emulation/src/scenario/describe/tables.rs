@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_alike_share_a_row() {
+    fn equal_members_share_row() {
         let text = "[[host]]\nname = [\"n[1-4]\", \"s\"]\n[[lan]]\nname = \"net\"\nmembers = [\"n[1-4]\", \"s\"]\nrate = \"1Mbit\"\n\
                     delay = \"30ms\"\nloss = 0.01\nleg = [{ host = \"s\", up = { jitter = \"3ms\" }, loss = 0 }]\n";
         let expected = "\
@@ -246,7 +246,7 @@ net  s       from net   1Mbit           15ms         0 %  50 packets
     }
 
     #[test]
-    fn a_link_that_differs_by_direction_has_two_rows() {
+    fn asymmetric_link_has_two_rows() {
         let text = "[[host]]\nname = [\"a\", \"b\"]\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\nup = { rate = \"1Mbit\" }\n\
                     queue = { limit = 20, red = true }\n[[event]]\nat = \"2s\"\nnet = \"a-b\"\ndo = \"down\"\n";
         let shown = shown(text);

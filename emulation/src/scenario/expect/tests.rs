@@ -65,7 +65,7 @@ fn everything_else_is_told() {
 }
 
 #[test]
-fn what_should_be_refused_is_no_description() {
+fn expected_refusal_is_difference() {
     let expected = json!({"emulab_parser": "rejects", "emulab_error": "no such variable"});
     assert_eq!(differences(&listing(), &expected), ["it should be refused: no such variable"]);
 }
@@ -85,7 +85,7 @@ fn only_whole_milliseconds_may_be_lost() {
 }
 
 #[test]
-fn only_a_folder_may_stand_in_braces() {
+fn braces_hold_only_folder() {
     let program = |dir: &str, command: &str| json!({"programs": [{"name": "p", "dir": dir, "command": command}]});
     assert_eq!(differences(&program("/tmp", "date"), &program("{/tmp}", "date")), [""; 0]);
     assert_eq!(

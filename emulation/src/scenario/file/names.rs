@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_compressed_expands_to_the_same(names in prop::collection::vec("[ab]{1,2}(0{0,2}[0-9]{0,3})?", 0..12)) {
+        fn compressed_names_expand_back(names in prop::collection::vec("[ab]{1,2}(0{0,2}[0-9]{0,3})?", 0..12)) {
             let words = compress(names.iter().map(String::as_str));
             let back: Vec<String> = words.iter().flat_map(|word| expand(word).unwrap()).collect();
             prop_assert_eq!(back, names);

@@ -13,7 +13,7 @@ fn placeless(mut topology: Topology) -> Topology {
 
 proptest! {
     #[test]
-    fn a_topology_is_read_back_as_it_was_written(topology in fixture::any_topology()) {
+    fn written_topology_reads_back(topology in fixture::any_topology()) {
         let text = write(&topology, "A comment\n\nof three lines");
         let back = parse("other", &text).map_err(|problems| TestCaseError::fail(format!("{problems:?}\n{text}")))?;
         prop_assert_eq!(placeless(back), topology, "{}", text);
@@ -56,7 +56,7 @@ fn star_with(line: &str, by: &str) -> String {
 }
 
 #[test]
-fn a_star_of_eleven_is_three_stanzas() {
+fn star_of_eleven_is_three_stanzas() {
     let star = read(STAR);
     assert_eq!((star.hosts.len(), star.nets.len(), star.nets[0].members.len()), (11, 1, 11));
     assert_eq!((star.hosts[9].name.as_str(), star.hosts[9].cell), ("node10", Some((9, 4))));
@@ -67,7 +67,7 @@ fn a_star_of_eleven_is_three_stanzas() {
 }
 
 #[test]
-fn values_of_a_link_are_end_to_end_and_those_of_a_leg_its_own() {
+fn link_values_are_end_to_end() {
     let text = r#"
 [defaults]
 rate = "10Mbit"
@@ -107,7 +107,7 @@ leg = [{ host = "c", delay = "7ms", burst = false, up = { rate = "unlimited" } }
 }
 
 #[test]
-fn a_range_at_the_far_end_is_a_link_for_each() {
+fn range_at_far_end_makes_links() {
     let text = "[[host]]\nname = [\"hub\", \"leaf[1-12]\"]\n\n\
                 [[link]]\nbetween = [\"hub\", \"leaf[1-12]\"]\nrate = \"1Mbit\"\ndelay = \"5ms\"\n";
     let topology = read(text);
@@ -118,7 +118,7 @@ fn a_range_at_the_far_end_is_a_link_for_each() {
 }
 
 #[test]
-fn a_program_on_many_hosts_is_one_on_each() {
+fn program_on_many_hosts_is_copied() {
     let text = format!(
         "{STAR}\n[[program]]\nname = \"ping\"\nhost = \"node[1-2]\"\ncommand = \"ping server\"\nstart = \"3s\"\n"
     );
@@ -128,7 +128,7 @@ fn a_program_on_many_hosts_is_one_on_each() {
 }
 
 #[test]
-fn events_are_put_in_the_order_of_their_times() {
+fn events_are_sorted_by_time() {
     let text = format!(
         "{STAR}\n[[event]]\nat = \"9s\"\nnet = \"net\"\nfrom = \"server\"\ndelay = \"300ms\"\ndo = \"down\"\n\n\
          [[event]]\nat = \"1s\"\ndo = \"halt\"\n"
@@ -142,7 +142,7 @@ fn events_are_put_in_the_order_of_their_times() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_line_and_what_was_meant() {
+fn mistake_names_line_and_suggestion() {
     let cases = [
         ("delay = \"100ms\"", "dealy = \"100ms\"", "17: `dealy` is no key of a LAN; did you mean `delay`?"),
         ("[[lan]]", "[[lann]]", "13: `lann` is no key of a topology; did you mean `lan`?"),
@@ -184,7 +184,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_meant() {
 }
 
 #[test]
-fn a_network_that_cannot_be_meant_is_told_with_its_line() {
+fn impossible_network_names_line() {
     let chain = |routing: &str, second: &str| {
         let hosts = "[[host]]\nname = [\"a\", \"b\", \"c\"]\n[defaults]\nrate = \"1Mbit\"\n";
         format!("{routing}\n{hosts}[[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\nbetween = [{second}]\n")
@@ -207,7 +207,7 @@ fn all_mistakes_are_told_at_once() {
 const REFERENCE: &str = include_str!("../../../../docs/src/reference/topology.md");
 
 #[test]
-fn every_example_of_the_reference_page_is_read_without_a_warning() {
+fn reference_examples_read_without_warning() {
     let examples: Vec<&str> =
         REFERENCE.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(examples.len() >= 3);
@@ -218,7 +218,7 @@ fn every_example_of_the_reference_page_is_read_without_a_warning() {
 }
 
 #[test]
-fn every_key_is_on_the_reference_page() {
+fn reference_page_lists_every_key() {
     let keys = [&KEYS[..], &hosts::KEYS, &nets::keys(), &schedule::keys(), &shape::keys()].concat();
     for key in keys
         .iter()
@@ -231,7 +231,7 @@ fn every_key_is_on_the_reference_page() {
 
 proptest! {
     #[test]
-    fn whatever_is_in_a_file_it_is_read_or_refused(at in 0..STAR.len(), cut in 0..40_usize, by in "[ -~\n]{0,12}") {
+    fn arbitrary_text_never_panics(at in 0..STAR.len(), cut in 0..40_usize, by in "[ -~\n]{0,12}") {
         let end = (at + cut).min(STAR.len());
         let text = format!("{}{by}{}", &STAR[..at], &STAR[end..]);
         if let Ok(topology) = parse("x", &text) {

@@ -185,7 +185,7 @@ mod tests {
     use crate::scenario::validate::{self, Lines, Policy};
 
     #[test]
-    fn a_forest_has_a_home_for_each_hundred_nodes() {
+    fn forest_has_home_per_hundred_nodes() {
         let topology = Forest::of(1_000).topology().unwrap();
         let count = |class: &str| topology.hosts.iter().filter(|host| host.class.as_deref() == Some(class)).count();
         assert_eq!(["node", "home", "middle", "top"].map(count), [1_000, 10, 2, 2]);

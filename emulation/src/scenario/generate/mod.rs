@@ -115,7 +115,7 @@ mod tests {
     use crate::scenario::file;
 
     #[test]
-    fn the_ready_topologies_are_what_the_generators_make() {
+    fn shipped_topologies_match_generators() {
         let star = |nodes| (Star::published(nodes).topology().unwrap(), Star::published(nodes).comment());
         let tree = |nodes| {
             let tree = Tree::published(TreeShape::inferred(nodes));

@@ -88,7 +88,7 @@ mod tests {
     use crate::scenario::validate::{self, Lines, Policy};
 
     #[test]
-    fn the_published_star_has_the_published_delays() {
+    fn star_matches_published_delays() {
         let star = Star::published(26);
         let topology = star.topology().unwrap();
         assert_eq!((topology.hosts.len(), topology.nets.len()), (26, 1));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_has_at_least_a_node_and_the_server() {
+    fn star_needs_node_and_server() {
         let error = Star::published(1).topology().unwrap_err();
         assert_eq!(error.to_string(), "a star of 1 nodes cannot be made: it has 2 to 131071");
     }

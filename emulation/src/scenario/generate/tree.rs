@@ -231,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn the_legs_are_as_many_as_the_published_machines_shaped() {
+    fn leg_count_matches_published_machines() {
         // 19 machines for 11 nodes, 147 for 92, two legs on each that was no node.
         assert_eq!((legs(&tree(11)).div_ceil(2) + 11, routers(&tree(11))), (19, 5));
         assert_eq!((legs(&tree(92)).div_ceil(2) + 92, routers(&tree(92))), (147, 18));
     }
 
     #[test]
-    fn the_large_trees_differ_at_the_edges_only() {
+    fn large_trees_differ_at_edges() {
         let inner = |nodes: usize| {
             let shape = TreeShape::inferred(nodes);
             (shape.x45, shape.tactical)
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_nodes_makes_a_sound_tree() {
+    fn any_node_count_makes_valid_tree() {
         for nodes in (3..100).chain([500, 4095]) {
             let topology = tree(nodes);
             assert_eq!(topology.hosts.len(), nodes + 1);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_to_the_server_meets_every_level() {
+    fn packet_to_server_crosses_every_level() {
         let topology = tree(11);
         let net = |name: &str| &topology.nets[topology.net_index(name).unwrap()];
         let delay = |net: &Net, from: &str, to: &str| {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_read_back_as_it_was_written() {
+    fn tree_reads_back_as_written() {
         let tree = Tree { low: LegParameters::new(2, 35), ..Tree::published(TreeShape::inferred(31)) };
         let topology = tree.topology().unwrap();
         assert!(tree.comment().ends_with("--low 23 --low-rate 2Mbit --low-delay 35ms"), "{}", tree.comment());
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_may_be_given_and_the_rest_is_low_flying() {
+    fn unspecified_classes_default_to_low() {
         let of = |nodes, x45, tactical, low| TreeShape::of(nodes, x45, tactical, low);
         assert_eq!(of(Some(92), None, None, None), Ok(TreeShape::inferred(92)));
         assert_eq!(of(Some(54), Some(4), Some(8), None), Ok(TreeShape { x45: 4, tactical: 8, low: 42 }));

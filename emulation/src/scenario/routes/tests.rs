@@ -20,7 +20,7 @@ fn with_routing(mut topology: Topology, routing: Routing) -> Topology {
 }
 
 #[test]
-fn a_leaf_gets_a_default_route_and_a_router_one_for_each_far_net() {
+fn leaf_gets_default_router_every_net() {
     // 0 - 1 - 2 - 3 - 4
     let chain = with_routing(fixture::nets(5, &[&[0, 1], &[1, 2], &[2, 3], &[3, 4]]), Routing::Static);
     assert_eq!(table(&chain, 0), ["0.0.0.0/0 via 10.1.1.3 net0"]);
@@ -30,7 +30,7 @@ fn a_leaf_gets_a_default_route_and_a_router_one_for_each_far_net() {
 }
 
 #[test]
-fn routes_that_a_file_gives_are_there_whatever_the_routing() {
+fn manual_routes_survive_any_routing() {
     let mut chain = with_routing(fixture::nets(4, &[&[0, 1], &[1, 2], &[2, 3]]), Routing::Manual);
     let route = |host, to, via| ManualRoute { host, to, via };
     chain.manual_routes =
@@ -41,7 +41,7 @@ fn routes_that_a_file_gives_are_there_whatever_the_routing() {
 }
 
 #[test]
-fn neighbouring_subnets_behind_one_gateway_become_one_route() {
+fn adjacent_subnets_merge_per_gateway() {
     // 0 - 1 (10.1.1), 1 - 2 (10.1.2), and 2 has leaves on 10.1.3 to 10.1.7.
     let nets: &[&[usize]] = &[&[0, 1], &[1, 2], &[2, 3], &[2, 4], &[2, 5], &[2, 6], &[2, 7]];
     let star = with_routing(fixture::nets(8, nets), Routing::Static);
@@ -49,7 +49,7 @@ fn neighbouring_subnets_behind_one_gateway_become_one_route() {
 }
 
 #[test]
-fn costs_choose_the_path_and_the_order_breaks_ties() {
+fn cost_selects_path_order_breaks_ties() {
     // A square: 0-1, 1-3, 0-2, 2-3. The route to 10.1.2 may cover 10.1.3, the host's own.
     let mut square = with_routing(fixture::nets(4, &[&[0, 1], &[1, 3], &[0, 2], &[2, 3]]), Routing::Session);
     assert_eq!(table(&square, 0), ["10.1.2.0/23 via 10.1.1.3 net0", "10.1.4.0/24 via 10.1.3.3 net2"]);
@@ -60,7 +60,7 @@ fn costs_choose_the_path_and_the_order_breaks_ties() {
 }
 
 #[test]
-fn a_stranger_on_the_same_link_is_reached_without_a_gateway() {
+fn foreign_subnet_on_link_is_direct() {
     let mut topology = with_routing(fixture::nets(2, &[&[0, 1]]), Routing::Static);
     topology.nets[0].members[0].address = Some(address("1.0.4.1"));
     topology.nets[0].members[1].address = Some(address("1.0.0.1"));
@@ -68,7 +68,7 @@ fn a_stranger_on_the_same_link_is_reached_without_a_gateway() {
 }
 
 #[test]
-fn nets_that_share_a_subnet_are_told_apart_by_address() {
+fn shared_subnets_route_by_address() {
     let mut topology = with_routing(fixture::nets(3, &[&[0, 1], &[1, 2]]), Routing::Static);
     for (net, place, text) in [(0, 0, "10.9.0.2"), (0, 1, "10.9.0.3"), (1, 0, "10.9.0.4"), (1, 1, "10.9.0.5")] {
         topology.nets[net].members[place].address = Some(address(text));
@@ -124,7 +124,7 @@ fn cheapest(topology: &Topology, from: usize, net: usize) -> Option<f64> {
 
 proptest! {
     #[test]
-    fn every_address_is_reached_by_a_cheapest_path(topology in fixture::any_topology()) {
+    fn every_address_uses_cheapest_path(topology in fixture::any_topology()) {
         let topology = Topology { manual_routes: Vec::new(), ..topology };
         let topology = assign(&with_routing(topology, Routing::Static)).unwrap();
         let tables = compute(&topology);

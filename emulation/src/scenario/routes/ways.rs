@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_way_leads_out_of_a_part() {
+    fn no_path_leaves_component() {
         let mut tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
         let high = tree.net_index("high").unwrap();
         tree.nets.remove(high);

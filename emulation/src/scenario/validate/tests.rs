@@ -29,7 +29,7 @@ fn a_name_stands_for_one_thing() {
 }
 
 #[test]
-fn a_link_has_two_ends_and_a_host_is_on_a_lan_once() {
+fn link_has_two_lan_members_once() {
     let mut topology = chain();
     topology.nets[0].members[1].host = 0;
     let again = topology.nets[1].members[0].clone();
@@ -45,7 +45,7 @@ fn a_link_has_two_ends_and_a_host_is_on_a_lan_once() {
 }
 
 #[test]
-fn addresses_are_unique_and_of_one_subnet() {
+fn addresses_are_unique_in_one_subnet() {
     let mut topology = chain();
     let mut give =
         |net: usize, place: usize, text: &str| topology.nets[net].members[place].address = Some(address(text));
@@ -66,7 +66,7 @@ fn addresses_are_unique_and_of_one_subnet() {
 }
 
 #[test]
-fn without_routes_a_far_host_is_out_of_reach() {
+fn missing_routes_make_host_unreachable() {
     for (routing, word) in [(Routing::None, "none"), (Routing::Manual, "manual")] {
         let topology = Topology { routing, ..chain() };
         let seen = errors(&topology);
@@ -78,7 +78,7 @@ fn without_routes_a_far_host_is_out_of_reach() {
 }
 
 #[test]
-fn parts_without_a_link_between_them_are_doubtful() {
+fn unconnected_components_are_warned() {
     let topology = Topology { routing: Routing::Static, ..fixture::nets(4, &[&[0, 2], &[1, 3]]) };
     assert_eq!(warnings(&topology), ["nothing joins `h0` and `h1`: the network is in parts"]);
 }

@@ -43,14 +43,14 @@ fn with(changes: &[(NetIndex, Option<HostIndex>, Change)]) -> Topology {
 }
 
 #[test]
-fn a_link_is_one_pipe_and_a_lan_two() {
+fn link_is_one_pipe_lan_two() {
     let transmission = Duration::from_micros(100);
     assert_eq!(crossing(&topology(), 0, [0, 1], ms(0)), Some(ms(10) + transmission));
     assert_eq!(crossing(&topology(), 1, [0, 1], ms(0)), Some(ms(10) + 2 * transmission));
 }
 
 #[test]
-fn a_links_direction_has_the_slower_rate_all_delays_all_losses_and_the_senders_queue() {
+fn link_direction_combines_both_legs() {
     let burst = |enter| Some(Burst { enter, leave: 0.5, loss: 1.0 });
     let queue = |limit| Queue { limit, ..Queue::DEFAULT };
     let leg = |mbit: u64, delay, loss, enter, limit| Leg {
@@ -80,7 +80,7 @@ fn ports_and_places_are_each_others() {
 }
 
 #[test]
-fn end_to_end_changes_are_so_on_links_and_lans() {
+fn end_to_end_changes_match() {
     let rate = Rate::from_bps(1_000_000);
     let changes = [0, 1].map(|net| [(net, None, Change::Delay(ms(31))), (net, None, Change::Rate(rate))]);
     let changed = with(changes.as_flattened());
@@ -91,7 +91,7 @@ fn end_to_end_changes_are_so_on_links_and_lans() {
 }
 
 #[test]
-fn the_loss_of_a_lan_is_that_of_both_legs() {
+fn lan_loss_combines_both_legs() {
     let (_, wiring) = build::<()>(&topology(), 1);
     let kept = |change: &PipeChange| match change.change {
         Change::Loss(loss) => 1.0 - loss,
@@ -107,7 +107,7 @@ fn the_loss_of_a_lan_is_that_of_both_legs() {
 }
 
 #[test]
-fn jitter_and_bursts_of_a_lan_strike_once() {
+fn lan_jitter_and_bursts_apply_once() {
     let (_, wiring) = build::<()>(&topology(), 1);
     let burst = Some(Burst { enter: 0.1, leave: 0.2, loss: 1.0 });
     for (change, none) in
@@ -122,7 +122,7 @@ fn jitter_and_bursts_of_a_lan_strike_once() {
 }
 
 #[test]
-fn one_hosts_change_is_its_direction_of_a_link_and_both_legs_of_a_lan() {
+fn host_change_affects_own_direction() {
     let transmission = Duration::from_micros(100);
     let link = with(&[(0, Some(1), Change::Delay(ms(40)))]);
     assert_eq!(crossing(&link, 0, [0, 1], ms(0)), Some(ms(10) + transmission));
@@ -136,7 +136,7 @@ fn one_hosts_change_is_its_direction_of_a_link_and_both_legs_of_a_lan() {
 }
 
 #[test]
-fn the_schedule_starts_at_its_beginning_and_waits_for_programs() {
+fn schedule_waits_for_start_and_programs() {
     let mut topology = topology();
     topology.events.push(event(ms(100), 0, None, Change::Down));
     topology.events.push(event(ms(200), 0, None, Change::Up));
@@ -152,14 +152,14 @@ fn the_schedule_starts_at_its_beginning_and_waits_for_programs() {
 }
 
 #[test]
-fn changes_of_what_is_not_there_are_refused() {
+fn unknown_targets_are_refused() {
     let (_, wiring) = build::<()>(&topology(), 1);
     assert_eq!(wiring.changes(7, None, Change::Up), Err(WiringError::NoSuchNet(7)));
     assert_eq!(wiring.changes(0, Some(3), Change::Up), Err(WiringError::NotAMember { net: 0, host: 3 }));
 }
 
 #[test]
-fn counters_bear_the_names_of_the_description() {
+fn counters_use_topology_names() {
     let (mut network, wiring) = build::<()>(&topology(), 1);
     let port = |net, member| wiring.port(net, member).unwrap();
     network.send(Time::ZERO, port(0, 1), Destination::Port(port(0, 0)), 1000, ());
@@ -183,7 +183,7 @@ fn counters_bear_the_names_of_the_description() {
 
 proptest! {
     #[test]
-    fn any_topology_is_wired_and_its_schedule_fits(topology in fixture::any_topology()) {
+    fn any_topology_wires_with_schedule(topology in fixture::any_topology()) {
         let (mut network, wiring) = build::<()>(&topology, 1);
         wiring.begin(&mut network, Time::ZERO).unwrap();
         for (net, described) in topology.nets.iter().enumerate() {

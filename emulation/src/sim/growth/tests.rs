@@ -3,7 +3,7 @@ use super::*;
 /// Three homes of a hundred nodes would have one middle; a forest of two
 /// middles is the smallest in which something is across the top.
 #[test]
-fn lookups_take_the_round_trips_of_their_hops_and_little_else() {
+fn lookups_take_round_trips_of_hops() {
     let settings = Settings { seed: 1, quiet: Duration::from_secs(60), lookups: 20 };
     let size = measure(600, &settings).unwrap();
     assert_eq!((size.hubs, size.violations, size.overflows), ([6, 2, 2], 0, 0));
@@ -30,7 +30,7 @@ fn lookups_take_the_round_trips_of_their_hops_and_little_else() {
 }
 
 #[test]
-fn a_top_of_a_larger_network_knows_more() {
+fn root_of_larger_network_knows_more() {
     let [small, large] = [1_000, 6_000].map(|nodes| state::of_top(nodes).unwrap());
     assert_eq!((small.nodes, small.below), (1_000, 2));
     assert!(large.patches > small.patches * 2, "{small:?} {large:?}");

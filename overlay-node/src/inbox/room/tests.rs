@@ -18,7 +18,7 @@ fn leave(room: &mut Room, from: u8, object: &str, bytes: u64, seconds: u64) {
 }
 
 #[test]
-fn what_is_offered_and_not_sent_takes_no_room() {
+fn unsent_offers_reserve_no_space() {
     let mut room = Room::new(100 * MB);
     for number in 0..16 {
         assert!(room.has_place(node(1), &number.to_string(), 100 * MB));
@@ -29,7 +29,7 @@ fn what_is_offered_and_not_sent_takes_no_room() {
 }
 
 #[test]
-fn no_more_is_held_than_twice_what_came() {
+fn claim_is_bounded_by_received_bytes() {
     let mut room = Room::new(100 * MB);
     assert!(room.enter(node(1), "slow"));
     room.claim(node(1), "slow", 90 * MB, 1).unwrap();
@@ -76,7 +76,7 @@ fn who_leaves_many_parts_loses_them() {
 }
 
 #[test]
-fn files_are_counted_in_all_and_per_sender() {
+fn files_are_limited_per_sender() {
     let mut room = Room::new(u64::MAX);
     for number in 0..MAX_FILES_FROM_ONE {
         assert!(room.has_place(node(1), "object", 1), "{number}");
@@ -95,7 +95,7 @@ fn files_are_counted_in_all_and_per_sender() {
 }
 
 #[test]
-fn what_comes_while_the_folder_is_read_counts_once() {
+fn file_stored_during_scan_counts_once() {
     let mut room = Room::new(10 * MB);
     room.begin_reading();
     room.store(node(1), "seen".to_owned(), MB);
@@ -111,7 +111,7 @@ fn what_comes_while_the_folder_is_read_counts_once() {
 }
 
 #[test]
-fn an_object_comes_once_at_a_time() {
+fn same_object_cannot_transfer_twice() {
     let mut room = Room::new(10 * MB);
     leave(&mut room, 1, "object", MB, 1);
     assert!(room.enter(node(1), "object"));

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parent_that_is_down_is_found_and_being_cut_off_is_worse() {
+    fn parent_down_warns_and_isolation_fails() {
         let link = |name: &str, up: bool| -> HubLink {
             let mut hub = serde_json::json!({ "relation": "parent", "endpoints": [name] });
             hub[if up { "up_s" } else { "down_s" }] = 5.0.into();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_is_told_how_to_be_let_in() {
+    fn refusal_finding_suggests_fix() {
         for (side, refusal, part) in [
             (Side::Peer, Refusal::Revoked, "issue the member again"),
             (Side::Peer, Refusal::NotYetValid, "clocks"),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_may_read_is_found() {
+    fn exposed_key_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("identity.key");
         std::fs::write(&path, "").unwrap();

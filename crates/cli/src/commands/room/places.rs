@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stream_has_a_port_and_keeps_it() {
+    fn each_stream_keeps_its_port() {
         let mut place = places(To::Players(SinkSpec::Udp, "[::1]".to_owned(), 65_531));
         assert_eq!(place(1, Service::Video).as_deref(), Some("udp://[::1]:65531"));
         assert_eq!(place(2, Service::Video).as_deref(), Some("udp://[::1]:65533"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_comes_again_does_not_take_the_place_of_what_came() {
+    fn returning_stream_gets_new_file() {
         let mut place = places(To::Folder("x".into()));
         let node = "01".repeat(16);
         for (service, name) in [
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn players_have_a_host_and_a_port() {
+    fn player_output_requires_host_and_port() {
         for text in ["-", "clip.ts"] {
             assert!(players(&text.parse().unwrap()).is_err(), "{text}");
         }

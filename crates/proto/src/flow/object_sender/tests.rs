@@ -19,7 +19,7 @@ fn count(sender: &mut ObjectSender, room: Room) -> usize {
 }
 
 #[test]
-fn a_sender_goes_one_window_beyond_the_last_report() {
+fn sender_stops_one_window_past_report() {
     let mut sender = held(WINDOW_BYTES as usize * 2);
     assert_eq!(count(&mut sender, Room::ALL), 16);
     sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
@@ -32,7 +32,7 @@ fn a_sender_goes_one_window_beyond_the_last_report() {
 }
 
 #[test]
-fn a_large_object_begins_on_each_path_with_what_fits_one_packet() {
+fn first_chunk_per_path_is_small() {
     let mut sender = held(CHUNK_BYTES * 3);
     let next = |sender: &mut ObjectSender| match sender.poll(Time::ZERO, Room::ALL) {
         Some(Message::Chunk(chunk)) => chunk.payload.len(),
@@ -46,7 +46,7 @@ fn a_large_object_begins_on_each_path_with_what_fits_one_packet() {
 }
 
 #[test]
-fn who_shares_keeps_to_the_share_and_to_what_is_left() {
+fn sender_respects_shared_budget() {
     let chunk = CHUNK_BYTES as u64;
     let mut sender = held(CHUNK_BYTES * 9);
     assert_eq!(count(&mut sender, Room { share: 3 * chunk, left: u64::MAX }), 3);
@@ -55,7 +55,7 @@ fn who_shares_keeps_to_the_share_and_to_what_is_left() {
 }
 
 #[test]
-fn after_an_interruption_the_report_says_where_to_go_on() {
+fn report_resumes_interrupted_sender() {
     let mut sender = held(CHUNK_BYTES * 4);
     assert_eq!(count(&mut sender, Room::ALL), 6);
     sender.interrupt();
@@ -66,7 +66,7 @@ fn after_an_interruption_the_report_says_where_to_go_on() {
 }
 
 #[test]
-fn what_is_not_held_is_asked_for_a_little_ahead() {
+fn sender_requests_bounded_read_ahead() {
     let mut sender = ObjectSender::read(ID, 3 * READ_BYTES + 1, [0; 32]).starting_at(1);
     assert_eq!(sender.next_read(), Some((1, READ_BYTES)));
     assert_eq!((sender.next_read(), sender.poll(Time::ZERO, Room::ALL)), (None, None));
@@ -108,7 +108,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 proptest! {
     #[test]
-    fn whatever_breaks_and_whoever_is_slow_each_byte_is_read_once(
+    fn each_byte_delivered_once_despite_breaks(
         happenings in prop::collection::vec(happening(), 1..60),
         length in 1..1_500_000_usize,
         began in 0..1_500_000_usize,

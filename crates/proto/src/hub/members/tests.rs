@@ -69,7 +69,7 @@ impl Groups {
 }
 
 #[test]
-fn one_announcement_makes_a_newcomer_known_to_all() {
+fn single_announcement_reaches_all_members() {
     let mut groups = Groups::new(1..=20);
     for number in 2..=20 {
         groups.announce(number, number - 1);
@@ -84,7 +84,7 @@ fn one_announcement_makes_a_newcomer_known_to_all() {
 }
 
 #[test]
-fn the_dead_are_noticed_and_a_later_life_counts_more() {
+fn dead_member_removed_and_restart_accepted() {
     let mut groups = Groups::new(1..=4);
     (2..=4).for_each(|number| groups.announce(number, 1));
     groups.wait(Duration::from_secs(30));
@@ -122,7 +122,7 @@ fn another_tier_is_another_group() {
 }
 
 #[test]
-fn what_means_something_on_one_machine_only_does_not_go_abroad() {
+fn local_addresses_stay_on_their_host() {
     let any = Address { hosts: vec!["0.0.0.0".parse().unwrap()], ..address(1) };
     let loopback = Address { hosts: vec!["127.0.0.1".parse().unwrap()], ..address(1) };
     let now = Time::from_nanos(1);
@@ -211,7 +211,7 @@ pub(in crate::hub) fn announce_at(bench: &mut Bench, link: LinkId, number: u8, a
 }
 
 #[test]
-fn nodes_are_told_of_the_nearest_first_and_not_all_of_the_same_one() {
+fn nearest_siblings_first_with_spread_load() {
     let (mut bench, ..) = met_at(Duration::from_millis(80));
     for (number, rtt) in [(101, 24), (102, 20), (103, 22)] {
         bench.rtt = Duration::from_millis(rtt);
@@ -234,7 +234,7 @@ fn nodes_are_told_of_the_nearest_first_and_not_all_of_the_same_one() {
 }
 
 #[test]
-fn a_member_is_told_how_many_nodes_there_are_and_nodes_are_told_of_it() {
+fn members_exchange_loads_and_reach_nodes() {
     let (mut bench, link, other) = met();
     assert_eq!(other.members().next().map(|(id, ..)| id), Some(node(200)));
     assert!(bench.events.contains(&Event::MemberUp { node: node(100), addresses: vec![address(100)] }));
@@ -257,7 +257,7 @@ fn a_member_is_told_how_many_nodes_there_are_and_nodes_are_told_of_it() {
 }
 
 #[test]
-fn a_member_that_is_lost_is_dialled_again_until_it_is_dead() {
+fn lost_member_redialed_until_declared_dead() {
     let (mut bench, link, _) = met();
     bench.down(link);
     bench.wait(Duration::from_secs(2));

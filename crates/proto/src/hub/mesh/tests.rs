@@ -10,7 +10,7 @@ fn meshed() -> Bench {
 }
 
 #[test]
-fn peers_are_dialled_at_once_and_then_ever_less_often() {
+fn sibling_dials_back_off() {
     let mut bench = meshed();
     assert_eq!(bench.dialled.len(), 1, "its own address is not dialled");
     let mut pauses = Vec::new();
@@ -29,7 +29,7 @@ fn peers_are_dialled_at_once_and_then_ever_less_often() {
 }
 
 #[test]
-fn a_peer_that_takes_one_in_and_closes_at_once_is_dialled_ever_less_often() {
+fn short_connections_back_off_too() {
     let mut bench = meshed();
     let mut pauses = Vec::new();
     for _ in 0..9 {
@@ -53,7 +53,7 @@ fn a_peer_that_takes_one_in_and_closes_at_once_is_dialled_ever_less_often() {
 }
 
 #[test]
-fn a_hub_that_is_configured_and_down_is_told_with_since_when_and_why() {
+fn status_shows_outage_and_reason() {
     let mut bench = meshed();
     let (dial, _) = bench.dialled.pop().unwrap();
     let began = bench.now;
@@ -68,7 +68,7 @@ fn a_hub_that_is_configured_and_down_is_told_with_since_when_and_why() {
 }
 
 #[test]
-fn a_hub_that_finds_itself_under_another_address_leaves_it_at_that() {
+fn own_identity_is_not_redialed() {
     let mut bench = meshed();
     let (dial, _) = bench.dialled.pop().unwrap();
     bench.up_over(200, Role::SuperNode, address(100), Some(dial));
@@ -79,7 +79,7 @@ fn a_hub_that_finds_itself_under_another_address_leaves_it_at_that() {
 }
 
 #[test]
-fn a_peer_that_falls_silent_is_dialled_again() {
+fn silent_sibling_is_redialed() {
     let mut bench = meshed();
     let (dial, _) = bench.dialled.pop().unwrap();
     let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));

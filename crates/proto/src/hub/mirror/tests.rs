@@ -43,7 +43,7 @@ fn heard(bench: &mut Bench, span: Duration) -> wire::Mirror {
 }
 
 #[test]
-fn a_home_tells_the_stand_by_what_has_changed_and_of_the_end() {
+fn changes_and_withdrawal_reach_standby() {
     let (mut bench, _, link) = told();
     bench.say(link, &Message::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
     let left = vec![Left { node: 0, capacity: LEFT }];
@@ -62,7 +62,7 @@ fn a_home_tells_the_stand_by_what_has_changed_and_of_the_end() {
 }
 
 #[test]
-fn many_moves_are_one_message_and_go_along_with_what_is_urgent() {
+fn moves_batch_with_urgent_updates() {
     let mut bench = Bench::new();
     bench.up(100, Role::SuperNode);
     let links: Vec<LinkId> = (1..=20).map(|number| bench.provider(number)).collect();
@@ -79,7 +79,7 @@ fn many_moves_are_one_message_and_go_along_with_what_is_urgent() {
 }
 
 #[test]
-fn the_stand_by_hears_who_was_heard_and_nothing_of_who_was_not() {
+fn liveness_covers_heard_nodes_only() {
     let mut bench = Bench::new();
     let standby = bench.up(100, Role::SuperNode);
     let (first, second) = (bench.provider(1), bench.provider(2));
@@ -99,7 +99,7 @@ fn the_stand_by_hears_who_was_heard_and_nothing_of_who_was_not() {
 }
 
 #[test]
-fn another_stand_by_takes_the_place_of_the_first() {
+fn new_standby_replaces_the_first() {
     let (mut bench, old, link) = told();
     let new = bench.up(101, Role::SuperNode);
     name(&mut bench, link, 101);
@@ -109,7 +109,7 @@ fn another_stand_by_takes_the_place_of_the_first() {
 }
 
 #[test]
-fn a_stand_by_that_comes_up_hears_of_all() {
+fn connected_standby_gets_all_records() {
     let mut bench = Bench::new();
     let link = bench.provider(1);
     name(&mut bench, link, 100);
@@ -119,7 +119,7 @@ fn a_stand_by_that_comes_up_hears_of_all() {
 }
 
 #[test]
-fn over_another_association_everything_is_told_again() {
+fn new_connection_triggers_resync() {
     let (mut bench, standby, link) = told();
     let second = bench.up(100, Role::SuperNode);
     assert!(mirrored(&bench.wait(GATHER)).is_empty(), "what was told holds");
@@ -132,7 +132,7 @@ fn over_another_association_everything_is_told_again() {
 }
 
 #[test]
-fn who_cannot_follow_is_told_whole_records_again() {
+fn resync_request_resends_full_records() {
     let (mut bench, standby, link) = told();
     let retell = |number, nodes| Message::Retell(Retell { number, nodes });
     bench.say(standby, &retell(1, vec![0, 7]));
@@ -148,7 +148,7 @@ fn who_cannot_follow_is_told_whole_records_again() {
 }
 
 #[test]
-fn a_record_with_loopback_addresses_is_mirrored_without_them() {
+fn replica_omits_loopback_addresses() {
     let config = Config::new(node(200), Kind::SuperNode, 1);
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
@@ -160,7 +160,7 @@ fn a_record_with_loopback_addresses_is_mirrored_without_them() {
 }
 
 #[test]
-fn an_association_that_is_silent_while_another_is_not_is_given_up_for_that() {
+fn silent_connection_yields_to_live_one() {
     let (mut bench, standby, link) = told();
     let second = bench.up(100, Role::SuperNode);
     for _ in 0..2 {
@@ -177,7 +177,7 @@ fn an_association_that_is_silent_while_another_is_not_is_given_up_for_that() {
 }
 
 #[test]
-fn who_comes_back_over_another_association_hears_all_over_that() {
+fn returning_standby_resyncs_on_new_connection() {
     let (mut bench, _, _) = told();
     bench.wait(Duration::from_secs(12));
     let second = bench.up(100, Role::SuperNode);
@@ -186,7 +186,7 @@ fn who_comes_back_over_another_association_hears_all_over_that() {
 }
 
 #[test]
-fn a_young_home_does_not_say_that_this_is_all() {
+fn young_home_sends_no_completion_mark() {
     let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
     bench.up(100, Role::SuperNode);
     let link = bench.provider(1);
@@ -208,7 +208,7 @@ fn crowded(count: u32) -> Bench {
 }
 
 #[test]
-fn many_are_told_little_by_little_and_that_they_are_all_in_the_end() {
+fn full_resync_is_paced_and_marked() {
     let mut bench = crowded(2_500);
     let standby = bench.up(100, Role::SuperNode);
     let mut all = Vec::new();

@@ -21,7 +21,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn tables_stay_within_their_limits_and_empty_themselves(seed in any::<u64>()) {
+    fn tables_stay_bounded_and_drain(seed in any::<u64>()) {
         let limits = Limits {
             nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
             watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, lookups_per_second: 1_000,
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_counted_and_nothing_else(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_only_count_as_malformed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut bench = Bench::new();
         let link = bench.up(1, Role::Node);
         let before = bench.hub.status(bench.now);

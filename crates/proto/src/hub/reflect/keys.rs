@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn of_ten_thousand_streams_a_few_are_kept_and_none_for_ever() {
+    fn sealed_keys_bounded_and_expired() {
         let (mut deposits, now) = (Deposits::default(), Time::ZERO);
         let (source, mut expired) = (stream(1).1, 0);
         let mut asked = |deposits: &mut Deposits, number: u32| {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_go_by_another_neighbour_leave_what_one_has_told() {
+    fn sealed_keys_separate_per_source() {
         let (mut deposits, now) = (Deposits::default(), Time::ZERO);
         let (one, other, sealed) = (stream(2).1, stream(3).1, Some(Bytes::from_static(b"one")));
         deposits.asked_of(now, stream(1), one, &mut 0).unwrap().sealed = sealed.clone();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_takes_room_once_and_as_long_as_one_of_those_who_asked_for_it_waits() {
+    fn shared_copy_reserved_once_until_released() {
         let mut pledges = Pledges::default();
         let asked = [pledge(1, 7), pledge(2, 7), pledge(3, 8)];
         asked.iter().for_each(|(key, pledge)| pledges.insert(*key, *pledge));

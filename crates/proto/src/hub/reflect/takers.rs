@@ -56,7 +56,7 @@ mod tests {
     use crate::service::Service;
 
     #[test]
-    fn of_ten_thousand_some_are_kept_as_long_as_they_are_sent() {
+    fn copies_bounded_and_dropped_when_unsent() {
         let (mut takers, now) = (Takers::default(), Time::ZERO);
         let node = |number: u8| NodeId::from_bytes([number; 16]);
         let receiver = |port: u16| (([10, 0, 0, 1], port).into(), Service::Video, node(99));

@@ -99,7 +99,7 @@ fn carries_to(bench: &mut Bench, provider: u8, receivers: &[u8]) {
 }
 
 #[test]
-fn the_home_of_both_puts_itself_between_them() {
+fn common_home_reflects_between_both() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
@@ -125,7 +125,7 @@ fn the_home_of_both_puts_itself_between_them() {
 }
 
 #[test]
-fn only_the_host_that_asks_is_sent_a_stream_with_the_offer() {
+fn only_requesting_host_starts_with_offer() {
     let cases = [
         ([10, 0, 0, 2], None, Begin::Offered),
         ([0, 0, 0, 0], None, Begin::Offered),
@@ -149,7 +149,7 @@ fn only_the_host_that_asks_is_sent_a_stream_with_the_offer() {
 }
 
 #[test]
-fn the_next_provider_sends_under_another_tag() {
+fn next_provider_gets_new_tag() {
     let mut bench = bench();
     let (first, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
@@ -163,7 +163,7 @@ fn the_next_provider_sends_under_another_tag() {
 }
 
 #[test]
-fn a_hub_without_a_relay_says_where_it_sees_who_asks() {
+fn non_reflecting_hub_fills_requester_address() {
     let mut bench = Bench::new();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
@@ -185,7 +185,7 @@ fn passed_on(bench: &mut Bench, from: LinkId, hops: u8) -> Reflect {
 }
 
 #[test]
-fn a_hub_between_the_two_homes_reflects_only_as_a_layer() {
+fn middle_hub_reflects_only_as_layer() {
     let seen = ([10, 0, 0, 100], 9_000).into();
     for (layers, hops, reflects) in [(1, 1, false), (2, 1, true), (2, 2, false)] {
         let mut bench = reflecting(layers, Policy::Residual);
@@ -203,7 +203,7 @@ fn a_hub_between_the_two_homes_reflects_only_as_a_layer() {
 }
 
 #[test]
-fn the_home_of_the_provider_reflects_to_other_hubs_and_says_whose_stream_it_is() {
+fn provider_home_reflects_and_names_provider() {
     let mut bench = bench();
     let (peer, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let carry = Carry { service: Service::Video, provider: None, params: wanted(1), ..carried(1) };
@@ -217,7 +217,7 @@ fn the_home_of_the_provider_reflects_to_other_hubs_and_says_whose_stream_it_is()
 }
 
 #[test]
-fn what_passes_three_hubs_is_reflected_by_no_more() {
+fn fourth_hub_does_not_reflect() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let carry = Carry { service: Service::Video, params: wanted(3), ..carried(1) };
@@ -226,7 +226,7 @@ fn what_passes_three_hubs_is_reflected_by_no_more() {
 }
 
 #[test]
-fn where_a_hub_relays_the_answer_nothing_is_reflected() {
+fn relayed_answer_is_not_reflected() {
     let mut bench = bench();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
@@ -235,7 +235,7 @@ fn where_a_hub_relays_the_answer_nothing_is_reflected() {
 }
 
 #[test]
-fn a_stream_that_is_here_already_comes_before_others() {
+fn already_reflected_stream_is_preferred() {
     let mut bench = bench();
     let (_, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     carries(&mut bench, 2);
@@ -250,7 +250,7 @@ fn a_stream_that_is_here_already_comes_before_others() {
 }
 
 #[test]
-fn a_full_provider_is_asked_for_a_copy_before_other_hubs_are() {
+fn full_provider_preferred_for_copy() {
     let mut bench = bench();
     bench.up(100, Role::SuperNode);
     let (provider, asker) = (bench.up(1, Role::Node), bench.requester(2));
@@ -270,7 +270,7 @@ fn child(bench: &mut Bench) -> LinkId {
 }
 
 #[test]
-fn whose_stream_comes_from_another_hub_is_known_once_that_says_it() {
+fn provider_known_once_hub_names_it() {
     let mut bench = bench();
     let (child, asker) = (child(&mut bench), bench.requester(2));
     let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
@@ -288,7 +288,7 @@ fn whose_stream_comes_from_another_hub_is_known_once_that_says_it() {
 }
 
 #[test]
-fn who_names_a_provider_gets_that_one_or_none() {
+fn named_provider_or_none() {
     let mut bench = bench();
     let (_, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     for id in 1..4 {
@@ -304,7 +304,7 @@ fn who_names_a_provider_gets_that_one_or_none() {
 }
 
 #[test]
-fn who_is_connected_and_published_elsewhere_is_asked_by_way_of_its_home() {
+fn connected_provider_requested_through_its_home() {
     let mut bench = bench();
     // A hub is about to stand by for it: its record has not come yet.
     let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
@@ -317,7 +317,7 @@ fn who_is_connected_and_published_elsewhere_is_asked_by_way_of_its_home() {
 }
 
 #[test]
-fn provider_is_asked_itself_once_its_home_is_silent() {
+fn provider_requested_directly_when_home_silent() {
     let mut bench = bench();
     let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
     let home = bench.up(100, Role::SuperNode);
@@ -333,7 +333,7 @@ fn provider_is_asked_itself_once_its_home_is_silent() {
 }
 
 #[test]
-fn a_second_hub_of_the_requester_gets_the_copy_when_it_asks_last() {
+fn latest_requesting_hub_gets_copy() {
     let mut bench = bench();
     let (first, second) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.provider(1);
@@ -355,7 +355,7 @@ fn a_second_hub_of_the_requester_gets_the_copy_when_it_asks_last() {
 }
 
 #[test]
-fn a_hub_that_leaves_waits_for_what_it_reflects_and_begins_nothing() {
+fn drain_waits_for_reflected_streams() {
     let mut bench = bench();
     let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
     carries(&mut bench, 1);
@@ -368,7 +368,7 @@ fn a_hub_that_leaves_waits_for_what_it_reflects_and_begins_nothing() {
 }
 
 #[test]
-fn far_cells_are_not_served_by_what_is_carried() {
+fn reflected_stream_serves_own_area_only() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     carries(&mut bench, 1);

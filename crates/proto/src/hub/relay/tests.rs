@@ -13,7 +13,7 @@ use crate::wire::{Accept, Chunk, Mode, Offer, Packet, Push, Report, Request};
 const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 
 #[test]
-fn only_the_id_of_a_relayed_message_changes() {
+fn relaying_changes_only_the_id() {
     let all = |id| {
         [
             Message::Packet(Packet { id, sequence: 9, sent_us: 70_000, payload: PAYLOAD }),
@@ -35,7 +35,7 @@ fn only_the_id_of_a_relayed_message_changes() {
 }
 
 #[test]
-fn other_messages_and_fragments_are_not_taken_for_data() {
+fn non_data_messages_are_not_relayed() {
     assert!(Header::read(&Message::Ping(3).encode()).is_none());
     let stop = Message::Stop { id: RequestId(1), reason: Reason::Busy }.encode();
     assert!(!is_whole(&stop[..stop.len() - 1]));
@@ -64,7 +64,7 @@ fn packet(id: RequestId) -> Message {
 }
 
 #[test]
-fn a_server_carries_the_answer_the_data_and_the_reports() {
+fn server_relays_answer_data_and_reports() {
     let (mut bench, provider, asker, id) = relaying(request(1, Mode::Forward));
     match &accept(&mut bench, provider, id)[..] {
         [(link, Message::Accept(accept))] => {
@@ -85,7 +85,7 @@ fn a_server_carries_the_answer_the_data_and_the_reports() {
 }
 
 #[test]
-fn only_the_two_who_are_meant_speak_in_a_flow() {
+fn third_party_messages_are_dropped() {
     let (mut bench, _, asker, id) = relaying(request(1, Mode::Relay));
     let third = bench.requester(3);
     assert!(bench.say(third, &packet(id)).is_empty());
@@ -94,7 +94,7 @@ fn only_the_two_who_are_meant_speak_in_a_flow() {
 }
 
 #[test]
-fn a_stop_ends_the_flow_for_both() {
+fn stop_ends_flow_for_both() {
     let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
     accept(&mut bench, provider, id);
     let stop = |id| Message::Stop { id, reason: Reason::Cancelled };
@@ -115,7 +115,7 @@ fn whoever_goes_the_other_is_told() {
 }
 
 #[test]
-fn a_provider_that_goes_before_it_accepts_is_replaced() {
+fn provider_lost_before_accept_is_replaced() {
     let (mut bench, provider, asker, _) = relaying(request(1, Mode::Relay));
     let second = bench.provider(4);
     // The second was not known when the request came: it is asked anew.
@@ -141,7 +141,7 @@ fn a_silent_flow_is_ended() {
 }
 
 #[test]
-fn a_wanted_transport_holds_for_both_legs() {
+fn requested_transport_applies_to_both_sides() {
     let tcp = |number| Address { scheme: Scheme::Tcp, ..address(number) };
     let wanted = |id| Request { params: over(Scheme::Tcp), ..request(id, Mode::Relay) };
     let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
@@ -163,7 +163,7 @@ fn a_wanted_transport_holds_for_both_legs() {
 }
 
 #[test]
-fn a_requester_has_a_limited_number_of_flows() {
+fn flows_per_requester_are_limited() {
     let mut config = Config::new(node(200), Kind::Server, 1);
     config.limits.relays_per_node = 2;
     let mut bench = Bench::with(config);
@@ -175,7 +175,7 @@ fn a_requester_has_a_limited_number_of_flows() {
 }
 
 #[test]
-fn a_provider_that_stops_before_it_accepts_is_followed_by_the_next() {
+fn stop_before_accept_tries_next_provider() {
     let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (link, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
@@ -185,7 +185,7 @@ fn a_provider_that_stops_before_it_accepts_is_followed_by_the_next() {
 }
 
 #[test]
-fn an_object_does_not_overtake_its_acceptance() {
+fn object_never_overtakes_acceptance() {
     let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
     let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
@@ -195,7 +195,7 @@ fn an_object_does_not_overtake_its_acceptance() {
 }
 
 #[test]
-fn an_object_that_came_with_the_acceptance_leaves_no_flow_behind() {
+fn inline_object_leaves_no_flow() {
     let mut config = Config::new(node(200), Kind::Server, 1);
     config.limits.relays_per_node = 2;
     let mut bench = Bench::with(config);
@@ -275,7 +275,7 @@ fn many_small_files_pass_through() {
 
 /// The end that floods the other loses the way; the one that is flooded is told apart.
 #[test]
-fn a_flood_ends_the_way_of_who_sends_it() {
+fn flooding_side_loses_the_flow() {
     for (floods, number) in [(Side::Asker, 2), (Side::Provider, 1)] {
         let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
         let (from, other) = match floods {
@@ -322,7 +322,7 @@ fn odd_reports_are_dropped() {
 }
 
 #[test]
-fn who_accepts_without_end_loses_the_flow() {
+fn endless_accepts_end_the_flow() {
     for length in [0, INLINE_BYTES] {
         let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
         let inline = (length > 0).then(|| Bytes::from(vec![7; length]));

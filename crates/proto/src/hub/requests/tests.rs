@@ -12,7 +12,7 @@ use crate::service::{Role, Service};
 use crate::wire::{Carry, Decline, Hop, Message, Mode, Params, Reason, Request, Step, Traced, Whereabouts};
 
 #[test]
-fn a_request_goes_to_the_provider_with_the_way_back() {
+fn request_carries_reply_address() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     let (link, forward) = forwarded(&bench.ask(asker, request(7, Mode::Forward)));
@@ -29,7 +29,7 @@ fn nobody_is_handed_its_own_request() {
 }
 
 #[test]
-fn a_repeated_request_goes_to_the_next_provider_and_to_the_last_one_twice() {
+fn repetition_tries_next_and_retries_last() {
     let mut bench = Bench::new();
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let to = |bench: &mut Bench| {
@@ -45,7 +45,7 @@ fn a_repeated_request_goes_to_the_next_provider_and_to_the_last_one_twice() {
 }
 
 #[test]
-fn a_provider_that_says_pending_is_not_given_up() {
+fn pending_provider_is_kept() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     bench.provider(3);
@@ -60,7 +60,7 @@ fn a_provider_that_says_pending_is_not_given_up() {
 }
 
 #[test]
-fn who_is_busy_is_passed_over_and_the_last_word_is_said_again() {
+fn busy_provider_skipped_and_refusal_repeated() {
     let mut bench = Bench::new();
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
@@ -82,7 +82,7 @@ fn two_requesters_may_count_alike() {
 }
 
 #[test]
-fn a_provider_that_cannot_reach_the_requester_answers_through_the_hub() {
+fn unreachable_requester_is_answered_by_relay() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
@@ -94,7 +94,7 @@ fn a_provider_that_cannot_reach_the_requester_answers_through_the_hub() {
 }
 
 #[test]
-fn a_young_hub_does_not_say_that_there_is_none() {
+fn young_hub_holds_unmatched_request() {
     let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
     let asker = bench.requester(2);
     let sent = bench.ask(asker, request(1, Mode::Forward));
@@ -115,7 +115,7 @@ fn a_young_hub_does_not_say_that_there_is_none() {
 }
 
 #[test]
-fn streams_spread_over_equals_and_full_ones_come_last() {
+fn equal_providers_alternate_before_full_ones() {
     let mut bench = Bench::new();
     let (a, b, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let full = Record { capacity: crate::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
@@ -126,7 +126,7 @@ fn streams_spread_over_equals_and_full_ones_come_last() {
 }
 
 #[test]
-fn the_nearest_comes_first_and_anywhere_is_near_the_one_who_asks() {
+fn nearest_first_with_requester_as_origin() {
     let mut bench = Bench::new();
     let far = bench.up(1, Role::Node);
     bench.say(far, &Message::Publish(Record { cell: Cell::new(500, 500), ..record(1) }));
@@ -138,7 +138,7 @@ fn the_nearest_comes_first_and_anywhere_is_near_the_one_who_asks() {
 }
 
 #[test]
-fn a_neighbour_has_a_limit_only_for_what_is_not_handed_on() {
+fn limit_counts_only_unhanded_requests() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.limits.requests_per_node = 3;
     let mut bench = Bench::with(config);
@@ -156,7 +156,7 @@ fn a_neighbour_has_a_limit_only_for_what_is_not_handed_on() {
 }
 
 #[test]
-fn ids_of_hubs_are_not_for_requesters() {
+fn requester_cannot_use_hub_ids() {
     let mut bench = Bench::new();
     let asker = bench.requester(2);
     let asked = request(RequestId::FIRST_OF_HUB, Mode::Forward);
@@ -164,7 +164,7 @@ fn ids_of_hubs_are_not_for_requesters() {
 }
 
 #[test]
-fn what_was_handed_on_is_forgotten_at_the_deadline() {
+fn handed_request_forgotten_at_deadline() {
     let mut bench = Bench::new();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     bench.ask(asker, request(1, Mode::Forward));
@@ -173,7 +173,7 @@ fn what_was_handed_on_is_forgotten_at_the_deadline() {
 }
 
 #[test]
-fn a_provider_gets_two_round_trips_before_its_silence_counts() {
+fn silence_counts_after_two_round_trips() {
     let mut bench = Bench::new();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     bench.provider(3);
@@ -186,7 +186,7 @@ fn a_provider_gets_two_round_trips_before_its_silence_counts() {
 }
 
 #[test]
-fn a_provider_that_leaves_is_not_taken_for_the_hub() {
+fn provider_refusal_is_not_hub_refusal() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     for (id, said, heard) in [(1, Reason::Leaving, Reason::NotFound), (2, Reason::TooMany, Reason::Busy)] {
@@ -196,7 +196,7 @@ fn a_provider_that_leaves_is_not_taken_for_the_hub() {
 }
 
 #[test]
-fn a_provider_reports_its_own_part_of_a_trace_only() {
+fn provider_traces_only_its_own_hop() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     let params = Some(Params { trace: Some(true), ..Params::default() });
@@ -228,7 +228,7 @@ fn a_provider_reports_its_own_part_of_a_trace_only() {
 }
 
 #[test]
-fn a_table_full_of_what_is_done_takes_in_more() {
+fn finished_requests_make_room() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.limits.requests = 4;
     let mut bench = Bench::with(config);
@@ -241,7 +241,7 @@ fn a_table_full_of_what_is_done_takes_in_more() {
 }
 
 #[test]
-fn a_table_full_of_what_is_under_way_takes_in_nothing() {
+fn active_requests_fill_the_table() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.limits.requests = 4;
     let mut bench = Bench::with(config);
@@ -253,7 +253,7 @@ fn a_table_full_of_what_is_under_way_takes_in_nothing() {
 }
 
 #[test]
-fn a_hub_that_gets_back_what_it_has_handed_on_declines_and_who_asked_first_hears_the_end() {
+fn looped_request_is_declined() {
     let mut bench = Bench::new();
     let (asker, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.say(other, &Message::Mirror(copies(vec![record(1)])));

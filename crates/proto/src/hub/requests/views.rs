@@ -41,7 +41,7 @@ fn handed(sent: &[(LinkId, Message)]) -> Option<(LinkId, Forward)> {
 }
 
 #[test]
-fn a_traced_request_is_told_of_at_each_step_and_another_at_none() {
+fn only_traced_requests_are_reported() {
     let mut bench = Bench::new();
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let sent = bench.ask(asker, traced(1, Mode::Forward));
@@ -80,7 +80,7 @@ fn a_silent_provider_is_told_of() {
 }
 
 #[test]
-fn what_is_reported_further_on_is_passed_back_so_often_and_so_far() {
+fn forwarded_trace_reports_are_bounded() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.say(peer, &Message::Mirror(copies(vec![record(1)])));
@@ -110,7 +110,7 @@ fn what_is_reported_further_on_is_passed_back_so_often_and_so_far() {
 }
 
 #[test]
-fn an_equal_that_answers_faster_is_asked_first() {
+fn faster_equal_provider_comes_first() {
     let mut bench = Bench::new();
     let (slow, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let image = |id| Request { service: Service::Image, ..request(id, Mode::Forward) };
@@ -251,7 +251,7 @@ impl Scene {
 
 proptest! {
     #[test]
-    fn the_nearest_that_can_serve_is_chosen_whatever_failed_before(
+    fn selection_matches_model_after_failures(
         places in prop::collection::vec(0..5i32, 6),
         events in prop::collection::vec(event(), 1..60),
     ) {

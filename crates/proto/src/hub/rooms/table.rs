@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_hubs_that_were_told_are_known() {
+    fn notified_hubs_keep_the_latest() {
         let hub = |number: u8| NodeId::from_bytes([number; 16]);
         let mut told = Told::default();
         for number in [1, 2, 1, 2, 2] {

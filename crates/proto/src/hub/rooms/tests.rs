@@ -26,7 +26,7 @@ fn rosters(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Vec<NodeId>)> {
 }
 
 #[test]
-fn a_single_hub_lists_who_is_in_to_all_when_that_changes_and_to_one_otherwise() {
+fn roster_change_goes_to_all_members() {
     let mut bench = Bench::new();
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
     assert_eq!(rosters(&bench.say(a, &join(1, None))), [(a, vec![node(1)])]);
@@ -54,7 +54,7 @@ fn who_is_not_heard_is_out() {
 }
 
 #[test]
-fn below_the_top_a_word_goes_up_and_the_list_comes_down() {
+fn join_crosses_owners_and_roster_returns() {
     let mut bench = Bench::new();
     let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
     // Both tops own every room: each lists, and tells the other.
@@ -99,7 +99,7 @@ fn refusals(sent: &[(LinkId, Message)]) -> Vec<(LinkId, NodeId, Reason)> {
 }
 
 #[test]
-fn one_more_than_may_be_in_is_told_so_until_somebody_has_left() {
+fn full_room_refuses_until_member_leaves() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..64 {
@@ -116,7 +116,7 @@ fn one_more_than_may_be_in_is_told_so_until_somebody_has_left() {
 }
 
 #[test]
-fn a_refusal_goes_down_to_the_one_who_is_meant() {
+fn refusal_reaches_the_refused_node() {
     let mut bench = Bench::new();
     let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
     bench.say(a, &join(1, None));
@@ -129,7 +129,7 @@ fn a_refusal_goes_down_to_the_one_who_is_meant() {
 }
 
 #[test]
-fn only_who_was_told_of_a_member_refuses_it() {
+fn only_notified_hubs_refuse_member() {
     let mut bench = Bench::new();
     let (a, tops) = (bench.up(1, Role::Node), [100, 101, 102].map(|number| bench.up(number, Role::SuperNode)));
     let sent = bench.say(a, &join(1, None));
@@ -159,7 +159,7 @@ fn below_two() -> (Bench, [LinkId; 2]) {
 }
 
 #[test]
-fn all_parents_that_were_told_of_a_member_hear_when_it_leaves() {
+fn quit_reaches_all_notified_parents() {
     let (mut bench, [first, second]) = below_two();
     let a = bench.up(1, Role::Node);
     assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(Way::Up)))]);
@@ -172,7 +172,7 @@ fn all_parents_that_were_told_of_a_member_hear_when_it_leaves() {
 }
 
 #[test]
-fn where_it_was_never_told_of_who_leaves_it_hears_that_it_has_come_and_left() {
+fn new_parent_gets_join_before_quit() {
     let (mut bench, [first, second]) = below_two();
     let a = bench.up(1, Role::Node);
     bench.say(a, &join(1, None));
@@ -182,7 +182,7 @@ fn where_it_was_never_told_of_who_leaves_it_hears_that_it_has_come_and_left() {
 }
 
 #[test]
-fn a_node_is_in_so_many_rooms_and_says_so_much_and_takes_no_place_from_others() {
+fn rooms_per_node_are_limited() {
     let mut bench = Bench::new();
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
     let mut words = 0;
@@ -199,7 +199,7 @@ fn a_node_is_in_so_many_rooms_and_says_so_much_and_takes_no_place_from_others() 
 }
 
 #[test]
-fn many_who_come_at_once_are_told_of_together() {
+fn simultaneous_joins_share_one_roster() {
     let mut bench = Bench::new();
     let links: Vec<LinkId> = (0..64).map(|number| bench.up(number, Role::Node)).collect();
     let mut told = 0;
@@ -215,7 +215,7 @@ fn many_who_come_at_once_are_told_of_together() {
 
 /// Lists are as long as there are members, and so are the pauses between them.
 #[test]
-fn who_changes_without_end_has_others_told_no_more_than_so_often() {
+fn endless_changes_are_rate_limited() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..63 {
@@ -243,7 +243,7 @@ fn who_changes_without_end_has_others_told_no_more_than_so_often() {
 }
 
 #[test]
-fn a_hub_that_has_not_enrolled_is_no_child() {
+fn unregistered_hub_is_no_child() {
     let mut bench = Bench::with(Config { tier: 1, ..Config::new(node(200), Kind::SuperNode, 1) });
     let hub = bench.up(100, Role::SuperNode);
     for word in [join(1, None), join(1, Some(Way::Up)), join(1, Some(Way::Down)), join(1, Some(Way::Back))] {
@@ -264,7 +264,7 @@ fn a_hub_that_has_not_enrolled_is_no_child() {
 }
 
 #[test]
-fn a_word_that_was_overtaken_does_not_bring_back_who_has_left() {
+fn late_join_does_not_revive_member() {
     let mut bench = Bench::new();
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
     bench.say(a, &join(1, None));
@@ -278,7 +278,7 @@ fn a_word_that_was_overtaken_does_not_bring_back_who_has_left() {
 }
 
 #[test]
-fn a_node_whose_association_has_gone_is_out_soon_unless_it_comes_back() {
+fn disconnected_member_leaves_after_grace() {
     let mut bench = Bench::new();
     let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
     bench.say(a, &join(1, None));

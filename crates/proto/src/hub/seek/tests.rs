@@ -30,7 +30,7 @@ fn near(id: u32, mode: Mode) -> Request {
 }
 
 #[test]
-fn what_a_peer_names_is_asked_for_there_by_name() {
+fn provider_found_by_sibling_is_requested() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let id = seek_of(&bench.ask(asker, near(1, Mode::Forward)));
@@ -44,7 +44,7 @@ fn what_a_peer_names_is_asked_for_there_by_name() {
 }
 
 #[test]
-fn what_is_here_is_ranked_with_what_the_peers_have_as_far_as_that_could_be_nearer() {
+fn local_and_remote_hits_ranked_together() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let (_, asker) = (bench.provider(1), bench.requester(2));
@@ -81,7 +81,7 @@ fn the_same_question_is_asked_once() {
 }
 
 #[test]
-fn a_peer_that_does_not_answer_is_asked_thrice_and_leaves_the_answer_partial() {
+fn silent_sibling_leaves_partial_answer() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
@@ -98,7 +98,7 @@ fn a_peer_that_does_not_answer_is_asked_thrice_and_leaves_the_answer_partial() {
 }
 
 #[test]
-fn a_hub_that_is_searching_itself_is_given_the_time() {
+fn searching_hub_gets_more_time() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
@@ -128,7 +128,7 @@ fn child() -> (Bench, [LinkId; 2], LinkId) {
 }
 
 #[test]
-fn the_second_parent_is_asked_when_the_first_is_silent_and_then_above_is_out_of_reach() {
+fn second_parent_asked_before_unreachable_above() {
     let (mut bench, [first, second], asker) = child();
     let asked = |sent: &[(LinkId, Message)]| match sent {
         [(link, Message::Seek(seek))] => (*link, seek.way),
@@ -151,7 +151,7 @@ fn the_second_parent_is_asked_when_the_first_is_silent_and_then_above_is_out_of_
 }
 
 #[test]
-fn a_hub_gets_what_is_held_here() {
+fn hub_lookup_answered_from_own_directory() {
     let mut bench = Bench::new();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let (service, area) = (Service::Track, Area::At(HERE));
@@ -161,7 +161,7 @@ fn a_hub_gets_what_is_held_here() {
 }
 
 #[test]
-fn a_node_may_have_only_so_many_searches() {
+fn lookups_per_node_are_limited() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.limits.requests_per_node = 8;
     let mut bench = Bench::with(config);
@@ -181,7 +181,7 @@ fn there(id: u32) -> Request {
 }
 
 #[test]
-fn a_node_searches_at_other_hubs_only_so_often() {
+fn hub_lookups_are_rate_limited() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let ask = |bench: &mut Bench, id| match &bench.ask(asker, there(id))[..] {
@@ -218,7 +218,7 @@ fn searching(bench: &mut Bench, peer: LinkId, asker: LinkId, request: Request, s
 }
 
 #[test]
-fn a_search_lasts_as_long_as_the_asker_waits() {
+fn lookup_lasts_until_requester_deadline() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let patient = Request { deadline_ms: 20_000, ..near(1, Mode::Locate) };
@@ -232,7 +232,7 @@ fn a_search_lasts_as_long_as_the_asker_waits() {
 }
 
 #[test]
-fn a_hub_that_dies_while_it_searches_is_noticed() {
+fn dead_hub_leaves_lookup_partial() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
@@ -243,7 +243,7 @@ fn a_hub_that_dies_while_it_searches_is_noticed() {
 }
 
 #[test]
-fn who_waits_for_long_does_not_share_the_haste_of_another() {
+fn patient_requester_gets_own_lookup() {
     let mut bench = Bench::new();
     let (_, hasty, patient) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
     let first = seek_of(&bench.ask(hasty, Request { deadline_ms: 100, ..near(1, Mode::Locate) }));
@@ -272,7 +272,7 @@ fn asked(sent: &[(LinkId, Message)]) -> Vec<(LinkId, RequestId)> {
 }
 
 #[test]
-fn a_hub_that_leaves_goes_on_searching_for_others() {
+fn leaving_hub_serves_sibling_lookups() {
     let mut bench = Bench::new();
     let (one, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.provider(1);
@@ -286,7 +286,7 @@ fn a_hub_that_leaves_goes_on_searching_for_others() {
 }
 
 #[test]
-fn a_hub_that_leaves_still_asks_above() {
+fn leaving_hub_still_asks_parent() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.tier = 1;
     config.parents = vec![vec![address(101)]];
@@ -305,7 +305,7 @@ fn a_hub_that_leaves_still_asks_above() {
 }
 
 #[test]
-fn children_that_ask_the_same_are_answered_by_one_search() {
+fn same_child_lookups_share_one_search() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
@@ -349,7 +349,7 @@ fn middle() -> (Bench, [LinkId; 2], [LinkId; 2]) {
 }
 
 #[test]
-fn who_asks_by_another_way_what_was_just_found_is_answered_without_asking_below_again() {
+fn recent_result_answers_second_parent() {
     let (mut bench, [first, second], [has_it, has_not]) = middle();
     let down = |id: u32| seek(id, Area::At(HERE), Way::Down);
     let below = asked(&bench.say(first, &down(5)));

@@ -39,7 +39,7 @@ fn standing_by() -> (Bench, LinkId, LinkId) {
 }
 
 #[test]
-fn a_mirrored_record_answers_requests_over_the_nodes_own_link() {
+fn replica_answers_over_own_connection() {
     let (mut bench, home, link) = standing_by();
     let asker = bench.requester(2);
     assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).0, link);
@@ -53,7 +53,7 @@ fn a_mirrored_record_answers_requests_over_the_nodes_own_link() {
 }
 
 #[test]
-fn a_request_that_stays_home_gets_mirrored_nodes_only_when_their_home_is_silent() {
+fn home_scope_uses_replicas_when_orphaned() {
     let (mut bench, home, link) = standing_by();
     let asker = bench.requester(2);
     let near = |id| Request { scope: Some(Scope::Home), ..request(id, Mode::Forward) };
@@ -65,7 +65,7 @@ fn a_request_that_stays_home_gets_mirrored_nodes_only_when_their_home_is_silent(
 }
 
 #[test]
-fn one_message_makes_the_stand_by_the_home() {
+fn adopt_makes_standby_the_home() {
     let (mut bench, home, link) = standing_by();
     let sent = bench.say(link, &adopt(1, 2));
     assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
@@ -82,7 +82,7 @@ fn one_message_makes_the_stand_by_the_home() {
 }
 
 #[test]
-fn what_is_not_held_is_asked_for_anew() {
+fn unknown_version_requests_full_record() {
     let (mut bench, home, link) = standing_by();
     for wrong in [adopt(2, 3), adopt(1, 1), Message::Renew(Renew { version: version(1), capacity: None })] {
         assert_eq!(bench.say(link, &wrong), [(link, Message::Anew)], "{wrong:?}");
@@ -93,7 +93,7 @@ fn what_is_not_held_is_asked_for_anew() {
 }
 
 #[test]
-fn a_mirrored_record_lives_as_long_as_the_home_says_and_goes_quietly() {
+fn replica_expires_without_home_liveness() {
     let (mut bench, home, link) = standing_by();
     for number in 2..7 {
         bench.wait(Duration::from_secs(15));
@@ -110,7 +110,7 @@ fn a_mirrored_record_lives_as_long_as_the_home_says_and_goes_quietly() {
 }
 
 #[test]
-fn only_its_home_ends_a_mirrored_record() {
+fn only_home_removes_replica() {
     let (mut bench, home, _) = standing_by();
     let other = bench.up(101, Role::SuperNode);
     bench.say(other, &copy(vec![record(1)]));
@@ -141,7 +141,7 @@ fn a_copy_moves_with_its_node() {
 }
 
 #[test]
-fn who_has_missed_something_asks_for_everything_and_believes_nothing_until_then() {
+fn missed_update_requests_full_resync() {
     let (mut bench, home, _) = standing_by();
     assert_eq!(bench.say(home, &shift(3, 1, 1)), [(home, retell(3, vec![]))]);
     assert_eq!(bench.say(home, &shift(4, 1, 1)), [(home, retell(4, vec![]))]);
@@ -155,7 +155,7 @@ fn who_has_missed_something_asks_for_everything_and_believes_nothing_until_then(
 }
 
 #[test]
-fn what_is_not_here_any_more_is_asked_for_when_it_moves() {
+fn released_replica_requested_when_it_moves() {
     let (mut bench, home, _) = standing_by();
     let peer = bench.up(101, Role::SuperNode);
     let claim = Message::Claim { node: node(1), version: version(2) };
@@ -168,7 +168,7 @@ fn what_is_not_here_any_more_is_asked_for_when_it_moves() {
 }
 
 #[test]
-fn a_copy_of_which_the_home_says_nothing_when_it_tells_everything_is_gone() {
+fn resync_drops_unmentioned_replicas() {
     let (mut bench, home, _) = standing_by();
     bench.say(home, &copy(vec![record(2)]));
     let held: Vec<NodeId> = bench.hub.copies.of(node(100)).collect();
@@ -192,7 +192,7 @@ fn what_was_overtaken_is_not_believed() {
 }
 
 #[test]
-fn a_node_for_which_there_is_no_room_is_asked_for_when_there_is() {
+fn replica_requested_once_room_is_free() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.limits.nodes = 1;
     let mut bench = Bench::with(config);
@@ -209,7 +209,7 @@ fn a_node_for_which_there_is_no_room_is_asked_for_when_there_is() {
 }
 
 #[test]
-fn whoever_lacks_more_than_it_can_name_asks_for_everything() {
+fn many_missing_replicas_request_full_resync() {
     let mut bench = Bench::new();
     let home = bench.up(100, Role::SuperNode);
     bench.say(home, &copy(vec![]));
@@ -224,7 +224,7 @@ fn whoever_lacks_more_than_it_can_name_asks_for_everything() {
 
 /// A node that goes to a third hub as its home dies is there, though the home was heard of late.
 #[test]
-fn a_claim_against_a_home_counts_once_that_is_gone() {
+fn contested_claim_applies_when_home_gone() {
     let (mut bench, home, link) = standing_by();
     let other = bench.up(101, Role::SuperNode);
     bench.down(link);

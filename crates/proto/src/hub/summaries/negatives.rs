@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lives_for_a_second_from_its_first_word_and_only_its_patch_is_forgotten() {
+    fn entry_expires_and_forget_is_local() {
         let mut negatives = Negatives::default();
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let [(here, first), (_, second), (there, third)] = [track(0), track(1), track(8)];

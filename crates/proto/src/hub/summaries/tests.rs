@@ -53,7 +53,7 @@ fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {
 }
 
 #[test]
-fn a_parent_hears_of_a_patch_that_fills_or_empties_and_of_nothing_in_between() {
+fn parent_notified_only_when_emptiness_changes() {
     let (mut bench, parent, _) = middle();
     let link = bench.up(1, Role::Node);
     bench.say(link, &only_track(1, 1, HERE));
@@ -66,7 +66,7 @@ fn a_parent_hears_of_a_patch_that_fills_or_empties_and_of_nothing_in_between() {
 }
 
 #[test]
-fn what_is_below_a_child_counts_as_below_its_parent() {
+fn child_entries_count_for_parent() {
     let (mut bench, parent, child) = middle();
     bench.say(child, &says(1, 1, &[(track(HERE), 3)], None));
     assert_eq!(told(&bench.wait(Duration::from_secs(1)), parent), [(vec![(track(HERE), 3)], None)]);
@@ -77,7 +77,7 @@ fn what_is_below_a_child_counts_as_below_its_parent() {
 }
 
 #[test]
-fn everything_is_told_anew_once_in_a_lease_and_heals_what_was_lost() {
+fn refresh_round_heals_lost_summaries() {
     let (mut bench, parent, child) = middle();
     bench.say(child, &says(1, 1, &[(track(HERE), 3), (track(FAR), 1)], Some(1)));
     bench.wait(Duration::from_secs(1));
@@ -95,7 +95,7 @@ fn everything_is_told_anew_once_in_a_lease_and_heals_what_was_lost() {
 }
 
 #[test]
-fn an_older_word_is_no_news_and_a_new_run_voids_all() {
+fn old_version_ignored_new_run_resets() {
     let (mut bench, _, child) = middle();
     bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
     bench.say(child, &says(1, 4, &[(track(HERE), 0)], None));
@@ -106,7 +106,7 @@ fn an_older_word_is_no_news_and_a_new_run_voids_all() {
 }
 
 #[test]
-fn what_a_lost_hub_had_is_remembered_for_a_lease() {
+fn lost_hub_summary_kept_for_lease() {
     let (mut bench, _, child) = middle();
     bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
     bench.down(child);
@@ -117,7 +117,7 @@ fn what_a_lost_hub_had_is_remembered_for_a_lease() {
 }
 
 #[test]
-fn summaries_keep_to_their_rate_whatever_moves() {
+fn summaries_stay_within_rate() {
     let (mut bench, parent, child) = middle();
     let (mut bytes, mut version) = (0, 0);
     for second in 0..600 {
@@ -135,7 +135,7 @@ fn summaries_keep_to_their_rate_whatever_moves() {
 }
 
 #[test]
-fn none_is_believed_for_a_second_or_until_something_comes() {
+fn negative_result_expires_or_is_replaced() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
@@ -153,7 +153,7 @@ fn none_is_believed_for_a_second_or_until_something_comes() {
 }
 
 #[test]
-fn child_of_the_same_tier_is_refused() {
+fn same_tier_child_is_refused() {
     let (mut bench, parent, _) = middle();
     // That is said before the parent knows that this hub is its child, and means no harm.
     bench.say(parent, &says(1, 1, &[(track(HERE), 1)], None));
@@ -165,7 +165,7 @@ fn child_of_the_same_tier_is_refused() {
 }
 
 #[test]
-fn a_child_that_comes_back_is_counted_once() {
+fn returning_child_counted_once() {
     let (mut bench, parent, child) = middle();
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], Some(1)));
     bench.wait(Duration::from_secs(1));
@@ -182,7 +182,7 @@ fn a_child_that_comes_back_is_counted_once() {
 }
 
 #[test]
-fn who_was_a_child_and_is_a_top_now_is_beside() {
+fn former_child_becomes_sibling_root() {
     let mut config = Config::new(node(200), Kind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
@@ -198,7 +198,7 @@ fn who_was_a_child_and_is_a_top_now_is_beside() {
 }
 
 #[test]
-fn who_wanders_without_end_keeps_nobody_waiting() {
+fn moving_node_does_not_starve_others() {
     let (mut bench, parent, child) = middle();
     let (rogue, quiet) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
     let patch = Patch::of(Service::Sensor, Cell::new(900_000, 900_000));
@@ -225,7 +225,7 @@ fn who_wanders_without_end_keeps_nobody_waiting() {
 }
 
 #[test]
-fn what_comes_and_goes_before_it_is_told_is_not_told() {
+fn cancelled_changes_are_not_sent() {
     let (mut bench, parent, child) = middle();
     bench.say(child, &says(1, 1, &[(track(FAR), 1)], None));
     bench.wait(Duration::from_millis(1));

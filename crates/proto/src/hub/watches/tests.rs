@@ -29,7 +29,7 @@ fn changes(sent: &[(LinkId, Message)], to: LinkId) -> Vec<(u64, Vec<NodeId>, Vec
 }
 
 #[test]
-fn a_watcher_hears_what_is_there_then_what_comes_and_goes() {
+fn watcher_gets_snapshot_then_changes() {
     let mut bench = Bench::new();
     let (first, watcher) = (bench.provider(1), bench.requester(2));
     let sent = bench.say(watcher, &watching(5, 0));
@@ -48,7 +48,7 @@ fn a_watcher_hears_what_is_there_then_what_comes_and_goes() {
 }
 
 #[test]
-fn a_watch_reaches_the_peers_and_their_changes_the_watcher() {
+fn watch_reaches_siblings_and_changes_return() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let watcher = bench.requester(2);
@@ -80,7 +80,7 @@ fn a_watch_reaches_the_peers_and_their_changes_the_watcher() {
 }
 
 #[test]
-fn a_neighbour_has_a_limited_number_of_watches() {
+fn watches_per_remote_are_limited() {
     let mut bench = Bench::new();
     let watcher = bench.requester(2);
     for id in 0..16 {
@@ -90,7 +90,7 @@ fn a_neighbour_has_a_limited_number_of_watches() {
 }
 
 #[test]
-fn a_late_copy_of_a_watch_does_not_turn_its_count_back() {
+fn late_watch_duplicate_keeps_sequence() {
     let mut bench = Bench::new();
     let watcher = bench.requester(2);
     bench.say(watcher, &watching(5, 0));
@@ -103,7 +103,7 @@ fn a_late_copy_of_a_watch_does_not_turn_its_count_back() {
 }
 
 #[test]
-fn what_a_renewal_does_not_know_yet_is_on_its_way_unless_it_is_so_for_long() {
+fn unseen_change_resent_after_second_renewal() {
     let mut bench = Bench::new();
     let watcher = bench.requester(2);
     bench.say(watcher, &watching(5, 0));
@@ -115,7 +115,7 @@ fn what_a_renewal_does_not_know_yet_is_on_its_way_unless_it_is_so_for_long() {
 }
 
 #[test]
-fn a_node_troubles_the_watchers_only_so_often() {
+fn changes_per_node_are_rate_limited() {
     let mut bench = Bench::new();
     let (mover, watcher) = (bench.provider(1), bench.requester(2));
     bench.say(watcher, &watching(5, 0));
@@ -159,7 +159,7 @@ fn carried(sent: &[(LinkId, Message)]) -> Vec<(LinkId, RequestId)> {
 }
 
 #[test]
-fn what_was_said_over_an_association_that_dies_is_said_again() {
+fn lost_connection_resends_watch_state() {
     let mut bench = Bench::new();
     let both = [bench.up(100, Role::SuperNode), bench.up(100, Role::SuperNode)];
     let (home, watcher) = (bench.provider(1), bench.requester(2));
@@ -181,7 +181,7 @@ fn what_was_said_over_an_association_that_dies_is_said_again() {
 }
 
 #[test]
-fn a_change_that_is_missing_is_noticed() {
+fn missing_change_restarts_the_watch() {
     let mut bench = Bench::new();
     let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let watch = carried(&bench.say(watcher, &watching(5, 0)));
@@ -195,7 +195,7 @@ fn a_change_that_is_missing_is_noticed() {
 }
 
 #[test]
-fn a_watch_that_another_hub_refuses_is_partial_until_it_is_taken() {
+fn refused_watch_stays_partial_until_accepted() {
     let mut bench = Bench::new();
     let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let watch = carried(&bench.say(watcher, &watching(5, 0)));

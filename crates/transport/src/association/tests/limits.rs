@@ -9,7 +9,7 @@ use super::world::{Line, World};
 use super::{MS, message, number};
 
 #[test]
-fn what_may_be_lost_keeps_nothing_else_out_nor_does_a_backlog_what_is_urgent() {
+fn full_queue_admits_reliable_and_urgent() {
     let mut association = Association::new(1 << 20);
     let now = Instant::now();
     let fill = |association: &mut Association, flow, priority| {
@@ -22,7 +22,7 @@ fn what_may_be_lost_keeps_nothing_else_out_nor_does_a_backlog_what_is_urgent() {
 }
 
 #[test]
-fn no_more_is_under_way_than_a_connection_takes() {
+fn in_flight_data_is_bounded() {
     let (now, measured) = (Instant::now(), Measured { rtt: 100 * MS, window: 1 << 40 });
     for bytes in [10, 3000, 60_000] {
         let mut association = Association::new(64 << 20);
@@ -44,7 +44,7 @@ fn no_more_is_under_way_than_a_connection_takes() {
 /// Such a peer keeps itself from what follows, and costs the other neither memory
 /// nor a path, nor many packets.
 #[test]
-fn a_peer_that_never_acknowledges_the_oldest_chunk_gets_a_window_and_no_more() {
+fn unacknowledged_oldest_chunk_limits_sender() {
     for count in [1, 2] {
         let mut world = World::new(vec![Line::new(100.0, 5.0); count]);
         world.withholds = true;
@@ -66,7 +66,7 @@ fn a_peer_that_never_acknowledges_the_oldest_chunk_gets_a_window_and_no_more() {
 
 /// A chunk that has seen many silences counts in none any more; it must arrive nevertheless.
 #[test]
-fn what_was_under_way_through_many_silences_survives_the_end_of_its_path() {
+fn silent_chunk_survives_path_removal() {
     let measured = Measured { rtt: 20 * MS, window: 1 << 20 };
     let mut now = Instant::now();
     let mut association = Association::new(1 << 20);
@@ -105,7 +105,7 @@ fn what_was_under_way_through_many_silences_survives_the_end_of_its_path() {
 
 /// What waits for the one path that is its own does not keep others idle.
 #[test]
-fn a_backup_that_waits_for_its_path_does_not_keep_the_others_idle() {
+fn waiting_backup_leaves_other_paths_busy() {
     let mut world = World::new(vec![Line::new(1.0, 10.0), Line::new(100.0, 10.0)]);
     for frame in 0..200 {
         world.run_until(frame * 10 * MS);
@@ -119,7 +119,7 @@ fn a_backup_that_waits_for_its_path_does_not_keep_the_others_idle() {
 /// What is put on the only path leaves by its congestion control: the
 /// association has twice the window there, whatever rate it has seen.
 #[test]
-fn the_only_path_never_waits_for_the_association() {
+fn only_path_gets_twice_the_window() {
     let now = Instant::now();
     let measured = Measured { rtt: 100 * MS, window: 500_000 };
     let put_on_first = |paths: u32| {

@@ -39,7 +39,7 @@ fn frames(world: &mut World, class: Class, seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_frame_goes_over_both_of_two_equal_paths() {
+fn frame_is_striped_over_equal_paths() {
     // Programs that share processors are never as punctual as a line.
     let mut world = World::new(vec![Line::new(100.0, 0.1).jitter(0.3), Line::new(100.0, 0.1).jitter(0.3)]);
     // Heartbeats only, at first, on the path that is not needed.
@@ -58,7 +58,7 @@ fn a_frame_goes_over_both_of_two_equal_paths() {
 }
 
 #[test]
-fn a_path_that_dies_in_mid_stream_costs_two_periods_at_most() {
+fn dead_path_delays_two_periods() {
     let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).down(5000, 7000)]);
     let late = frames(&mut world, Class::Stripe, 9);
     assert!(late < 20 * MS, "{late:?}");
@@ -73,14 +73,14 @@ fn a_path_that_dies_in_mid_stream_costs_two_periods_at_most() {
 }
 
 #[test]
-fn what_goes_over_all_paths_is_not_late_when_one_dies() {
+fn duplicate_class_survives_path_death() {
     let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).lossy(100)]);
     let late = frames(&mut world, Class::Duplicate, 4);
     assert!(late < 10 * MS, "{late:?}");
 }
 
 #[test]
-fn what_goes_over_all_paths_does_so_when_they_are_full() {
+fn duplicate_class_uses_full_paths() {
     let mut world = World::new(vec![Line::new(100.0, 0.1), Line::new(100.0, 0.1)]);
     (0..50).for_each(|frame| world.send(Message { class: Class::Duplicate, ..message(frame, Some(1), 65_536) }));
     world.run_to_idle();
@@ -89,7 +89,7 @@ fn what_goes_over_all_paths_does_so_when_they_are_full() {
 }
 
 #[test]
-fn a_lone_message_on_a_dead_path_is_repeated_soon() {
+fn lone_message_leaves_dead_path_soon() {
     // A question and its answer may both meet the dead path.
     for dead in [0, 1] {
         let mut lines = vec![Line::new(100.0, 0.1); 2];
@@ -105,7 +105,7 @@ fn a_lone_message_on_a_dead_path_is_repeated_soon() {
 }
 
 #[test]
-fn a_removed_path_takes_nothing_with_it() {
+fn removed_path_loses_no_messages() {
     let mut world = World::new(vec![Line::new(10.0, 50.0), Line::new(10.0, 50.0)]);
     (0..20).for_each(|frame| world.send(message(frame, Some(1), 65_536)));
     world.run_until(300 * MS);
@@ -135,7 +135,7 @@ fn paths_carry_what_they_can() {
 }
 
 #[test]
-fn paths_that_become_longer_carry_what_they_did() {
+fn longer_paths_keep_their_throughput() {
     let line = || Line::new(20.0, 10.0).then(5000, 50);
     let mut world = World::new(vec![line(), line()]);
     // More than fits into fifteen seconds.
@@ -148,7 +148,7 @@ fn paths_that_become_longer_carry_what_they_did() {
 }
 
 #[test]
-fn a_burst_waits_for_the_path_on_which_it_is_through_sooner() {
+fn burst_waits_for_faster_path() {
     let mut world = World::new(vec![Line::new(100.0, 1.0), Line::new(100.0, 200.0)]);
     // Both are known by then.
     (0..300).for_each(|frame| world.send(message(frame, None, 65_536)));
@@ -161,7 +161,7 @@ fn a_burst_waits_for_the_path_on_which_it_is_through_sooner() {
 }
 
 #[test]
-fn a_slow_path_is_not_taken_for_a_dead_one() {
+fn slow_path_is_not_suspected() {
     for lines in [vec![Line::new(0.1, 20.0), Line::new(0.1, 20.0)], vec![Line::new(1.0, 300.0), Line::new(1.0, 10.0)]] {
         let mut world = World::new(lines);
         for frame in 0..20 {
@@ -176,7 +176,7 @@ fn a_slow_path_is_not_taken_for_a_dead_one() {
 
 /// Nothing was measured of it but the handshake's round trip.
 #[test]
-fn a_new_path_that_falls_silent_is_given_up_within_a_few_round_trips() {
+fn silent_new_path_is_dropped_quickly() {
     for (mbit_s, delay_ms) in [(100.0, 0.1), (10.0, 10.0), (40.0, 50.0), (20.0, 300.0)] {
         let line = || Line::new(mbit_s, delay_ms);
         let mut world = World::new(vec![line().down(0, 60_000), line()]);
@@ -193,7 +193,7 @@ fn a_new_path_that_falls_silent_is_given_up_within_a_few_round_trips() {
 }
 
 #[test]
-fn a_backup_is_idle_until_it_is_needed() {
+fn backup_path_idles_until_needed() {
     let mut world = World::new(vec![Line::new(10.0, 10.0).down(2000, 4000), Line::new(10.0, 10.0)]);
     let send = |world: &mut World, from: u64, to: u64| {
         for frame in from..to {
@@ -213,7 +213,7 @@ fn a_backup_is_idle_until_it_is_needed() {
 }
 
 #[test]
-fn a_path_that_comes_back_is_preferred_as_before() {
+fn readded_path_regains_preference() {
     let mut world = World::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
     world.remove_path(0);
     world.add_again(0);
@@ -226,7 +226,7 @@ fn a_path_that_comes_back_is_preferred_as_before() {
 }
 
 #[test]
-fn nothing_is_lost_while_no_path_answers() {
+fn nothing_is_lost_without_answering_path() {
     let mut world = World::new(vec![Line::new(10.0, 10.0).down(100, 9000), Line::new(10.0, 10.0).down(90, 8000)]);
     for frame in 0..100 {
         world.run_until(frame * 50 * MS);
@@ -238,7 +238,7 @@ fn nothing_is_lost_while_no_path_answers() {
 }
 
 #[test]
-fn an_idle_association_costs_next_to_nothing() {
+fn idle_connection_sends_few_heartbeats() {
     let mut world = World::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
     world.run_until(600 * 1000 * MS);
     assert!(world.transmissions <= 2 * 20, "{}", world.transmissions);
@@ -252,7 +252,7 @@ fn an_idle_association_costs_next_to_nothing() {
 }
 
 #[test]
-fn small_messages_are_packed_when_they_wait() {
+fn small_waiting_messages_are_packed() {
     let mut world = World::new(vec![Line::new(1.0, 10.0)]);
     (0..2000).for_each(|number| world.send(message(number, Some(7), 100)));
     world.run_to_idle();
@@ -263,7 +263,7 @@ fn small_messages_are_packed_when_they_wait() {
 }
 
 #[test]
-fn the_urgent_does_not_wait_for_the_rest() {
+fn urgent_message_overtakes_queue() {
     let mut world = World::new(vec![Line::new(1.0, 10.0)]);
     (0..100).for_each(|number| world.send(message(number, Some(1), 65_536)));
     world.run_until(1000 * MS);
@@ -277,7 +277,7 @@ fn the_urgent_does_not_wait_for_the_rest() {
 }
 
 #[test]
-fn the_urgent_never_keeps_what_was_begun_from_its_end() {
+fn urgent_traffic_lets_begun_messages_finish() {
     let mut world = World::new(vec![Line::new(1.0, 10.0)]);
     world.send(Message { priority: 5, ..message(0, Some(1), 60_000) });
     // More than may follow what is not acknowledged, and never nothing.
@@ -290,7 +290,7 @@ fn the_urgent_never_keeps_what_was_begun_from_its_end() {
 }
 
 #[test]
-fn what_has_lost_its_use_is_given_up_and_holds_nobody_up() {
+fn expired_messages_do_not_block_flow() {
     let mut world = World::new(vec![Line::new(10.0, 10.0).down(500, 2500)]);
     for frame in 0..100u32 {
         world.run_until(frame * 40 * MS);
@@ -330,7 +330,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn every_message_comes_once_and_in_the_order_of_its_flow(
+    fn messages_arrive_once_in_flow_order(
         lines in prop::collection::vec(line(), 1..4),
         messages in prop::collection::vec(
             (0..100u64, prop::option::of(0..3u32), 8..70_000usize, class(), prop::option::of(1..500u32), 0..8u8),

@@ -60,7 +60,7 @@ impl Loop {
 }
 
 #[test]
-fn udt_grows_ten_times_as_fast_for_each_decade_that_is_free() {
+fn udt_increase_scales_with_free_decades() {
     let bits = |free: f64| free / 8.0 / f64::from(MTU);
     // Packets per interval of 10 ms, a hundred of which are a second.
     let mbit_per_second = |free| increase(bits(free), f64::from(MTU)) * 1e4 * f64::from(MTU) * 8.0 / 1e6;
@@ -71,7 +71,7 @@ fn udt_grows_ten_times_as_fast_for_each_decade_that_is_free() {
 }
 
 #[test]
-fn udt_climbs_by_a_hundred_packets_per_second_each_second() {
+fn udt_climbs_hundred_packets_per_second() {
     let mut path = Loop::new(1);
     (0..100).for_each(|_| path.tick(0.0, 400.0));
     path.tick(1.0, 400.0);
@@ -86,7 +86,7 @@ fn udt_climbs_by_a_hundred_packets_per_second_each_second() {
 /// With a loss of `p` the rate falls by a ninth `p` times its packets per
 /// second, and grows by 100 packets per second each second in between.
 #[test]
-fn udt_runs_at_three_roots_of_its_growth_over_the_loss() {
+fn udt_settles_at_loss_law_rate() {
     for loss in [0.005, 0.004, 0.001] {
         let mut path = Loop::new(7);
         (0..3_000).for_each(|_| path.tick(loss, 1e9));
@@ -103,7 +103,7 @@ fn udt_runs_at_three_roots_of_its_growth_over_the_loss() {
 }
 
 #[test]
-fn udt_does_not_grow_while_nothing_is_sent() {
+fn udt_does_not_grow_while_idle() {
     let mut path = Loop::new(1);
     (0..100).for_each(|_| path.tick(0.0, 400.0));
     path.tick(1.0, 400.0);
@@ -117,7 +117,7 @@ fn udt_does_not_grow_while_nothing_is_sent() {
 }
 
 #[test]
-fn rate_begins_anew_after_an_outage_as_at_first() {
+fn rate_restarts_after_outage() {
     let began = Instant::now();
     let (mut now, rtt) = (began, Duration::from_millis(600));
     let mut rate = Rate::new(began, 1200);
@@ -150,7 +150,7 @@ fn rate_begins_anew_after_an_outage_as_at_first() {
 }
 
 #[test]
-fn rate_measures_a_round_trip_that_is_longer_than_any_that_is_assumed() {
+fn rate_measures_very_long_rtt() {
     let began = Instant::now();
     let mut rate = Rate::new(began, 1200);
     let (mut now, rtt) = (began, Duration::from_millis(600));

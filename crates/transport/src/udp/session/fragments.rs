@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_in_any_order_make_the_message() {
+    fn fragments_reassemble_in_any_order() {
         let (mut fragments, now) = (Fragments::default(), Instant::now());
         assert_eq!(fragments.insert(now, &part(7, 1, b"lo")), None);
         assert_eq!(fragments.insert(now, &part(7, 1, b"lo")), None);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_too_long_never_comes() {
+    fn oversized_message_is_never_delivered() {
         let (mut fragments, now) = (Fragments::default(), Instant::now());
         let half = vec![0; 40_000];
         assert_eq!(fragments.insert(now, &part(1, 0, &half)), None);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_first_pieces_holds_little() {
+    fn flooded_first_fragments_are_bounded() {
         let (mut fragments, now) = (Fragments::default(), Instant::now());
         let big = vec![0; 60_000];
         for message in 0..1000 {

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_waits_for_the_one_it_follows() {
+    fn message_waits_for_predecessor() {
         let (mut receiver, now) = (Receiver::default(), Instant::now());
         let part = |message, bytes| Part { message, index: 0, count: 1, bytes };
         let mut delivered = Vec::new();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_incomplete_is_asked_for_ever_more_rarely_and_not_for_ever() {
+    fn reminders_back_off_and_end() {
         let (mut receiver, mut now) = (Receiver::default(), Instant::now());
         let part = |index| Part { message: 0, index, count: 3, bytes: b"part" };
         receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_packet_number_is_no_trap() {
+    fn maximum_packet_number_is_safe() {
         let (mut receiver, now) = (Receiver::default(), Instant::now());
         for (message, number) in [(0, u32::MAX), (1, 0), (2, u32::MAX)] {
             let part = Part { message, index: 0, count: 1, bytes: b"" };
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn first_parts_of_many_messages_hold_little() {
+    fn incomplete_messages_are_bounded() {
         let (mut receiver, now) = (Receiver::default(), Instant::now());
         for message in 1..MESSAGE_WINDOW {
             let part = Part { message, index: 0, count: 64, bytes: b"" };
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_too_long_is_a_violation() {
+    fn oversized_message_is_a_violation() {
         let (mut receiver, now, half) = (Receiver::default(), Instant::now(), vec![0; 40_000]);
         let part = |index| Part { message: 0, index, count: 2, bytes: &half };
         receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_beyond_the_window_is_a_violation() {
+    fn message_beyond_window_is_violation() {
         let mut receiver = Receiver::default();
         let part = Part { message: MESSAGE_WINDOW, index: 0, count: 1, bytes: b"" };
         assert!(receiver.insert((Instant::now(), RTT), 0, 0, &part, &mut |_| ()).is_err());

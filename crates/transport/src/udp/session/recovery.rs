@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_window_shrinks_to_that_of_a_new_link() {
+    fn idle_window_decays_to_initial() {
         let mut window = Window::new(1000);
         (0..30).for_each(|_| window.acknowledged(Instant::now(), 1000, true));
         assert!(window.allows(39_000) && !window.allows(39_001));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_spread_over_the_round_trip() {
+    fn window_is_paced_over_rtt() {
         let (mut pacer, window, rtt) = (Pacer::default(), Window::new(1000), Duration::from_millis(100));
         let start = Instant::now();
         let (mut now, mut left) = (start, 0);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn one_loss_event_halves_the_window_once() {
+    fn loss_event_halves_window_once() {
         let mut window = Window::new(1200);
         let sent = Instant::now();
         let now = sent + Duration::from_millis(1);

@@ -157,7 +157,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn each_message_arrives_once_and_in_order(
+    fn messages_arrive_once_in_order(
         seed: u64,
         loss in 0..30u64,
         duplicates in 0..20u64,
@@ -186,7 +186,7 @@ proptest! {
 }
 
 #[test]
-fn a_long_transfer_over_a_clean_link_repeats_nothing() {
+fn clean_transfer_retransmits_nothing() {
     let mut pair = Pair::new(Link::default(), 1);
     for index in 0..100 {
         pair.send(0, 3, message(0, index, 16 * 1024)).unwrap();
@@ -218,7 +218,7 @@ fn the_queue_is_bounded() {
 }
 
 #[test]
-fn a_backlog_does_not_keep_out_what_is_urgent() {
+fn backlog_does_not_block_urgent() {
     let mut pair = Pair::new(THIN, 1);
     while pair.send(2, 2, message(2, 0, 60_000)).is_ok() {}
     // Under way or not, it counts.
@@ -231,7 +231,7 @@ fn a_backlog_does_not_keep_out_what_is_urgent() {
 const THIN: Link = Link { loss: 0, duplicates: 0, reordering: 0, thin: Some((125_000, 64_000)) };
 
 #[test]
-fn a_large_object_fills_a_thin_link_and_does_not_flood_it() {
+fn large_object_fills_thin_path() {
     const OBJECT: usize = 64 << 20;
     const PIECE: usize = 60_000;
     let mut pair = Pair::new(THIN, 1);
@@ -249,7 +249,7 @@ fn a_large_object_fills_a_thin_link_and_does_not_flood_it() {
 }
 
 #[test]
-fn what_is_urgent_leaves_at_once_though_megabytes_wait() {
+fn urgent_message_leaves_at_once() {
     let mut pair = Pair::new(THIN, 1);
     for index in 0..60 {
         pair.send(5, 5, message(5, index, 65_536)).unwrap();
@@ -273,7 +273,7 @@ fn what_is_urgent_leaves_at_once_though_megabytes_wait() {
 }
 
 #[test]
-fn what_is_more_urgent_overtakes_what_waits_and_what_was_lost() {
+fn urgent_overtakes_queued_and_lost() {
     for seed in 1..30 {
         let mut pair = Pair::new(Link { loss: 20, ..THIN }, seed);
         for index in 0..10 {
@@ -287,7 +287,7 @@ fn what_is_more_urgent_overtakes_what_waits_and_what_was_lost() {
 }
 
 #[test]
-fn what_was_under_way_leaves_anew_when_the_path_changes() {
+fn path_change_retransmits_in_flight() {
     for is_other in [false, true] {
         let mut pair = Pair::new(Link::default(), 1);
         for index in 0..8 {
@@ -328,7 +328,7 @@ fn datagrams_of_every_size_come_whole() {
 }
 
 #[test]
-fn a_video_datagram_crosses_in_one_packet() {
+fn video_datagram_fits_one_packet() {
     use roost_proto::service::{Form, Service};
     let Form::Stream { packet_bytes, .. } = Service::Video.form() else { panic!("video is a stream") };
     let payload = Bytes::from(vec![0x47; packet_bytes as usize]);

@@ -61,7 +61,7 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn variables_of_calls_that_have_ended_do_not_count() {
+fn ended_calls_free_their_variables() {
     let script =
         "proc f {} {array set a {1 2 3 4}; set b 1}; for {set i 0} {$i < 2500} {incr i} {f; set x($i) 1; unset x($i)}";
     assert_eq!(eval_within(script, small()).as_deref(), Ok(""));
@@ -92,7 +92,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn what_is_nested_deep_without_being_run_is_only_text() {
+fn deep_unexecuted_nesting_is_text() {
     let deep = |open: &str, close: &str| format!("{}{}", open.repeat(2000), close.repeat(2000));
     let braces = deep("{", "}");
     assert_eq!(

@@ -237,7 +237,7 @@ fn strings_are_taken_apart_and_formatted() {
 }
 
 #[test]
-fn nothing_outside_of_the_file_is_reached() {
+fn script_cannot_reach_outside() {
     for script in [
         "exec ls",
         "open /etc/passwd",

@@ -7,7 +7,7 @@ fn error(source: &str) -> NsError {
 }
 
 #[test]
-fn the_line_is_that_of_the_innermost_command() {
+fn error_names_innermost_command_line() {
     for (source, line) in [
         ("\n\nset x $nope", 3),
         ("set a 1\nfor {set i 0} {$i < 3} {incr i} {\n  set y 1\n  set x $nope\n}", 4),
@@ -32,14 +32,14 @@ fn the_line_is_that_of_the_innermost_command() {
 }
 
 #[test]
-fn an_error_in_a_procedure_names_its_caller_too() {
+fn procedure_error_names_caller() {
     let error = error("proc inner {} {\n  nosuch\n}\nproc outer {} {\n  inner\n}\n\nouter\n");
     assert_eq!((error.line, error.within.as_ref().map(|(name, line)| (name.as_str(), *line))), (2, Some(("inner", 5))));
     assert_eq!(error.to_string(), "x.ns:2: there is no command or object \"nosuch\" (in \"inner\", called on line 5)");
 }
 
 #[test]
-fn a_file_needs_its_run_and_ends_there() {
+fn file_needs_run_and_ends_there() {
     assert_eq!(
         error("set ns [new Simulator]\n").to_string(),
         "x.ns:1: the file ends here without a \"$ns run\", which says that all is described"

@@ -11,7 +11,7 @@ fn shown(text: &str) -> Value {
 }
 
 #[test]
-fn a_link_is_shown_by_leg_and_by_direction() {
+fn link_lists_legs_and_directions() {
     let shown = shown(
         "[[host]]\nname = [\"a\", \"b\"]\nos = \"FBSD\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1.5Mbit\"\n\
          delay = \"15ms\"\nloss = 0.01\naddresses = [\"10.9.0.1\", \"10.9.0.2\"]\ndown = { queue = { limit = 40 }, jitter = \"2ms\" }\n",
@@ -29,7 +29,7 @@ fn a_link_is_shown_by_leg_and_by_direction() {
 }
 
 #[test]
-fn red_queues_are_named_as_emulab_names_them() {
+fn red_queues_use_emulab_names() {
     let queue = |queue: &str| {
         let net = format!("[[lan]]\nname = \"n\"\nmembers = \"a\"\nrate = \"unlimited\"\nqueue = {queue}\n");
         shown(&format!("[[host]]\nname = \"a\"\n{net}"))["lans"][0]["members"][0]["queue"].clone()

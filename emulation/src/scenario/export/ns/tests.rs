@@ -19,7 +19,7 @@ fn back(ns: &str) -> Topology {
 }
 
 #[test]
-fn the_published_networks_come_back_from_ns_as_they_went() {
+fn published_networks_round_trip_through_ns() {
     let star = Star::published(11).topology().unwrap();
     let text = write(&star, "A star").unwrap();
     assert_eq!(back(&text), star);
@@ -30,7 +30,7 @@ fn the_published_networks_come_back_from_ns_as_they_went() {
 }
 
 #[test]
-fn a_lan_with_more_members_than_usual_comes_back_too() {
+fn oversized_lan_round_trips_through_ns() {
     let star = Star::published(300).topology().unwrap();
     let text = write(&star, "").unwrap();
     assert!(text.contains("tb-set-netmask $net 255.255.254.0\n"), "{text}");
@@ -38,7 +38,7 @@ fn a_lan_with_more_members_than_usual_comes_back_too() {
 }
 
 #[test]
-fn what_ns_can_say_is_said_in_ns() {
+fn ns_features_are_written_in_ns() {
     let text = "name = \"export\"\n[[host]]\nname = [\"a\", \"b\", \"c\"]\nos = \"FBSD-STD\"\n\
                 [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"2Mbit\"\ndelay = \"30ms\"\nloss = 0.01\n\
                 down = { rate = \"500kbit\", queue = { limit = 20 } }\naddresses = [\"10.9.0.1\", \"10.9.0.2\"]\n\
@@ -54,7 +54,7 @@ fn what_ns_can_say_is_said_in_ns() {
 }
 
 #[test]
-fn names_that_ns_does_not_have_are_kept_beside_it() {
+fn foreign_names_are_kept_in_comments() {
     let text = "[[host]]\nname = [\"set\", \"u.1\", \"u-1\", \"ns\"]\n[[lan]]\nname = \"if_0\"\n\
                 members = [\"set\", \"u.1\", \"u-1\", \"ns\"]\nrate = \"1Mbit\"\n\
                 [[event]]\nat = \"1s\"\nnet = \"if_0\"\nfrom = \"u.1\"\ndo = \"down\"\n";
@@ -63,7 +63,7 @@ fn names_that_ns_does_not_have_are_kept_beside_it() {
 }
 
 #[test]
-fn a_mistake_in_the_lines_for_us_is_told_with_its_line() {
+fn private_line_error_names_its_line() {
     let ns = write(&Star::published(3).topology().unwrap(), "").unwrap();
     let line = ns.lines().position(|line| line.contains("class = \"star\"")).unwrap() + 1;
     let error = parse(Path::new("x.ns"), &ns.replace("class = \"star\"", "clas = \"star\"")).unwrap_err();
@@ -71,7 +71,7 @@ fn a_mistake_in_the_lines_for_us_is_told_with_its_line() {
 }
 
 #[test]
-fn lines_for_us_that_take_things_away_leave_nothing_that_points_at_them() {
+fn private_removals_leave_no_references() {
     let text = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\nset p [$a program-agent -command ls]\n\
                 $ns at 1 \"$p start\"\n$ns run\n# roost: replace = [\"program\"]\n";
     let topology = back(text);
@@ -84,7 +84,7 @@ fn lines_for_us_that_take_things_away_leave_nothing_that_points_at_them() {
 
 proptest! {
     #[test]
-    fn any_topology_comes_back_from_ns_as_it_went(topology in fixture::any_topology()) {
+    fn any_topology_round_trips_through_ns(topology in fixture::any_topology()) {
         let ns = write(&topology, "").map_err(|error| TestCaseError::fail(error.to_string()))?;
         let read = parse(Path::new("back.ns"), &ns).map_err(|error| TestCaseError::fail(format!("{error}\n{ns}")))?;
         prop_assert_eq!(essence(read), topology, "{}", ns);

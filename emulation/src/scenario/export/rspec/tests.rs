@@ -81,7 +81,7 @@ fn check(text: &str) {
 }
 
 #[test]
-fn a_star_is_a_lan_with_a_property_for_each_leg() {
+fn star_is_lan_with_leg_properties() {
     let request = write(&Star::published(3).topology().unwrap()).unwrap();
     check(&request.text);
     assert!(request.lost.is_empty(), "{:?}", request.lost);
@@ -99,7 +99,7 @@ fn a_star_is_a_lan_with_a_property_for_each_leg() {
 }
 
 #[test]
-fn links_programs_and_images_are_in_the_request() {
+fn request_has_links_programs_and_images() {
     let text = "[[host]]\nname = [\"a\", \"b\"]\nos = \"UBUNTU22-64-STD\"\nhardware = \"d430\"\n\
                 [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1.5Mbit\"\ndelay = \"12.5ms\"\nloss = 0.01\ndown = { jitter = \"1ms\" }\n\
                 [[program]]\nname = \"p\"\nhost = \"a\"\ncommand = \"ping -c 3 b > 'x' && echo <ok>\"\nfolder = \"/tmp\"\nstart = \"0s\"\n\
@@ -122,7 +122,7 @@ fn links_programs_and_images_are_in_the_request() {
 }
 
 #[test]
-fn routes_are_set_on_the_nodes_and_spare_the_testbeds_own() {
+fn routes_spare_testbed_subnets() {
     let text = "[[host]]\nname = [\"a\", \"b\", \"c\", \"d\"]\n[defaults]\nrate = \"1Mbit\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
                 [[link]]\nbetween = [\"b\", \"c\"]\n[[link]]\nbetween = [\"c\", \"d\"]\n";
     let request = write(&file::parse("chain", text).unwrap()).unwrap();
@@ -136,7 +136,7 @@ fn routes_are_set_on_the_nodes_and_spare_the_testbeds_own() {
 
 proptest! {
     #[test]
-    fn any_topology_is_a_request_that_fits_the_schema(topology in fixture::any_topology()) {
+    fn any_topology_fits_rspec_schema(topology in fixture::any_topology()) {
         check(&write(&topology).unwrap().text);
     }
 }

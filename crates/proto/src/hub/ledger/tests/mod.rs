@@ -25,7 +25,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_stand_by_ends_with_what_the_home_has(seed in any::<u64>()) {
+    fn standby_converges_to_home(seed in any::<u64>()) {
         let mut pair = Pair::new(seed);
         for _ in 0..150 {
             pair.node_acts();
@@ -53,7 +53,7 @@ proptest! {
 
     /// What is urgent within 100 ms, the rest within 400 ms, and the way.
     #[test]
-    fn a_stand_by_has_at_once_what_the_home_has_if_nothing_is_lost(seed in any::<u64>()) {
+    fn lossless_standby_matches_home_promptly(seed in any::<u64>()) {
         let mut pair = Pair::new(seed);
         for _ in 0..100 {
             pair.node_acts();
@@ -66,7 +66,7 @@ proptest! {
 }
 
 #[test]
-fn a_home_that_starts_again_leaves_who_is_not_back_at_the_stand_by() {
+fn restarted_home_leaves_absent_replicas() {
     let mut pair = Pair::with_nodes(2);
     pair.restart_home();
     pair.publish(1, |last| last);
@@ -87,7 +87,7 @@ fn a_home_that_starts_again_leaves_who_is_not_back_at_the_stand_by() {
 }
 
 #[test]
-fn what_a_stand_by_has_lost_comes_back_although_nothing_changes() {
+fn lost_replicas_return_without_changes() {
     let mut pair = Pair::with_nodes(3);
     pair.jump();
     pair.wait(SECOND, true);
@@ -100,7 +100,7 @@ fn what_a_stand_by_has_lost_comes_back_although_nothing_changes() {
 }
 
 #[test]
-fn what_comes_late_over_an_old_association_destroys_nothing() {
+fn late_updates_on_old_connection_ignored() {
     let mut pair = Pair::with_nodes(2);
     pair.answer();
     pair.ways[0].stuck = true;
@@ -127,7 +127,7 @@ fn what_comes_late_over_an_old_association_destroys_nothing() {
 }
 
 #[test]
-fn a_loss_in_the_middle_of_a_retelling_makes_it_begin_again() {
+fn loss_during_resync_restarts_it() {
     for lost in 0..4 {
         let mut pair = Pair::with_nodes(100);
         pair.disconnect(0);
@@ -154,7 +154,7 @@ fn a_loss_in_the_middle_of_a_retelling_makes_it_begin_again() {
 }
 
 #[test]
-fn who_is_unreachable_when_it_is_replaced_gives_its_copies_up_when_it_is_back() {
+fn replaced_standby_drops_replicas_on_return() {
     let mut pair = Pair::with_nodes(2);
     pair.disconnect(0);
     pair.name(1, 202);
@@ -167,7 +167,7 @@ fn who_is_unreachable_when_it_is_replaced_gives_its_copies_up_when_it_is_back() 
 }
 
 #[test]
-fn what_does_not_fit_into_one_message_takes_several() {
+fn large_update_splits_into_messages() {
     let shifts = (0..600).map(|node| Shift { node, versions: 1, x: 0, y: 0 }).collect();
     let gone: Vec<u32> = (1_000..2_100).collect();
     let records = (3_000..3_070).map(|node| Numbered { node, record: record(1) }).collect();
@@ -185,7 +185,7 @@ fn what_does_not_fit_into_one_message_takes_several() {
 }
 
 #[test]
-fn who_gets_no_number_is_told_of_when_one_is_free() {
+fn unnumbered_node_waits_for_free_number() {
     let mut directory = Directory::new(9, SECOND * 60);
     for number in [1, 2] {
         directory.publish(Time::ZERO, &record(number));

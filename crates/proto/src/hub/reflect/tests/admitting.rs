@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn without_room_a_copy_is_refused_and_one_that_is_there_is_not() {
+fn full_uplink_refuses_new_copies_only() {
     let mut bench = bench();
     let (_, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
     has_left(&mut bench, VIDEO_KBPS + 600);
@@ -23,7 +23,7 @@ fn without_room_a_copy_is_refused_and_one_that_is_there_is_not() {
 }
 
 #[test]
-fn what_is_granted_and_has_not_begun_is_not_granted_again() {
+fn pending_grant_keeps_its_reservation() {
     let mut bench = bench();
     let (_, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
     has_left(&mut bench, VIDEO_KBPS + 600);
@@ -44,7 +44,7 @@ fn what_is_granted_and_has_not_begun_is_not_granted_again() {
 }
 
 #[test]
-fn a_receiver_is_forgotten_with_its_stream() {
+fn receiver_forgotten_with_its_stream() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(asker, subscribe(1)));
@@ -57,7 +57,7 @@ fn a_receiver_is_forgotten_with_its_stream() {
 }
 
 #[test]
-fn so_many_subscribers_are_a_limit_of_their_own() {
+fn subscriber_count_is_separate_limit() {
     let mut bench = reflecting(1, Policy::Count(2));
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, 0);
@@ -70,7 +70,7 @@ fn so_many_subscribers_are_a_limit_of_their_own() {
 }
 
 #[test]
-fn room_that_was_granted_is_free_again_when_the_request_ends_without_a_stream() {
+fn reservation_freed_when_request_ends() {
     let ends: [fn(&mut Bench, LinkId, LinkId, &Forward); 4] = [
         |bench, provider, _, forward| drop(bench.say(provider, &decline(forward, Reason::SourceFailed))),
         |bench, _, asker, forward| {
@@ -100,7 +100,7 @@ fn at_port(id: u32, port: u16) -> Request {
 }
 
 #[test]
-fn one_node_does_not_take_all_the_room_by_asking() {
+fn single_node_cannot_reserve_everything() {
     for (policy, residual_kbps) in [(Policy::Residual, 8 * VIDEO_KBPS), (Policy::Count(8), 0)] {
         let mut bench = reflecting(1, policy);
         let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
@@ -119,7 +119,7 @@ fn one_node_does_not_take_all_the_room_by_asking() {
 }
 
 #[test]
-fn an_idle_hub_forgets_who_never_took_what_was_granted() {
+fn unused_grant_expires_on_idle_hub() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(asker, naming(1, 1)));
@@ -138,7 +138,7 @@ fn is_sent(bench: &mut Bench, to: &[(u8, u16)], left: u32) {
 }
 
 #[test]
-fn who_has_more_than_half_of_the_room_leaves_the_last_eighth_to_others() {
+fn heavy_node_leaves_last_eighth() {
     const ALL: u16 = 16;
     let mut bench = bench();
     let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
@@ -164,7 +164,7 @@ fn who_has_more_than_half_of_the_room_leaves_the_last_eighth_to_others() {
 }
 
 #[test]
-fn one_node_is_sent_so_many_copies_also_where_room_has_no_limit() {
+fn copies_per_node_are_limited() {
     let mut bench = bench();
     let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
     let mut begun = Vec::new();

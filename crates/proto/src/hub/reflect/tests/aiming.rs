@@ -33,7 +33,7 @@ fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(LinkId, Mess
 }
 
 #[test]
-fn a_node_has_a_copy_sent_to_its_own_host_only() {
+fn node_copies_go_to_own_host() {
     let (seen, named) = ([10, 0, 0, 2], [10, 0, 1, 2]);
     for host in [seen, named, [0, 0, 0, 0]] {
         forwarded(&asked(seen, named, (host, 9_000)));
@@ -46,13 +46,13 @@ fn a_node_has_a_copy_sent_to_its_own_host_only() {
 }
 
 #[test]
-fn who_is_on_the_super_node_s_machine_may_say_so() {
+fn local_node_may_use_loopback() {
     forwarded(&asked(LOOPBACK, LOOPBACK, (LOOPBACK, 9_000)));
     assert_eq!(refused(&asked(LOOPBACK, LOOPBACK, ([10, 0, 0, 3], 9_000))).1, Reason::NotAllowed);
 }
 
 #[test]
-fn a_super_node_has_a_copy_sent_to_itself_and_to_whom_it_asks_for() {
+fn hub_copies_go_to_checked_hosts() {
     let (own, theirs) = ([10, 0, 0, 100], [10, 0, 0, 77]);
     let (seen, named) = (at(&[own]), at(&[[10, 0, 1, 100]]));
     let cases = [

@@ -25,7 +25,7 @@ fn carry(id: u32) -> Message {
 }
 
 #[test]
-fn whom_a_copy_is_granted_gets_it_once_it_is_there() {
+fn granted_subscriber_gets_sealed_keys() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     assert_eq!(handed(&bench.ask(first, subscribe(1))), []);
@@ -45,7 +45,7 @@ fn whom_a_copy_is_granted_gets_it_once_it_is_there() {
 
 /// Its provider's word is for those that have it still, and who has the other does not speak for that one.
 #[test]
-fn who_has_gone_on_to_another_provider_changes_nothing_of_the_first() {
+fn declining_provider_cannot_replace_keys() {
     let mut bench = bench();
     let (one, four, moved) = (bench.provider(1), bench.provider(4), bench.requester(2));
     let (provider, forward) = forwarded(&bench.ask(moved, subscribe(1)));
@@ -61,7 +61,7 @@ fn who_has_gone_on_to_another_provider_changes_nothing_of_the_first() {
 }
 
 #[test]
-fn whom_no_copy_is_granted_gets_nothing() {
+fn refused_subscriber_gets_no_keys() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     bench.ask(first, subscribe(1));
@@ -71,7 +71,7 @@ fn whom_no_copy_is_granted_gets_nothing() {
 }
 
 #[test]
-fn hubs_that_have_asked_get_every_epoch() {
+fn requesting_hubs_get_every_epoch() {
     let mut bench = bench();
     let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
     let other = bench.up(101, Role::SuperNode);
@@ -88,7 +88,7 @@ fn hubs_that_have_asked_get_every_epoch() {
 }
 
 #[test]
-fn a_hub_is_told_reliably_and_with_each_request_as_it_may_have_forgotten_it() {
+fn hub_gets_keys_reliably_per_request() {
     let mut bench = bench();
     let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
     bench.say(hub, &carry(5));
@@ -102,7 +102,7 @@ fn a_hub_is_told_reliably_and_with_each_request_as_it_may_have_forgotten_it() {
 }
 
 #[test]
-fn nobody_is_believed_but_who_was_asked() {
+fn keys_accepted_from_requested_source_only() {
     let mut bench = bench();
     let (_, other, first, second) = (bench.provider(1), bench.requester(4), bench.requester(2), bench.requester(3));
     let hub = bench.up(100, Role::SuperNode);
@@ -117,7 +117,7 @@ fn nobody_is_believed_but_who_was_asked() {
 }
 
 #[test]
-fn ten_thousand_words_are_kept_as_one_and_passed_on_slowly() {
+fn key_flood_is_rate_limited() {
     let mut bench = bench();
     let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
     bench.say(hub, &carry(5));

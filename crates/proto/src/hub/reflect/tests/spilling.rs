@@ -21,7 +21,7 @@ fn back_again(carry: &Carry) -> Message {
 }
 
 #[test]
-fn a_home_without_room_passes_the_request_on_as_it_came() {
+fn full_home_forwards_request_unchanged() {
     let mut bench = bench();
     let (_, asker) = (between(&mut bench), bench.requester(2));
     has_left(&mut bench, VIDEO_KBPS - 1);
@@ -32,7 +32,7 @@ fn a_home_without_room_passes_the_request_on_as_it_came() {
 }
 
 #[test]
-fn a_home_that_is_sent_nothing_asks_for_another_one_to_send_the_copy() {
+fn saturated_upstream_asked_to_send_directly() {
     let mut bench = bench();
     let ((_, beyond), asker) = (between(&mut bench), bench.requester(2));
     let (_, carry) = the_carry(&bench.ask(asker, subscribe(1)));
@@ -48,7 +48,7 @@ fn a_home_that_is_sent_nothing_asks_for_another_one_to_send_the_copy() {
 }
 
 #[test]
-fn the_provider_s_home_takes_up_what_it_refused_for_one_who_asks_otherwise() {
+fn changed_request_retried_after_refusal() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
@@ -64,7 +64,7 @@ fn the_provider_s_home_takes_up_what_it_refused_for_one_who_asks_otherwise() {
 }
 
 #[test]
-fn without_room_the_copy_is_another_hub_s_to_send_and_comes_back_for_the_stream() {
+fn overflow_hub_fetches_stream_back() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     let (few, many) = (member(&mut bench, 100, 2 * VIDEO_KBPS), member(&mut bench, 101, 7_000));
@@ -90,7 +90,7 @@ fn without_room_the_copy_is_another_hub_s_to_send_and_comes_back_for_the_stream(
 }
 
 #[test]
-fn one_hub_after_the_other_is_tried_and_the_last_copy_is_the_hub_s_own_to_send() {
+fn overflow_hubs_exhausted_before_own_copy() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     let hubs = [member(&mut bench, 100, 7_000), member(&mut bench, 101, 2 * VIDEO_KBPS)];
@@ -108,7 +108,7 @@ fn one_hub_after_the_other_is_tried_and_the_last_copy_is_the_hub_s_own_to_send()
 }
 
 #[test]
-fn a_hub_reflects_for_another_one_if_it_has_room_and_the_stream_comes_from_there() {
+fn hub_reflects_overflow_with_free_capacity() {
     let asked = Carry { service: Service::Video, params: wanted(0), way: Way::Back, ..carried(1) };
     let mut bench = bench();
     let home = bench.up(100, Role::SuperNode);
@@ -134,7 +134,7 @@ fn a_hub_reflects_for_another_one_if_it_has_room_and_the_stream_comes_from_there
 }
 
 #[test]
-fn where_subscribers_are_counted_nothing_is_left_to_others() {
+fn count_policy_never_overflows() {
     let mut bench = reflecting(1, Policy::Count(0));
     let (_, asker) = (bench.provider(1), bench.requester(2));
     member(&mut bench, 100, 7_000);
@@ -142,7 +142,7 @@ fn where_subscribers_are_counted_nothing_is_left_to_others() {
 }
 
 #[test]
-fn what_is_left_is_told_when_it_has_changed_by_much_and_not_too_often() {
+fn residual_reports_are_thresholded_and_paced() {
     let mut bench = bench();
     let peer = member(&mut bench, 100, 0);
     bench.wait(Duration::from_secs(2));
@@ -166,7 +166,7 @@ fn what_is_left_is_told_when_it_has_changed_by_much_and_not_too_often() {
 }
 
 #[test]
-fn who_is_sent_a_copy_takes_no_more_room_and_who_is_not_any_more_does() {
+fn active_receiver_needs_no_new_reservation() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(asker, naming(1, 1)));

@@ -56,7 +56,7 @@ fn rate_fills_a_regional_path() {
 }
 
 #[test]
-fn rate_fills_a_path_over_a_satellite() {
+fn rate_fills_satellite_path() {
     is_filled(SATELLITE, 50 * MB, 0.79);
 }
 
@@ -83,7 +83,7 @@ fn rate_fills_a_long_fat_path() {
 }
 
 #[test]
-fn a_random_loss_costs_cubic_most_of_the_path_and_rate_nothing() {
+fn random_loss_hurts_cubic_not_rate() {
     let goodput = |congestion| transfer(LOSSY, &[congestion], 5 * MB, LIMIT, 1).goodput();
     let (cubic, udt, rate) = (goodput(Congestion::Cubic), goodput(Congestion::Udt), goodput(Congestion::Rate));
     assert!(cubic < 0.3 && rate > 3.0 * cubic && udt > 1.2 * cubic, "cubic {cubic:.2}, udt {udt:.2}, rate {rate:.2}");
@@ -102,7 +102,7 @@ fn udt_and_its_law(path: Path) -> (f64, f64) {
 }
 
 #[test]
-fn udt_runs_at_the_rate_of_its_law_whatever_the_round_trip() {
+fn udt_law_holds_for_any_rtt() {
     for path in [LOSSY, REGIONAL, SATELLITE] {
         let (rate, law) = udt_and_its_law(path);
         assert!((rate / law - 1.0).abs() < 0.25, "{path:?}: {rate:.0} packets per second, by the law {law:.0}");
@@ -112,7 +112,7 @@ fn udt_runs_at_the_rate_of_its_law_whatever_the_round_trip() {
 /// Why all services of a link share the connection of each path: what goes first
 /// can have the whole link, which no congestion control of its own would give it.
 #[test]
-fn a_stream_goes_before_an_object_of_the_same_connection_only() {
+fn stream_precedes_object_on_shared_connection() {
     let came = |over_one| beside_an_object(SHARED, 30.0, over_one);
     let (one, two) = (came(true), came(false));
     assert!(one > 0.95 && two < 0.8, "over one connection {one:.2}, over one each {two:.2}");
@@ -126,13 +126,13 @@ fn evenness(first: Congestion, second: Congestion) -> f64 {
 }
 
 #[test]
-fn flows_of_the_same_control_share_evenly() {
+fn same_control_flows_share_evenly() {
     let (rate, udt) = (evenness(Congestion::Rate, Congestion::Rate), evenness(Congestion::Udt, Congestion::Udt));
     assert!(rate >= 0.9 && udt >= 0.95, "rate {rate:.3}, udt {udt:.3}");
 }
 
 #[test]
-fn rate_and_cubic_share_evenly_whoever_comes_first() {
+fn rate_and_cubic_share_evenly() {
     let (before, after) =
         (evenness(Congestion::Rate, Congestion::Cubic), evenness(Congestion::Cubic, Congestion::Rate));
     assert!(before >= 0.9 && after >= 0.85, "rate first {before:.3}, cubic first {after:.3}");
@@ -142,7 +142,7 @@ fn rate_and_cubic_share_evenly_whoever_comes_first() {
 /// stream here is a chunk; the least that a packet carries of it is a kilobyte
 /// but for the last, so that it is never in more pieces than this.
 #[test]
-fn no_stream_can_have_gaps_enough_to_end_the_connection() {
+fn stream_gaps_never_end_connection() {
     const { assert!(MAX_CHUNK_BYTES / 1000 + 1 < 1024 / 32) };
     for seed in seeds(20) {
         let overrun = [Congestion::Cubic, Congestion::Bbr, Congestion::Rate, Congestion::Udt][seed as usize % 4];
@@ -170,28 +170,28 @@ fn never_breaks_off(path: Path, bytes: u64) {
 }
 
 #[test]
-fn an_object_never_breaks_off_on_a_thin_path() {
+fn object_survives_thin_path() {
     never_breaks_off(LOSSY, 4 * MB);
 }
 
 #[test]
-fn an_object_never_breaks_off_on_a_regional_path() {
+fn object_survives_regional_path() {
     never_breaks_off(REGIONAL, 10 * MB);
 }
 
 #[test]
-fn an_object_never_breaks_off_on_a_path_over_a_satellite() {
+fn object_survives_satellite_path() {
     never_breaks_off(SATELLITE, 10 * MB);
 }
 
 #[test]
-fn an_object_never_breaks_off_on_long_fat_paths() {
+fn object_survives_long_fat_paths() {
     // Beyond the beginning, in which a queue runs over.
     never_breaks_off(CLEAN, 15 * MB);
     never_breaks_off(NEARLY_CLEAN, 15 * MB);
 }
 
 #[test]
-fn what_is_sent_before_anything_is_known_is_little() {
+fn initial_window_is_small() {
     const { assert!(INITIAL_WINDOW <= 40_000) };
 }

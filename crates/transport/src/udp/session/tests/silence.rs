@@ -15,7 +15,7 @@ fn a_silent_peer_is_given_up() {
 }
 
 #[test]
-fn probes_come_ever_more_rarely_from_the_measured_round_trip_on() {
+fn probe_backoff_starts_at_measured_rtt() {
     for rtt in [10, 100, 400].map(Duration::from_millis) {
         let mut session = Session::new(PACKET, QUEUE, rtt);
         let (mut now, mut packet, mut left) = (Instant::now(), Vec::new(), Vec::new());
@@ -37,7 +37,7 @@ fn probes_come_ever_more_rarely_from_the_measured_round_trip_on() {
 }
 
 #[test]
-fn the_last_probe_may_be_answered_though_patience_is_over() {
+fn last_probe_may_still_be_answered() {
     let mut session = Session::new(PACKET, QUEUE, Duration::from_millis(2500));
     let (start, mut packet) = (Instant::now(), Vec::new());
     session.send_reliable(start, 0, &Delivery::default(), message(0, 0, 30)).unwrap();
@@ -52,7 +52,7 @@ fn the_last_probe_may_be_answered_though_patience_is_over() {
 }
 
 #[test]
-fn who_has_us_probe_keeps_no_silent_peer_and_costs_one_packet_each_time() {
+fn forced_probes_keep_silence_limit() {
     for rtt in [1, 30, 100, 600].map(Duration::from_millis) {
         let mut session = Session::new(PACKET, QUEUE, rtt);
         let (start, mut packet, mut sent) = (Instant::now(), Vec::new(), 0);
