@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use roost_daemon::hub::{HubDaemon, HubProgram};
-use roost_proto::hub::Kind;
+use roost_proto::hub::HubKind;
 
 enum CsServer {}
 
@@ -12,7 +12,7 @@ impl HubProgram for CsServer {
     const NAME: &'static str = "cs-server";
     const ABOUT: &'static str =
         "The server of the client/server baseline, or a cache of it: indexes services, and relays all data";
-    const KIND: Kind = Kind::Server;
+    const KIND: HubKind = HubKind::Server;
 }
 
 fn main() -> ExitCode {

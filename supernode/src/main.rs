@@ -6,7 +6,7 @@ mod bench_reflect;
 use std::process::ExitCode;
 
 use roost_daemon::hub::{HubDaemon, HubProgram};
-use roost_proto::hub::Kind;
+use roost_proto::hub::HubKind;
 
 enum Supernode {}
 
@@ -14,7 +14,7 @@ impl HubProgram for Supernode {
     const NAME: &'static str = "supernode";
     const ABOUT: &'static str =
         "A super node of a Roost overlay: indexes services by place, and hands requests to providers";
-    const KIND: Kind = Kind::SuperNode;
+    const KIND: HubKind = HubKind::SuperNode;
 }
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use roost_control::Frames;
 use roost_emulation::ns::{self, Limits};
 use roost_emulation::scenario::describe::describe;
-use roost_proto::hub::{Config, Hub, Kind};
+use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
@@ -66,7 +66,7 @@ pub fn notation(bytes: &[u8]) {
 /// A hub that hears these bytes, in pieces of the length that each piece's
 /// first byte says, from a node and from another hub in turn.
 pub fn hub(bytes: &[u8]) {
-    let mut hub = Hub::new(Config::new(NodeId::from_bytes([1; 16]), Kind::SuperNode, 1));
+    let mut hub = Hub::new(HubConfig::new(NodeId::from_bytes([1; 16]), HubKind::SuperNode, 1));
     for (number, role) in [(1, Role::Node), (2, Role::SuperNode)] {
         let peer = Peer { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
         let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use roost_proto::directory::{Aim, Directory, MAX_NODES, Query};
-use roost_proto::hub::{Config, Hub, Kind};
+use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::Peer;
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Message, Mode, Request};
@@ -102,7 +102,7 @@ fn lookups(criterion: &mut Criterion) {
 
 /// A hub that holds `records`, and the link of a node that asks.
 fn hub(records: &[Record]) -> (Hub, LinkId) {
-    let mut config = Config::new(NodeId::from_bytes([255; 16]), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(NodeId::from_bytes([255; 16]), HubKind::SuperNode, 1);
     config.limits.nodes = MAX_NODES;
     let mut hub = Hub::new(config);
     for (number, record) in records.iter().enumerate() {

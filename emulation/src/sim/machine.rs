@@ -53,7 +53,7 @@ impl Machine {
         Self { inner: Inner::Node(Box::new(Peer::new(config))), sources: BTreeMap::new() }
     }
 
-    pub(super) fn hub(config: hub::Config) -> Self {
+    pub(super) fn hub(config: hub::HubConfig) -> Self {
         Self { inner: Inner::Hub(Box::new(Hub::new(config))), sources: BTreeMap::new() }
     }
 
@@ -104,7 +104,7 @@ impl Machine {
     pub(super) fn leave(&mut self, now: Time) {
         match &mut self.inner {
             Inner::Node(node) => node.handle(now, Input::Command(Command::Leave)),
-            Inner::Hub(hub) => hub.handle(now, Input::Command(hub::Command::Leave)),
+            Inner::Hub(hub) => hub.handle(now, Input::Command(hub::HubCommand::Leave)),
         }
     }
 
@@ -116,7 +116,7 @@ impl Machine {
                     return Some(Wish::Transmit(transmit));
                 }
                 // Of what a hub tells, only that it has left concerns anybody here.
-                std::iter::from_fn(|| hub.poll_event()).find(|event| *event == hub::Event::Left).map(|_| Wish::Left)
+                std::iter::from_fn(|| hub.poll_event()).find(|event| *event == hub::HubEvent::Left).map(|_| Wish::Left)
             }
             Inner::Node(node) => {
                 if let Some(transmit) = node.poll_transmit() {

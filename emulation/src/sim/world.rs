@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use roost_proto::hub::{self, Hub, Kind};
+use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::peer::{Command, Config, Event, Peer, SessionId, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
@@ -132,7 +132,7 @@ impl<'a> World<'a> {
             },
         });
         let links = Links::new(wire, sites.collect(), detail, prepared.plan.handshake);
-        let hub = hub::Config::new(NodeId::from_bytes([0; 16]), Kind::SuperNode, 0);
+        let hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
         let count = casts.len();
         let mut world = Self {
             prepared,
@@ -410,17 +410,17 @@ impl<'a> World<'a> {
 
     // ---- how machines are set up, as `emulate run` starts the daemons ----
 
-    fn hub_config(&self, machine: MachineId, place: usize) -> hub::Config {
+    fn hub_config(&self, machine: MachineId, place: usize) -> hub::HubConfig {
         let kind = match hub_role(self.prepared) {
-            Role::Server => Kind::Server,
-            _ => Kind::SuperNode,
+            Role::Server => HubKind::Server,
+            _ => HubKind::SuperNode,
         };
-        let mut config = hub::Config::new(self.casts[machine].id, kind, self.seed(machine));
+        let mut config = hub::HubConfig::new(self.casts[machine].id, kind, self.seed(machine));
         config.addresses = self.addresses(machine);
         config.epoch = self.epoch(machine);
         let placement = &self.prepared.placement;
         config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
-        if kind == Kind::SuperNode {
+        if kind == HubKind::SuperNode {
             config.tier = placement.hubs[place].tier;
             config.peers = placement.peers(place).map(|earlier| self.addresses(earlier)).collect();
         }

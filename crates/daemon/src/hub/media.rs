@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::hub::{Carried, Command, Hub, MAX_CARRIED, MAX_RECEIVERS};
+use roost_proto::hub::{Hub, HubCommand, MAX_CARRIED, MAX_RECEIVERS, ReflectedStream};
 use roost_proto::reflection::{Grant, Kind, StreamId};
 use roost_reflector::Relay;
 use roost_reflector::relay::{Event, StreamStatus};
@@ -58,10 +58,10 @@ impl HubEnds {
         // it has to be told again.
         if self.room != Some((residual, subscribers)) || residual != u32::MAX {
             self.room = Some((residual, subscribers));
-            self.mailbox.post(Command::Reflecting { residual_kbps: residual, subscribers });
+            self.mailbox.post(HubCommand::Reflecting { residual_kbps: residual, subscribers });
         }
         if self.told.is_news(&streams) {
-            self.mailbox.post(Command::Carries { streams });
+            self.mailbox.post(HubCommand::Carries { streams });
         }
     }
 }
@@ -69,7 +69,7 @@ impl HubEnds {
 /// Of which streams the machine was told last.
 #[derive(Default)]
 struct Told {
-    streams: Vec<Carried>,
+    streams: Vec<ReflectedStream>,
     /// How often it was not told since.
     untold: u32,
 }
@@ -77,8 +77,8 @@ struct Told {
 impl Told {
     /// Whether the machine is to be told of these streams, which it then is. Rates are never twice
     /// the same, so they alone are told now and then.
-    fn is_news(&mut self, streams: &[Carried]) -> bool {
-        fn but_for_rates(streams: &[Carried]) -> impl Iterator<Item = impl PartialEq> {
+    fn is_news(&mut self, streams: &[ReflectedStream]) -> bool {
+        fn but_for_rates(streams: &[ReflectedStream]) -> impl Iterator<Item = impl PartialEq> {
             streams.iter().map(|one| (one.service, one.cell, one.provider, &one.to))
         }
         self.untold += 1;
@@ -127,7 +127,7 @@ impl Ends for HubEnds {
 
 /// What the machine prefers, by every name that the stream has here, with no more than so many
 /// `receivers`, from which they are taken.
-fn carried(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = Carried> {
+fn carried(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = ReflectedStream> {
     let kbps = kbps(status.bits_per_second);
     let comes = !status.legs.is_empty();
     let named = status.names.iter().filter(move |_| comes);
@@ -135,7 +135,7 @@ fn carried(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item =
     named.map(move |name| {
         let to = members[..members.len().min(*receivers)].to_vec();
         *receivers -= to.len();
-        Carried { service: name.service, cell: name.cell, provider: name.provider, kbps, to }
+        ReflectedStream { service: name.service, cell: name.cell, provider: name.provider, kbps, to }
     })
 }
 
@@ -149,9 +149,9 @@ mod tests {
 
     use super::*;
 
-    fn stream(kbps: u32, receivers: u16) -> Carried {
+    fn stream(kbps: u32, receivers: u16) -> ReflectedStream {
         let to = (0..receivers).map(|port| ([127, 0, 0, 1], port).into()).collect();
-        Carried { service: Service::Video, cell: None, provider: Some(NodeId::from_bytes([1; 16])), kbps, to }
+        ReflectedStream { service: Service::Video, cell: None, provider: Some(NodeId::from_bytes([1; 16])), kbps, to }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_proto::Service;
-use roost_proto::hub::{Counters, Outcome, Relation, Status};
+use roost_proto::hub::{HubCounters, HubStatus, Outcome, Relation};
 use roost_proto::wire::Mode;
 
 use super::words::connected;
@@ -12,13 +12,13 @@ use crate::metrics::{Followers, Metrics, Total, follow};
 #[derive(Clone)]
 pub(super) struct HubMetrics {
     gauges: Vec<(IntGauge, Size)>,
-    counters: Followers<Counters>,
+    counters: Followers<HubCounters>,
     requests: IntCounterVec,
     outcomes: IntCounterVec,
 }
 
 /// Where a gauge's value is.
-type Size = fn(&Status) -> usize;
+type Size = fn(&HubStatus) -> usize;
 
 const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_nodes", "Nodes whose home the hub is.", |s| s.nodes),
@@ -47,7 +47,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 46] = [
+const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -120,7 +120,7 @@ impl HubMetrics {
     }
 
     /// Takes over what the machine counts.
-    pub(super) fn update(&self, status: &Status, counters: &Counters) {
+    pub(super) fn update(&self, status: &HubStatus, counters: &HubCounters) {
         for (gauge, value) in &self.gauges {
             gauge.set(value(status) as i64);
         }
@@ -132,7 +132,7 @@ impl HubMetrics {
         }
     }
 
-    fn update_requests(&self, counters: &Counters, service: Service, mode: Mode, name: &str) {
+    fn update_requests(&self, counters: &HubCounters, service: Service, mode: Mode, name: &str) {
         follow(&self.requests.with_label_values(&[service.name(), name]), counters.requests(service, mode));
         for outcome in Outcome::ALL {
             let total = counters.outcomes(service, mode, outcome);

@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use roost_control::{HubLink, Peers, State, Status, Streams};
-use roost_proto::hub::{self, Command, Hub, Kind};
+use roost_proto::hub::{self, Hub, HubCommand, HubKind};
 use roost_proto::{NodeId, Role, RoleSet};
 use roost_reflector::relay;
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,7 @@ pub trait HubProgram: 'static {
     /// What it is, in a line.
     const ABOUT: &'static str;
     /// Which hub it is.
-    const KIND: Kind;
+    const KIND: HubKind;
 }
 
 /// A [`Program`] made of a [`HubProgram`].
@@ -97,7 +97,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let listening = shared.transport.local_addresses();
         peers.retain(|addresses| !leads_here(addresses, listening));
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
-        if H::KIND == Kind::Server && parents.iter().any(|server| leads_here(server, listening)) {
+        if H::KIND == HubKind::Server && parents.iter().any(|server| leads_here(server, listening)) {
             let itself =
                 "cache_of names this very server: name the central one, or leave it out if this is the central one";
             return Err(Failure::config(itself));
@@ -106,7 +106,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let bound = config.relay.place.bind(listening)?;
         // A clock before 1970 has failed the check of the certificate's dates already.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let machine = Hub::new(hub::Config {
+        let machine = Hub::new(hub::HubConfig {
             epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
             lease: config.lease,
             tier: config.tier,
@@ -117,7 +117,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             limits: config.limits,
             reflection: bound.as_ref().map(|bound| config.relay.reflection(bound.address())),
             secret: random_secret().map_err(Failure::failed)?,
-            ..hub::Config::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
+            ..hub::HubConfig::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
         });
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         let network = Sockets::new(shared.transport.clone(), events, redial.clone());
@@ -133,7 +133,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         tokio::spawn(known::remember(known::place(&common.socket), shared.transport.clone(), stop.clone()));
-        let driver = tokio::spawn(driver.run(stop, Command::Leave));
+        let driver = tokio::spawn(driver.run(stop, HubCommand::Leave));
         Ok(Running { service: HubService { shared, mailbox, metrics, redial, relay, media_metrics }, driver })
     }
 }
@@ -153,8 +153,8 @@ fn start_relay(
     let (full, shared) = (mailbox.clone(), Arc::clone(shared));
     let gone = move |sentence| {
         shared.note_error(sentence);
-        full.post(Command::Carries { streams: Vec::new() });
-        full.post(Command::Reflecting { residual_kbps: 0, subscribers: u32::MAX });
+        full.post(HubCommand::Carries { streams: Vec::new() });
+        full.post(HubCommand::Reflecting { residual_kbps: 0, subscribers: u32::MAX });
     };
     let media = Media::start(bound, config, HubEnds::new(mailbox.clone()), gone)?;
     let (told, stopped) = (media.clone(), stop.clone().cancelled_owned());
@@ -180,12 +180,12 @@ impl HubService {
     }
 
     /// The machine's own status.
-    async fn machine_status(&self) -> Result<hub::Status, Gone> {
+    async fn machine_status(&self) -> Result<hub::HubStatus, Gone> {
         self.mailbox.inspect(Hub::status).await
     }
 
     /// Another hub with its round trip as it was measured last.
-    fn hub_link(&self, peer: &hub::PeerStatus) -> HubLink {
+    fn hub_link(&self, peer: &hub::RemoteHubStatus) -> HubLink {
         let links = self.shared.transport.links().into_iter().filter(|link| Some(link.peer.node) == peer.node);
         let rtt_ms = links.map(|link| link.rtt).min().map(millis);
         HubLink { rtt_ms, ..words::hub_link(peer, &self.redial) }

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Instant;
 
-use roost_proto::hub::{Event, Hub};
+use roost_proto::hub::{Hub, HubEvent};
 use roost_proto::{Address, NodeId};
 
 use super::media::{HubEnds, Order};
@@ -49,22 +49,24 @@ impl HubOwner {
 }
 
 impl Owner<Hub> for HubOwner {
-    fn take(&mut self, event: Event) -> Next {
+    fn take(&mut self, event: HubEvent) -> Next {
         match event {
-            Event::Attached { peer, address } => {
+            HubEvent::Attached { peer, address } => {
                 tracing::debug!(node = ?peer.node, name = peer.name, %address, "a node is connected");
             }
-            Event::Detached { node, reason } => {
+            HubEvent::Detached { node, reason } => {
                 tracing::debug!(name = self.name(node), ?node, reason, "a node is no longer connected")
             }
-            Event::Published { node, cell, services } => tracing::debug!(?node, %cell, ?services, "a record is held"),
-            Event::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
-            Event::Reflect(grant) => {
+            HubEvent::Published { node, cell, services } => {
+                tracing::debug!(?node, %cell, ?services, "a record is held")
+            }
+            HubEvent::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
+            HubEvent::Reflect(grant) => {
                 if let Some(relay) = &self.relay {
                     relay.post(Order::Grant(grant));
                 }
             }
-            Event::Left => return Next::Stop,
+            HubEvent::Left => return Next::Stop,
             event => self.tell_of_others(event),
         }
         Next::Continue
@@ -84,18 +86,18 @@ impl HubOwner {
     }
 
     /// What an operator wants to know of other hubs, and of neighbours that do what they may not.
-    fn tell_of_others(&mut self, event: Event) {
+    fn tell_of_others(&mut self, event: HubEvent) {
         // Other hubs are of the same role.
         let hub = self.shared.role().title();
         match event {
-            Event::PeerUp { peer, .. } => {
+            HubEvent::PeerUp { peer, .. } => {
                 self.unreachable.clear();
                 self.names.note(peer.node, &peer.name);
                 if let Some(suppressed) = self.peers.admit() {
                     tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a {hub} is connected");
                 }
             }
-            Event::PeerDown { node, reason } => {
+            HubEvent::PeerDown { node, reason } => {
                 if let Some(suppressed) = self.peers.admit() {
                     let name = self.name(node);
                     tracing::warn!(name, ?node, reason, suppressed, "a {hub} is no longer connected");
@@ -103,14 +105,14 @@ impl HubOwner {
                 let who = self.names.who(&self.shared, node);
                 self.shared.note_error(format!("{hub} {who} is no longer connected: {reason}"));
             }
-            Event::PeerUnreachable { addresses, reason, retry_in } => {
+            HubEvent::PeerUnreachable { addresses, reason, retry_in } => {
                 if self.unreachable.is_news(Instant::now(), &reason) {
                     tracing::warn!(?retry_in, reason, "a {hub} cannot be reached");
                 }
                 tracing::debug!(?addresses, "the {hub}'s addresses");
                 self.shared.note_error(format!("a {hub} cannot be reached: {reason}"));
             }
-            Event::MemberUp { node, addresses } => {
+            HubEvent::MemberUp { node, addresses } => {
                 if let Some(suppressed) = self.members.admit() {
                     let addresses = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
                     tracing::info!(
@@ -122,24 +124,24 @@ impl HubOwner {
                     );
                 }
             }
-            Event::MemberDown { node } => {
+            HubEvent::MemberDown { node } => {
                 if let Some(suppressed) = self.members.admit() {
                     tracing::info!(name = self.name(node), ?node, suppressed, "a super node has left or died");
                 }
             }
-            Event::Refused { node, what } => {
+            HubEvent::Refused { node, what } => {
                 if let Some(suppressed) = self.refused.admit() {
                     tracing::warn!(name = self.name(node), ?node, what, suppressed, "a neighbour was refused");
                 }
             }
-            Event::SameIdentity { address } => self.tell_of_double(hub, &address),
-            Event::Twin { node, name } => {
+            HubEvent::SameIdentity { address } => self.tell_of_double(hub, &address),
+            HubEvent::Twin { node, name } => {
                 if let Some(suppressed) = self.twins.admit() {
                     tracing::warn!(?node, name, suppressed, "another daemon uses this identity");
                     self.shared.note_error(format!("another daemon uses the identity of {name}"));
                 }
             }
-            Event::Later { node, protocol, message } => {
+            HubEvent::Later { node, protocol, message } => {
                 if let Some(suppressed) = self.later.admit() {
                     tracing::warn!(
                         name = self.name(node),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Endpoint;
-use roost_proto::hub::{Kind, Limits, Policy, Reflection};
+use roost_proto::hub::{HubKind, Limits, Policy, ReflectionConfig};
 use roost_reflector::relay;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
@@ -44,8 +44,8 @@ pub struct RelayConfig {
 
 impl RelayConfig {
     /// For the machine.
-    pub(super) fn reflection(self, media: SocketAddr) -> Reflection {
-        Reflection { media, layers: self.layers, policy: self.policy }
+    pub(super) fn reflection(self, media: SocketAddr) -> ReflectionConfig {
+        ReflectionConfig { media, layers: self.layers, policy: self.policy }
     }
 
     /// For the relay.
@@ -64,7 +64,7 @@ const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Dura
 const MAX_PARENTS: usize = 2;
 
 /// The rows that a hub adds to the common settings.
-pub(super) fn table(kind: Kind) -> Vec<Setting> {
+pub(super) fn table(kind: HubKind) -> Vec<Setting> {
     let row = |key, kind, default: String, doc, choose| Setting { key, kind, default, doc, choose, reload: false };
     let limits = Limits::default();
     let limit = |key, max, default: usize, doc, choose| row(key, Value::Count(max), default.to_string(), doc, choose);
@@ -120,11 +120,11 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
         ),
     ];
     match kind {
-        Kind::SuperNode => {
+        HubKind::SuperNode => {
             table.extend(places(row));
             table.extend(reflection(row));
         }
-        Kind::Server => table.push(row(
+        HubKind::Server => table.push(row(
             "cache_of",
             Value::Hubs,
             String::new(),
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::config::Layers;
 
-    fn read(kind: Kind, flags: &[(&str, &str)]) -> Result<HubConfig, String> {
+    fn read(kind: HubKind, flags: &[(&str, &str)]) -> Result<HubConfig, String> {
         let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
         let settings =
             Layers { flags, ..Layers::default() }.read(table(kind)).map_err(|errors| errors[0].to_string())?;
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn defaults_match_hub_limits() {
-        let config = read(Kind::Server, &[]).unwrap();
+        let config = read(HubKind::Server, &[]).unwrap();
         assert_eq!((config.limits, config.lease), (Limits::default(), Duration::from_secs(60)));
         assert!(config.peers.is_empty());
     }
@@ -269,41 +269,41 @@ mod tests {
     #[test]
     fn sibling_entries_hold_several_endpoints() {
         let peers = [("peer", "udp://a:1,tcp://a:1"), ("peer", "udp://b:1")];
-        let sizes: Vec<_> = read(Kind::SuperNode, &peers).unwrap().peers.iter().map(Vec::len).collect();
+        let sizes: Vec<_> = read(HubKind::SuperNode, &peers).unwrap().peers.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1]);
     }
 
     #[test]
     fn tier_allows_two_parents() {
         let flags = [("tier", "1"), ("parent", "udp://a:1"), ("parent", "udp://b:1"), ("summary_rate", "10kbit/s")];
-        let config = read(Kind::SuperNode, &flags).unwrap();
+        let config = read(HubKind::SuperNode, &flags).unwrap();
         assert_eq!((config.tier, config.parents.len(), config.summary_bits_per_second), (1, 2, 10_000));
         let three = [("parent", "udp://a:1"), ("parent", "udp://b:1"), ("parent", "udp://c:1")];
-        assert!(read(Kind::SuperNode, &three).unwrap_err().contains("at most 2"));
-        assert!(read(Kind::SuperNode, &[("tier", "256")]).is_err());
-        let thin = read(Kind::SuperNode, &[("summary_rate", "96bit/s")]).unwrap();
+        assert!(read(HubKind::SuperNode, &three).unwrap_err().contains("at most 2"));
+        assert!(read(HubKind::SuperNode, &[("tier", "256")]).is_err());
+        let thin = read(HubKind::SuperNode, &[("summary_rate", "96bit/s")]).unwrap();
         assert_eq!(thin.summary_bits_per_second, 96, "a hundredth of a radio of 9.6 kbit/s");
     }
 
     #[test]
     fn join_rate_and_standbys_are_settings() {
-        let limits = read(Kind::SuperNode, &[("joins_per_second", "50"), ("max_stand_bys", "0")]).unwrap().limits;
+        let limits = read(HubKind::SuperNode, &[("joins_per_second", "50"), ("max_stand_bys", "0")]).unwrap().limits;
         assert_eq!((limits.joins_per_second, limits.asides), (50, 0));
     }
 
     #[test]
     fn cache_has_one_server_no_tier() {
-        let config = read(Kind::Server, &[("cache_of", "udp://a:1,tcp://a:1")]).unwrap();
+        let config = read(HubKind::Server, &[("cache_of", "udp://a:1,tcp://a:1")]).unwrap();
         assert_eq!((config.parents.len(), config.parents[0].len()), (1, 2));
         let two = [("cache_of", "udp://a:1"), ("cache_of", "udp://b:1")];
-        assert!(read(Kind::Server, &two).unwrap_err().contains("at most 1"));
+        assert!(read(HubKind::Server, &two).unwrap_err().contains("at most 1"));
         let keys = |kind| table(kind).iter().map(|setting| setting.key).collect::<Vec<_>>();
-        assert!(["tier", "parent", "peer"].iter().all(|key| !keys(Kind::Server).contains(key)));
-        assert!(!keys(Kind::SuperNode).contains(&"cache_of"));
+        assert!(["tier", "parent", "peer"].iter().all(|key| !keys(HubKind::Server).contains(key)));
+        assert!(!keys(HubKind::SuperNode).contains(&"cache_of"));
     }
 
     #[test]
     fn useless_lease_is_rejected() {
-        assert!(read(Kind::SuperNode, &[("lease", "1ms")]).unwrap_err().contains("between 1s and 1day"));
+        assert!(read(HubKind::SuperNode, &[("lease", "1ms")]).unwrap_err().contains("between 1s and 1day"));
     }
 }

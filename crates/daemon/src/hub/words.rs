@@ -1,12 +1,12 @@
 //! The machine's words in the words of the local API.
 
 use roost_control::{HubLink, IndexTotals, Relation};
-use roost_proto::hub::{self, PeerStatus, Status};
+use roost_proto::hub::{self, HubStatus, RemoteHubStatus};
 
 use crate::resolve::Redial;
 
 /// The sums over the directory and the other hubs.
-pub(super) fn totals(status: &Status) -> IndexTotals {
+pub(super) fn totals(status: &HubStatus) -> IndexTotals {
     use hub::Relation::{Child, Parent};
     IndexTotals {
         nodes: status.nodes as u64,
@@ -26,7 +26,7 @@ pub(super) fn totals(status: &Status) -> IndexTotals {
 }
 
 /// How many other hubs are connected that stand so to this one.
-pub(super) fn connected(status: &Status, which: fn(hub::Relation) -> bool) -> usize {
+pub(super) fn connected(status: &HubStatus, which: fn(hub::Relation) -> bool) -> usize {
     status.peers.iter().filter(|peer| peer.up.is_some() && which(peer.relation)).count()
 }
 
@@ -41,7 +41,7 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
 }
 
 /// Another hub, where it is as the configuration says; without the round trip.
-pub(super) fn hub_link(peer: &PeerStatus, redial: &Redial) -> HubLink {
+pub(super) fn hub_link(peer: &RemoteHubStatus, redial: &Redial) -> HubLink {
     let (relation, tier) = relation(peer.relation);
     let mut endpoints: Vec<String> = peer.addresses.iter().map(|address| redial.name(address)).collect();
     // A name with several addresses is still one endpoint.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reflect::Carried;
+use super::reflect::ReflectedStream;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
@@ -14,7 +14,7 @@ use crate::wire::Protocol;
 /// What the owner of a hub asks of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Command {
+pub enum HubCommand {
     /// Drain: take nothing new, send the nodes to other hubs at once, let
     /// relayed flows end for at most [`DRAIN`](super::DRAIN), then say [`Event::Left`].
     Leave,
@@ -29,14 +29,14 @@ pub enum Command {
     /// What the relay carries, told whenever that has changed.
     Carries {
         /// Every stream; at most [`MAX_CARRIED`](super::MAX_CARRIED) count.
-        streams: Vec<Carried>,
+        streams: Vec<ReflectedStream>,
     },
 }
 
 /// What a hub tells its owner: for its relay, and for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum HubEvent {
     /// The relay may send something on. Comes again when the request for it does.
     Reflect(Grant),
     /// A node's first link is up.

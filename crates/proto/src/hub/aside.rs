@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::dialable::Turn;
-use super::mesh::Purpose;
+use super::dialable::DialAttempt;
+use super::mesh::DialPurpose;
 use super::tree::Relation;
 use super::{Hub, MAX_PER_WAKE, Sender};
 use crate::address::Address;
@@ -99,10 +99,11 @@ impl Hub {
 
     /// True if the standby may be dialled now: hosts that only a node has named count against its allowance.
     fn may_dial_aside(&mut self, now: Time, addresses: &[Address], named_by: Option<NodeId>) -> bool {
-        named_by.is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, Turn::StandBy)))
+        named_by
+            .is_none_or(|node| addresses.iter().all(|address| self.may_dial(now, node, address, DialAttempt::StandBy)))
     }
 
-    pub(super) fn tend_asides(&mut self, now: Time) {
+    pub(super) fn poll_standby_links(&mut self, now: Time) {
         let due = self.asides.hubs.iter().filter(|(_, aside)| aside.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
             let wanted = self.mirror.names(hub) && self.leaving.is_none();
@@ -121,7 +122,7 @@ impl Hub {
                     aside.due = Some(now + POOR_PAUSE);
                 }
             } else {
-                self.dial(addresses, Role::SuperNode, Some(hub), Purpose::Aside(hub));
+                self.dial(addresses, Role::SuperNode, Some(hub), DialPurpose::Aside(hub));
             }
         }
     }
@@ -136,7 +137,7 @@ impl Hub {
         }
         if self.neighbours.links_of(hub).len() == 1 {
             self.neighbours.relate(hub, Relation::Aside);
-            self.tell_peer(hub, &Message::Aside(true));
+            self.send_to_hub(hub, &Message::Aside(true));
         }
     }
 
@@ -154,13 +155,13 @@ impl Hub {
             (Some(Relation::Aside), false) => self.neighbours.relate(hub, Relation::Peer),
             _ => return,
         }
-        self.tops_changed(now);
+        self.reset_summary_outboxes(now);
     }
 
     /// A hub that stood aside turns out to be a peer.
-    pub(super) fn beside_after_all(&mut self, now: Time, hub: NodeId) {
+    pub(super) fn promote_to_sibling(&mut self, now: Time, hub: NodeId) {
         if self.relation(hub) == Some(Relation::Aside) {
-            self.tell_peer(hub, &Message::Aside(false));
+            self.send_to_hub(hub, &Message::Aside(false));
             self.set_aside(now, hub, false);
         }
     }
@@ -193,7 +194,7 @@ mod tests {
         let sent = bench.wait(Duration::from_secs(1));
         let copies = sent.iter().filter(|(to, message)| *to == link && matches!(message, Message::Mirror(_)));
         assert_eq!(copies.count(), 1, "{sent:?}");
-        assert_eq!(bench.hub.tops(), [node(200)], "it owns nothing");
+        assert_eq!(bench.hub.roots(), [node(200)], "it owns nothing");
     }
 
     /// The node says enough for one more dial over UDP.
@@ -226,10 +227,10 @@ mod tests {
     fn standby_only_hub_is_no_root() {
         let mut bench = Bench::new();
         let link = bench.up(100, Role::SuperNode);
-        assert_eq!(bench.hub.tops().len(), 2);
+        assert_eq!(bench.hub.roots().len(), 2);
         bench.say(link, &Message::Aside(true));
-        assert_eq!(bench.hub.tops().len(), 1);
+        assert_eq!(bench.hub.roots().len(), 1);
         bench.say(link, &Message::Aside(false));
-        assert_eq!(bench.hub.tops().len(), 2);
+        assert_eq!(bench.hub.roots().len(), 2);
     }
 }

@@ -74,7 +74,7 @@ impl Hub {
     /// there is one. Whoever comes although it was sent away is taken in.
     pub(super) fn redirect(&mut self, now: Time, from: Sender) -> bool {
         let was_sent = self.balance.sent.contains_key(&from.node);
-        self.arrived(from.node);
+        self.record_arrival(from.node);
         let known = was_sent || self.directory.get(from.node).is_some();
         // In a crowd everybody stays where it is: a redirection costs one more handshake.
         if known || self.storm.is_crowded(now) {
@@ -113,7 +113,7 @@ impl Hub {
     }
 
     /// A node that was sent elsewhere is there, or here again.
-    pub(super) fn arrived(&mut self, node: NodeId) {
+    pub(super) fn record_arrival(&mut self, node: NodeId) {
         let to = self.balance.sent.get_mut(&node).and_then(|sent| sent.to.take());
         if let Some(reach) = to.and_then(|to| self.members.get_mut(to)) {
             reach.on_the_way = reach.on_the_way.saturating_sub(1);
@@ -123,7 +123,7 @@ impl Hub {
     fn forget_sent(&mut self, now: Time) {
         let old = self.balance.sent.iter().filter(|(_, sent)| sent.until <= now);
         for node in old.map(|(node, _)| *node).collect::<Vec<_>>() {
-            self.arrived(node);
+            self.record_arrival(node);
             self.balance.sent.remove(&node);
         }
     }
@@ -135,7 +135,7 @@ impl Hub {
 
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
     /// already, and gives one for it.
-    pub(super) fn even_out(&mut self, now: Time, home: NodeId) {
+    pub(super) fn rebalance_returned(&mut self, now: Time, home: NodeId) {
         let leases = self.leases();
         if self.members.load(home).is_none_or(|load| load + 1 >= leases) {
             return;
@@ -163,7 +163,7 @@ impl Hub {
         self.random.jitter(pause * 4 / 3).max(pause)
     }
 
-    pub(super) fn tend_balance(&mut self, now: Time) {
+    pub(super) fn poll_balance(&mut self, now: Time) {
         let due = self.balance.shares.iter().filter(|(_, share)| share.next <= now);
         for hub in due.map(|(hub, _)| *hub).collect::<Vec<_>>() {
             self.share_one(now, hub);

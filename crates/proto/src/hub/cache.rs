@@ -10,7 +10,7 @@
 //! what they request, and relays what comes back, also between two nodes of its
 //! own: data goes through the server, as without a cache.
 
-use super::{Hub, Kind};
+use super::{Hub, HubKind};
 use crate::directory::{Published, Query};
 use crate::grid::Area;
 use crate::ids::NodeId;
@@ -25,7 +25,7 @@ pub(super) const MAX_CACHED: u32 = 16 * 1024;
 impl Hub {
     /// Whether it is a cache.
     pub(super) fn is_cache(&self) -> bool {
-        self.config.kind == Kind::Server && !self.is_top()
+        self.config.kind == HubKind::Server && !self.is_root()
     }
 
     /// The server of this cache, if it is one and that is up.
@@ -34,7 +34,7 @@ impl Hub {
     }
 
     /// A node's record has come or changed: the server is to hold it, too.
-    pub(super) fn register(&mut self, now: Time, node: NodeId) {
+    pub(super) fn register_at_server(&mut self, now: Time, node: NodeId) {
         self.cached.remove(node);
         if let Some(server) = self.central() {
             self.mirror_at(now, node, server);
@@ -53,8 +53,8 @@ impl Hub {
     /// The nodes of a cache cannot be reached for now: they are listed no
     /// more until it says again that they live.
     pub(super) fn suspend_registered(&mut self, cache: NodeId) {
-        if self.config.kind == Kind::Server {
-            for node in self.copies.of(cache).collect::<Vec<_>>() {
+        if self.config.kind == HubKind::Server {
+            for node in self.copies.nodes_of(cache).collect::<Vec<_>>() {
                 self.directory.suspend(node);
             }
         }
@@ -62,7 +62,7 @@ impl Hub {
 
     /// The server has named a node: a cache keeps a copy, unless what it holds
     /// is as new.
-    pub(super) fn keep_copy(&mut self, now: Time, candidate: &Candidate) {
+    pub(super) fn cache_candidate(&mut self, now: Time, candidate: &Candidate) {
         let known = self.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
         if known || !self.is_cache() {
             return;

@@ -24,12 +24,12 @@ const QUIET: Duration = Duration::from_secs(20);
 /// The nodes that are asked, or were a moment ago; all are connected and have a record here.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    nodes: BTreeMap<NodeId, Asked>,
+    nodes: BTreeMap<NodeId, ClaimCheck>,
     due: BTreeSet<(Time, NodeId)>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct ClaimCheck {
     /// `None` once the node has said that it is here.
     claim: Option<Claim>,
     times: u32,
@@ -52,9 +52,9 @@ impl Claims {
     }
 
     /// Another hub says something of a node, of which nothing is believed before it was asked.
-    fn note(&mut self, now: Time, node: NodeId, claim: Claim) {
+    fn record_claim(&mut self, now: Time, node: NodeId, claim: Claim) {
         let Some(asked) = self.nodes.get_mut(&node) else {
-            self.nodes.insert(node, Asked { claim: Some(claim), times: 0, due: now });
+            self.nodes.insert(node, ClaimCheck { claim: Some(claim), times: 0, due: now });
             self.due.insert((now, node));
             return;
         };
@@ -82,7 +82,7 @@ impl Claims {
         self.due.insert((due, node));
     }
 
-    fn take(&mut self, node: NodeId) -> Option<Claim> {
+    fn take_claim(&mut self, node: NodeId) -> Option<Claim> {
         let asked = self.nodes.remove(&node)?;
         self.due.remove(&(asked.due, node));
         asked.claim
@@ -91,11 +91,11 @@ impl Claims {
 
 impl Hub {
     /// Another hub holds this node from its version on.
-    pub(super) fn claimed(&mut self, now: Time, node: NodeId, claim: Claim) {
+    pub(super) fn handle_claim(&mut self, now: Time, node: NodeId, claim: Claim) {
         if !self.is_plausible(now, claim.version) {
             return;
         }
-        self.object(claim.home, node, claim.version);
+        self.contradict_claim(claim.home, node, claim.version);
         let held = self.directory.get(node).map(|entry| entry.version());
         if held.is_none_or(|held| held >= claim.version) {
             return;
@@ -106,20 +106,20 @@ impl Hub {
         if self.copies.holds(node) || !self.neighbours.is_up(node) {
             return self.yield_to(now, node, claim);
         }
-        self.claims.note(now, node, claim);
-        self.tend_claims(now);
+        self.claims.record_claim(now, node, claim);
+        self.poll_claims(now);
     }
 
     /// A node has published here, so it is nobody else's.
-    pub(super) fn vouched(&mut self, now: Time, node: NodeId, version: Version) {
+    pub(super) fn confirm_home(&mut self, now: Time, node: NodeId, version: Version) {
         if self.claims.vouched(now, node, version) {
             self.claim(node, version);
         }
     }
 
     /// A node has gone: where it went counts that another hub has said.
-    pub(super) fn went(&mut self, now: Time, node: NodeId) {
-        if let Some(claim) = self.claims.take(node) {
+    pub(super) fn apply_pending_claim(&mut self, now: Time, node: NodeId) {
+        if let Some(claim) = self.claims.take_claim(node) {
             self.yield_to(now, node, claim);
         }
     }
@@ -131,7 +131,7 @@ impl Hub {
             && !self.copies.release(node)
         {
             self.counters.claimed += 1;
-            self.gone(now, place, "claimed");
+            self.on_record_removed(now, place, "claimed");
             self.note_moved(now, node, home);
         }
         if let Some(copy) = copy {
@@ -139,17 +139,17 @@ impl Hub {
         }
     }
 
-    pub(super) fn tend_claims(&mut self, now: Time) {
+    pub(super) fn poll_claims(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else { return };
             let link = self.neighbours.best_link(node, SchemeSet::ALL);
             let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
             let (Some(link), Some(asked)) = (link, asked) else {
-                self.went(now, node);
+                self.apply_pending_claim(now, node);
                 continue;
             };
             asked.times += 1;
-            let patience = self.neighbours.patience(link) * (2 << (asked.times - 1));
+            let patience = self.neighbours.answer_timeout(link) * (2 << (asked.times - 1));
             self.claims.set_due(node, now + patience);
             self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
         }

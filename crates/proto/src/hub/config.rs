@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reflect::Reflection;
+use super::reflect::ReflectionConfig;
 use crate::address::Address;
 use crate::ids::NodeId;
 use crate::random::RootSecret;
@@ -10,7 +10,7 @@ use crate::service::Role;
 
 /// Which hub it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HubKind {
     /// A super node: nodes and other super nodes, every mode.
     SuperNode,
     /// The server of the client/server baseline: nodes and caches, and every
@@ -19,7 +19,7 @@ pub enum Kind {
     Server,
 }
 
-impl Kind {
+impl HubKind {
     /// What its certificate says, and that of every hub with which it speaks.
     pub const fn role(self) -> Role {
         match self {
@@ -31,11 +31,11 @@ impl Kind {
 
 /// What a hub is told at its start.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct HubConfig {
     /// Its own id.
     pub node: NodeId,
     /// Which hub it is.
-    pub kind: Kind,
+    pub kind: HubKind,
     /// How long an entry lives without a word from its node. Default 60 s. A
     /// longer lease forgives longer silence, a shorter one forgets the dead
     /// sooner; nodes renew at a third of it.
@@ -59,7 +59,7 @@ pub struct Config {
     /// Where the hub itself listens.
     pub addresses: Vec<Address>,
     /// How it reflects streams; `None`, which is the default: it has no relay.
-    pub reflection: Option<Reflection>,
+    pub reflection: Option<ReflectionConfig>,
     /// When it started, in seconds of the Unix epoch: the other super nodes
     /// tell its lives apart by this. Default 0.
     pub epoch: u32,
@@ -72,9 +72,9 @@ pub struct Config {
     pub limits: Limits,
 }
 
-impl Config {
+impl HubConfig {
     /// A hub without peers, with defaults for all else.
-    pub fn new(node: NodeId, kind: Kind, seed: u64) -> Self {
+    pub fn new(node: NodeId, kind: HubKind, seed: u64) -> Self {
         Self {
             node,
             kind,

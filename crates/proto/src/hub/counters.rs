@@ -99,7 +99,7 @@ impl From<Reason> for Outcome {
 
 /// Events since the hub started, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct HubCounters {
     requests: [[u64; 3]; 4],
     outcomes: [[[u64; Outcome::ALL.len()]; 3]; 4],
     /// Searches of the directory.
@@ -200,7 +200,7 @@ pub struct Counters {
     pub dials: u64,
 }
 
-impl Counters {
+impl HubCounters {
     /// Requests for `service` in `mode`.
     pub fn requests(&self, service: Service, mode: Mode) -> u64 {
         self.requests[service as usize][mode_index(mode)]

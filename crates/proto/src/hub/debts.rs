@@ -16,7 +16,7 @@ const MAX_REMEMBERED: usize = 4_096;
 
 /// All that a member has used up of what it may ask of the hub.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Debt {
+pub(super) struct QuotaUsage {
     /// Limits the dials of others to hosts that it names and at which it is not seen.
     pub(super) allowance: Allowance,
     /// Time up to which its allowance to trouble others is used up.
@@ -25,7 +25,7 @@ pub(super) struct Debt {
     pub(super) tolled: Time,
 }
 
-impl Debt {
+impl QuotaUsage {
     pub(super) fn none(now: Time) -> Self {
         Self { allowance: Allowance::default(), charged: now, tolled: now }
     }
@@ -38,13 +38,13 @@ impl Debt {
 
 /// The debts of those that have gone.
 #[derive(Debug, Default)]
-pub(super) struct Debts {
-    gone: BTreeMap<NodeId, (Time, Debt)>,
+pub(super) struct DepartedUsage {
+    gone: BTreeMap<NodeId, (Time, QuotaUsage)>,
 }
 
-impl Debts {
+impl DepartedUsage {
     /// A member has gone.
-    pub(super) fn keep(&mut self, now: Time, node: NodeId, debt: Debt) {
+    pub(super) fn keep(&mut self, now: Time, node: NodeId, debt: QuotaUsage) {
         if debt.tolled.max(debt.charged) <= now && debt.allowance.spent() == 0 {
             return;
         }
@@ -61,9 +61,9 @@ impl Debts {
     }
 
     /// A member is here, perhaps again.
-    pub(super) fn take(&mut self, now: Time, node: NodeId) -> Debt {
+    pub(super) fn take_usage(&mut self, now: Time, node: NodeId) -> QuotaUsage {
         let kept = self.gone.remove(&node).filter(|(since, _)| now.since(*since) < MEMORY);
-        kept.map_or_else(|| Debt::none(now), |(_, debt)| debt)
+        kept.map_or_else(|| QuotaUsage::none(now), |(_, debt)| debt)
     }
 }
 
@@ -81,36 +81,37 @@ mod tests {
         NodeId::from_bytes(bytes)
     }
 
-    fn owing(seconds: u64) -> Debt {
-        Debt { tolled: Time::ZERO + Duration::from_secs(seconds), ..Debt::none(Time::ZERO) }
+    fn owing(seconds: u64) -> QuotaUsage {
+        QuotaUsage { tolled: Time::ZERO + Duration::from_secs(seconds), ..QuotaUsage::none(Time::ZERO) }
     }
 
     #[test]
     fn debt_is_kept_for_a_minute() {
-        let mut debts = Debts::default();
+        let mut debts = DepartedUsage::default();
         debts.keep(Time::ZERO, node(1), owing(300));
         debts.keep(Time::ZERO, node(2), owing(300));
         let later = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        assert_eq!(debts.take(later(59), node(1)).tolled, later(300));
-        assert_eq!(debts.take(later(59), node(1)).tolled, later(59), "it is taken along");
-        assert_eq!(debts.take(later(60), node(2)).tolled, later(60));
+        assert_eq!(debts.take_usage(later(59), node(1)).tolled, later(300));
+        assert_eq!(debts.take_usage(later(59), node(1)).tolled, later(59), "it is taken along");
+        assert_eq!(debts.take_usage(later(60), node(2)).tolled, later(60));
     }
 
     #[test]
     fn departed_node_keeps_dial_usage() {
-        let (mut debts, mut debt, mut targets) = (Debts::default(), Debt::none(Time::ZERO), Targets::default());
+        let (mut debts, mut debt, mut targets) =
+            (DepartedUsage::default(), QuotaUsage::none(Time::ZERO), Targets::default());
         let named = (Scheme::Tcp, IpAddr::from([10, 0, 0, 9]));
         let now = Time::ZERO + Duration::from_secs(1);
         for admitted in [true, false] {
             assert_eq!(targets.admit(now, (node(1), &mut debt.allowance), named, false), admitted);
             debts.keep(now, node(1), debt);
-            debt = debts.take(now, node(1));
+            debt = debts.take_usage(now, node(1));
         }
     }
 
     #[test]
     fn who_owes_least_makes_room() {
-        let mut debts = Debts::default();
+        let mut debts = DepartedUsage::default();
         debts.keep(Time::ZERO, node(0), owing(3_000));
         debts.keep(Time::ZERO, node(1), owing(1));
         for number in 2..10_000 {

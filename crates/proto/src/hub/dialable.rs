@@ -14,7 +14,7 @@ use crate::time::Time;
 /// A repeated dial to the same provider is not charged again, and a stand-by, of which a node names one
 /// at a time, is dialled on credit once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum DialAttempt {
     First,
     Again,
     StandBy,
@@ -22,7 +22,13 @@ pub(super) enum Turn {
 
 impl Hub {
     /// Those of a node's addresses at which it may be dialled.
-    pub(super) fn dialable(&mut self, now: Time, node: NodeId, addresses: &[Address], turn: Turn) -> Vec<Address> {
+    pub(super) fn dialable(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        addresses: &[Address],
+        turn: DialAttempt,
+    ) -> Vec<Address> {
         let (mut dialable, elsewhere) = foreign::split(addresses, &self.hosts_of(node));
         let other = foreign::least(&elsewhere).filter(|address| self.may_dial(now, node, address, turn));
         dialable.extend(other);
@@ -30,14 +36,14 @@ impl Hub {
     }
 
     /// True if a host that `node` names, but at which it is not seen, may be dialled for it.
-    pub(super) fn may_dial(&mut self, now: Time, node: NodeId, address: &Address, turn: Turn) -> bool {
+    pub(super) fn may_dial(&mut self, now: Time, node: NodeId, address: &Address, turn: DialAttempt) -> bool {
         let Some(host) = address.hosts.first().copied() else { return false };
-        if turn == Turn::Again && self.targets.has_admitted(node, host) {
+        if turn == DialAttempt::Again && self.targets.has_admitted(node, host) {
             return true;
         }
         let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
         let payer = (node, &mut neighbour.debt.allowance);
-        let admitted = self.targets.admit(now, payer, (address.scheme, host), turn == Turn::StandBy);
+        let admitted = self.targets.admit(now, payer, (address.scheme, host), turn == DialAttempt::StandBy);
         self.counters.over_limit += u64::from(!admitted);
         admitted
     }

@@ -68,7 +68,7 @@ pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
 mod tests {
     use super::super::members::tests::announce_at;
     use super::super::testing::{Bench, address, carried, forwarded, node, record, request};
-    use super::super::{Config, Kind};
+    use super::super::{HubConfig, HubKind};
     use super::*;
     use crate::grid::Area;
     use crate::record::Record;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn lease_names_dialable_addresses() {
-        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
         let (wide, lan) = (udp([0, 0, 0, 0], 1), udp([10, 0, 0, 9], 2));
         config.addresses = vec![wide.clone(), lan.clone(), udp(LOOPBACK, 3)];
         config.peers = vec![vec![udp(LOOPBACK, 4)], vec![udp([10, 0, 0, 8], 5)]];

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::claims::Claim;
-use super::{Event, Hub, Sender};
+use super::{Hub, HubEvent, Sender};
 use crate::ids::LinkId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -12,7 +12,7 @@ use crate::wall::WallClock;
 use crate::wire::{Decline, Hello, Message, Reason, WireError};
 
 impl Hub {
-    pub(super) fn message(&mut self, now: Time, link: LinkId, bytes: &Bytes) {
+    pub(super) fn handle_message(&mut self, now: Time, link: LinkId, bytes: &Bytes) {
         // A link that the hub itself has closed may still deliver.
         let Some(at) = self.neighbours.links.get_mut(&link) else { return };
         at.heard = now;
@@ -26,8 +26,8 @@ impl Hub {
         }
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) => self.greeted(now, from, hello),
-            Err(WireError::Later(message)) => self.skip_later(from, message, bytes),
-            Ok(message) if self.may_say(now, from, &message) => self.hear_priced(now, from, message),
+            Err(WireError::Later(message)) => self.skip_unknown(from, message, bytes),
+            Ok(message) if self.admit_message(now, from, &message) => self.hear_priced(now, from, message),
             Ok(_) => {}
             Err(_) => self.counters.malformed += 1,
         }
@@ -37,9 +37,9 @@ impl Hub {
     fn hear_priced(&mut self, now: Time, from: Sender, message: Message) {
         let price = Self::price(&message);
         if from.role.is_hub() {
-            self.hear_hub(now, from, message);
+            self.dispatch_hub(now, from, message);
         } else {
-            self.hear_node(now, from, message);
+            self.dispatch_node(now, from, message);
         }
         if let Some(price) = price {
             self.charge(now, from, price);
@@ -59,7 +59,7 @@ impl Hub {
 
     /// Skips a message of a later version, and tells of the first one. A request is
     /// declined, so that its requester does not wait in vain.
-    fn skip_later(&mut self, from: Sender, message: u64, bytes: &Bytes) {
+    fn skip_unknown(&mut self, from: Sender, message: u64, bytes: &Bytes) {
         self.counters.later += 1;
         if let Some(id) = Message::later_request(bytes).filter(|_| from.role == Role::Node) {
             let decline = Decline { id, reason: Reason::TooOld, retry_after_ms: None, requester: None };
@@ -68,11 +68,11 @@ impl Hub {
         let Some(link) = self.neighbours.links.get_mut(&from.link) else { return };
         if !std::mem::replace(&mut link.said_later, true) {
             let (node, protocol) = (from.node, link.hello.protocol);
-            self.events.push_back(Event::Later { node, protocol, message });
+            self.events.push_back(HubEvent::Later { node, protocol, message });
         }
     }
 
-    fn hear_node(&mut self, now: Time, from: Sender, message: Message) {
+    fn dispatch_node(&mut self, now: Time, from: Sender, message: Message) {
         match message {
             Message::Publish(record) => self.publish(now, from, record),
             Message::Renew(renew) => self.renew(now, from, renew),
@@ -85,7 +85,7 @@ impl Hub {
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Join(join) => self.room_joined(now, from, join),
             Message::Quit(quit) => self.room_left(now, from, quit),
-            Message::Keys(keys) => self.hear_keys(now, from, keys),
+            Message::Keys(keys) => self.handle_keys(now, from, keys),
             Message::Claim { .. }
             | Message::Aside(_)
             | Message::Seek(_)
@@ -103,35 +103,37 @@ impl Hub {
             Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
                 self.refused(from.node, "only a hub may say that")
             }
-            message => self.hear_anyone(now, from, message),
+            message => self.dispatch_common(now, from, message),
         }
     }
 
-    fn hear_hub(&mut self, now: Time, from: Sender, message: Message) {
+    fn dispatch_hub(&mut self, now: Time, from: Sender, message: Message) {
         match message {
             Message::Claim { node, version } => {
                 self.count_arrival(from.node, node);
-                self.claimed(now, node, Claim { home: from.node, version, copy: None });
+                self.handle_claim(now, node, Claim { home: from.node, version, copy: None });
             }
-            Message::Mirror(copy) => self.mirrored(now, from, copy),
-            Message::Retell(wish) => self.retell(now, from, &wish),
+            Message::Mirror(copy) => self.handle_replica_update(now, from, copy),
+            Message::Retell(wish) => self.handle_resync_request(now, from, &wish),
             Message::Moved(moved) => self.hub_moved(now, from, moved),
             Message::Aside(aside) => self.set_aside(now, from.node, aside),
-            Message::Gossip(message) => self.hear_gossip(now, from, &message),
-            Message::Load { leases, residual_kbps } => self.hear_load(now, from, (leases, residual_kbps)),
-            Message::Seek(seek) => self.sought(now, from, seek),
-            Message::Found(found) => self.hub_found(now, from, found),
-            Message::Enrol { tier } => self.enrolled(now, from, tier),
+            Message::Gossip(message) => self.handle_gossip(now, from, &message),
+            Message::Load { leases, residual_kbps } => self.handle_load(now, from, (leases, residual_kbps)),
+            Message::Seek(seek) => self.handle_hub_lookup(now, from, seek),
+            Message::Found(found) => self.handle_lookup_result(now, from, found),
+            Message::Enrol { tier } => self.register_child(now, from, tier),
             Message::Summary(summary) => self.summary(from, summary),
-            Message::Carry(carry) => self.carried(now, from, carry),
-            Message::Underway { id, requester, provider } => self.taken(now, from, (id, requester), provider),
+            Message::Carry(carry) => self.handle_routed_request(now, from, carry),
+            Message::Underway { id, requester, provider } => {
+                self.handle_request_ack(now, from, (id, requester), provider)
+            }
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::Change(change) => self.peer_changed(from, change),
+            Message::Change(change) => self.handle_change(from, change),
             Message::Join(join) => self.room_joined(now, from, join),
             Message::Quit(quit) => self.room_left(now, from, quit),
-            Message::Roster(roster) => self.hear_roster(from, roster),
-            Message::Keys(keys) => self.hear_keys(now, from, keys),
+            Message::Roster(roster) => self.handle_roster(from, roster),
+            Message::Keys(keys) => self.handle_keys(now, from, keys),
             Message::Publish(_)
             | Message::Renew(_)
             | Message::Withdraw(_)
@@ -141,18 +143,18 @@ impl Hub {
             Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
                 self.refused(from.node, "nothing is published at a peer")
             }
-            message => self.hear_anyone(now, from, message),
+            message => self.dispatch_common(now, from, message),
         }
     }
 
     /// What nodes and hubs say alike.
-    fn hear_anyone(&mut self, now: Time, from: Sender, message: Message) {
+    fn dispatch_common(&mut self, now: Time, from: Sender, message: Message) {
         match message {
-            Message::Accept(accept) => self.accepted(now, from, accept),
-            Message::Decline(decline) => self.declined(now, from, decline),
-            Message::Pending { id, requester, provider } => self.pending(now, from, (id, requester), provider),
-            Message::Traced(traced) => self.traced(now, from, traced),
-            Message::Stop { id, .. } => self.cancelled(from, id),
+            Message::Accept(accept) => self.handle_accept(now, from, accept),
+            Message::Decline(decline) => self.handle_decline(now, from, decline),
+            Message::Pending { id, requester, provider } => self.handle_pending(now, from, (id, requester), provider),
+            Message::Traced(traced) => self.handle_trace(now, from, traced),
+            Message::Stop { id, .. } => self.handle_cancel(from, id),
             Message::Ping(token) => {
                 self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
             }

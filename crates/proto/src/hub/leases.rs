@@ -1,7 +1,7 @@
 //! What nodes publish, and how long it stays.
 
 use super::neighbours::PUBLICATION;
-use super::{Event, Hub, MAX_PER_WAKE, Sender};
+use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
 use crate::address::Address;
 use crate::directory::{Place, Published};
 use crate::foreign;
@@ -34,31 +34,31 @@ impl Hub {
                 self.note_distance(from);
             }
             Published::Replaced(_) => self.neighbours.published_over(from.node, from.link),
-            Published::Same | Published::Stale => self.look_for_twin(from),
+            Published::Same | Published::Stale => self.detect_duplicate_identity(from),
             Published::Full => {}
         }
         match published {
             Published::New => {
                 self.claim(node, version);
-                self.published(now, node, None);
+                self.on_record_published(now, node, None);
             }
             Published::Replaced(place) => {
-                self.published(now, node, Some(place));
-                self.vouched(now, node, version);
+                self.on_record_published(now, node, Some(place));
+                self.confirm_home(now, node, version);
             }
             Published::Same => {}
             // The node learns from the lease which version it has to exceed.
             Published::Stale => {
                 let held = self.directory.get(node).map_or(version, |entry| entry.version());
-                return self.grant(from, Traffic::Join, held, false);
+                return self.grant_lease(from, Traffic::Join, held, false);
             }
             Published::Full => {
                 self.counters.full += 1;
                 return self.close(now, from.link, "the hub's directory is full");
             }
         }
-        self.events.push_back(Event::Published { node, cell, services });
-        self.grant(from, Traffic::Join, version, true);
+        self.events.push_back(HubEvent::Published { node, cell, services });
+        self.grant_lease(from, Traffic::Join, version, true);
     }
 
     /// Whether the record of `node` is looked at now. A record of anybody else than the
@@ -66,13 +66,14 @@ impl Hub {
     fn may_publish(&mut self, now: Time, from: Sender, node: NodeId) -> bool {
         if node != from.node {
             self.counters.not_own += 1;
-            self.events.push_back(Event::Refused { node: from.node, what: "it published the record of another node" });
+            self.events
+                .push_back(HubEvent::Refused { node: from.node, what: "it published the record of another node" });
             return false;
         }
         if self.leaving.is_some() {
             return false;
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, PUBLICATION)) {
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
             self.counters.over_limit += 1;
             return false;
         }
@@ -106,19 +107,19 @@ impl Hub {
     /// Tells the peers that the node is here now.
     pub(super) fn claim(&mut self, node: NodeId, version: Version) {
         let claim = Message::Claim { node, version };
-        self.tell_peers(&claim);
+        self.send_to_siblings(&claim);
     }
 
-    pub(super) fn published(&mut self, now: Time, node: NodeId, before: Option<Place>) {
+    pub(super) fn on_record_published(&mut self, now: Time, node: NodeId, before: Option<Place>) {
         self.counters.publishes += 1;
-        self.register(now, node);
+        self.register_at_server(now, node);
         self.mirror_change(now, node);
         self.summarize(node, before);
         self.tell_watchers(node, before);
         self.serve_held(now, node);
     }
 
-    pub(super) fn grant(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
+    pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.config.lease.as_millis()).unwrap_or(u32::MAX);
         let mut siblings = if with_siblings { self.siblings(from.link, from.node) } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
@@ -143,11 +144,11 @@ impl Hub {
             }
             // Another hub may have come since it joined.
             let has_standby = self.mirror.stands_by(from.node).is_some_and(|hub| self.neighbours.is_up(hub));
-            self.grant(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
+            self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
         } else {
             self.counters.unknown_renews += 1;
             if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
-                self.look_for_twin(from);
+                self.detect_duplicate_identity(from);
             }
             self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Anew);
         }
@@ -156,12 +157,12 @@ impl Hub {
     /// Notes when a node speaks of a version that is no newer than the held one,
     /// and that one has come over another link which is still up: a daemon's
     /// versions only grow, so these are two.
-    fn look_for_twin(&mut self, from: Sender) {
+    fn detect_duplicate_identity(&mut self, from: Sender) {
         let Some(neighbour) = self.neighbours.get_mut(from.node) else { return };
         let name = neighbour.name.clone();
         let other = neighbour.publisher.filter(|publisher| *publisher != from.link);
         if other.is_some_and(|other| self.neighbours.links.contains_key(&other)) {
-            self.events.push_back(Event::Twin { node: from.node, name });
+            self.events.push_back(HubEvent::Twin { node: from.node, name });
         }
     }
 
@@ -170,9 +171,9 @@ impl Hub {
             && !self.copies.release(from.node)
         {
             self.counters.withdrawals += 1;
-            self.gone(now, place, "withdrawn");
+            self.on_record_removed(now, place, "withdrawn");
         }
-        self.went(now, from.node);
+        self.apply_pending_claim(now, from.node);
         self.let_go(now, from);
     }
 
@@ -187,10 +188,10 @@ impl Hub {
     }
 
     /// Tells a hub that holds this version of a node that a newer one is here.
-    pub(super) fn object(&mut self, home: NodeId, node: NodeId, version: Version) {
+    pub(super) fn contradict_claim(&mut self, home: NodeId, node: NodeId, version: Version) {
         let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
         if let Some(own) = own.filter(|own| *own > version) {
-            self.tell_peer(home, &Message::Claim { node, version: own });
+            self.send_to_hub(home, &Message::Claim { node, version: own });
         }
     }
 
@@ -202,7 +203,7 @@ impl Hub {
                 continue;
             }
             self.counters.expiries += 1;
-            self.gone(now, place, "expired");
+            self.on_record_removed(now, place, "expired");
             // Nothing came over any of its links for a whole lease.
             for link in self.neighbours.links_of(place.node).to_vec() {
                 self.close(now, link, "nothing was heard from the node for a lease");
@@ -210,9 +211,9 @@ impl Hub {
         }
     }
 
-    pub(super) fn gone(&mut self, now: Time, place: Place, cause: &'static str) {
+    pub(super) fn on_record_removed(&mut self, now: Time, place: Place, cause: &'static str) {
         self.mirror_change(now, place.node);
-        self.events.push_back(Event::Gone { node: place.node, cause });
+        self.events.push_back(HubEvent::Gone { node: place.node, cause });
         self.summarize(place.node, Some(place));
         self.tell_watchers(place.node, Some(place));
     }
@@ -224,7 +225,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::{Bench, copies, node, record, request, version};
-    use super::super::{Config, Kind};
+    use super::super::{HubConfig, HubKind};
     use super::*;
     use crate::address::Scheme;
     use crate::machine::Input;
@@ -314,7 +315,7 @@ mod tests {
 
     #[test]
     fn duplicate_identity_is_reported() {
-        let twins = |bench: &Bench| bench.events.iter().filter(|event| matches!(event, Event::Twin { .. })).count();
+        let twins = |bench: &Bench| bench.events.iter().filter(|event| matches!(event, HubEvent::Twin { .. })).count();
         let renew = |version| Message::Renew(Renew { version, capacity: None });
         let mut bench = Bench::new();
         let older = bench.provider(1);
@@ -387,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_full_directory_sends_newcomers_away() {
-        let mut config = Config::new(node(200), Kind::Server, 1);
+        let mut config = HubConfig::new(node(200), HubKind::Server, 1);
         config.limits.nodes = 1;
         let mut bench = Bench::with(config);
         bench.provider(1);
@@ -404,7 +405,7 @@ mod tests {
         let server = bench.up(3, Role::Server);
         assert_eq!(bench.hub.counters().refused_by_role, 3);
         assert_eq!(bench.closed[0].0, server);
-        let mut server = Bench::with(Config::new(node(201), Kind::Server, 1));
+        let mut server = Bench::with(HubConfig::new(node(201), HubKind::Server, 1));
         server.up(100, Role::SuperNode);
         assert_eq!(server.closed.len(), 1);
     }

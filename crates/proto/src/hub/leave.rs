@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Event, Hub, Sender};
+use super::{Hub, HubEvent, Sender};
 use crate::ids::LinkId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -77,13 +77,13 @@ impl Hub {
         for link in rest {
             self.close(now, link, REASON);
         }
-        self.events.push_back(Event::Left);
+        self.events.push_back(HubEvent::Left);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Command;
+    use super::super::HubCommand;
     use super::super::testing::{Bench, carried, forwarded, node, refused, request, version};
     use super::*;
     use crate::machine::Input;
@@ -93,13 +93,13 @@ mod tests {
     fn idle_hub_leaves_immediately() {
         let mut bench = Bench::new();
         let link = bench.provider(1);
-        bench.input(Input::Command(Command::Leave));
+        bench.input(Input::Command(HubCommand::Leave));
         assert_eq!(bench.closed, [(link, REASON.to_owned())]);
-        assert_eq!(bench.events.last(), Some(&Event::Left));
+        assert_eq!(bench.events.last(), Some(&HubEvent::Left));
         let late = bench.up(2, Role::Node);
         assert_eq!(bench.closed[1].0, late);
         bench.wait(DRAIN * 2);
-        assert_eq!(bench.events.iter().filter(|event| **event == Event::Left).count(), 1);
+        assert_eq!(bench.events.iter().filter(|event| **event == HubEvent::Left).count(), 1);
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         for withdraws in [true, false] {
             let mut bench = Bench::new();
             let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
-            let sent = bench.input(Input::Command(Command::Leave));
+            let sent = bench.input(Input::Command(HubCommand::Leave));
             assert_eq!(sent, [(link, Message::HandOver)]);
             assert!(bench.closed.is_empty());
             if withdraws {
@@ -117,7 +117,7 @@ mod tests {
             }
             let mut closed: Vec<_> = bench.closed.iter().map(|(link, _)| *link).collect();
             closed.sort();
-            assert_eq!((closed, bench.events.last()), (vec![peer, link], Some(&Event::Left)));
+            assert_eq!((closed, bench.events.last()), (vec![peer, link], Some(&HubEvent::Left)));
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn sibling_requests_reach_departed_nodes() {
         let mut bench = Bench::new();
         let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
-        bench.input(Input::Command(Command::Leave));
+        bench.input(Input::Command(HubCommand::Leave));
         bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
         assert_eq!(forwarded(&bench.say(peer, &Message::Carry(carried(5)))[1..]).0, link);
     }
@@ -136,16 +136,16 @@ mod tests {
             let mut bench = Bench::new();
             let (provider, asker, idle) = (bench.provider(1), bench.requester(2), bench.requester(3));
             let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
-            bench.input(Input::Command(Command::Leave));
+            bench.input(Input::Command(HubCommand::Leave));
             assert_eq!(bench.closed.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [idle]);
             assert_eq!(refused(&bench.ask(asker, request(2, Mode::Relay))), (asker, Reason::Leaving));
-            assert!(!bench.events.contains(&Event::Left));
+            assert!(!bench.events.contains(&HubEvent::Left));
             if ends {
                 bench.say(provider, &Message::Stop { id: forward.id, reason: Reason::SourceFailed });
             } else {
                 bench.wait(DRAIN);
             }
-            assert_eq!(bench.events.last(), Some(&Event::Left));
+            assert_eq!(bench.events.last(), Some(&HubEvent::Left));
             assert_eq!(bench.closed.len(), 3);
         }
     }

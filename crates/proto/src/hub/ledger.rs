@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// What a home has told one stand-by.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct ReplicaSender {
     /// Of whom the stand-by is to hear. Bounded, as all here, by the directory.
     pub(super) news: BTreeSet<NodeId>,
     /// Who was told of last in the present round through the news.
@@ -47,7 +47,7 @@ pub(super) struct Ledger {
     /// When everything may be told anew.
     not_before: Time,
     backoff: Backoff,
-    told: BTreeMap<NodeId, Told>,
+    told: BTreeMap<NodeId, ReplicatedNode>,
     /// Numbers below `next` that nobody has.
     free: BTreeSet<u32>,
     next: u32,
@@ -55,7 +55,7 @@ pub(super) struct Ledger {
 
 /// What was told of a node.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct ReplicatedNode {
     number: u32,
     version: Version,
     cell: Cell,
@@ -66,7 +66,7 @@ struct Told {
 
 /// What a stand-by is to hear now.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct ReplicaChanges {
     shifts: Vec<Shift>,
     gone: Vec<u32>,
     left: Vec<Left>,
@@ -74,7 +74,7 @@ pub(super) struct Changes {
     heard: Option<Bytes>,
 }
 
-impl Default for Ledger {
+impl Default for ReplicaSender {
     fn default() -> Self {
         Self {
             news: BTreeSet::new(),
@@ -93,7 +93,7 @@ impl Default for Ledger {
     }
 }
 
-impl Ledger {
+impl ReplicaSender {
     /// One whose messages count on from this number, so that a stand-by knows
     /// them from what an earlier one has told it.
     pub(super) fn after(number: u32) -> Self {
@@ -106,12 +106,12 @@ impl Ledger {
     }
 
     /// Until when everything cannot be told anew, if that is not now.
-    pub(super) fn waits(&self, now: Time) -> Option<Time> {
+    pub(super) fn resync_blocked_until(&self, now: Time) -> Option<Time> {
         Some(self.not_before).filter(|at| *at > now)
     }
 
     /// Everything is told anew: over another association, or as a message was lost.
-    pub(super) fn begin(&mut self, now: Time, link: LinkId, all: BTreeSet<NodeId>, random: &mut SplitMix64) {
+    pub(super) fn begin_resync(&mut self, now: Time, link: LinkId, all: BTreeSet<NodeId>, random: &mut SplitMix64) {
         self.not_before = now + self.backoff.fails(now, random);
         self.backoff.works(now);
         (self.link, self.signed) = (Some(link), now);
@@ -148,11 +148,11 @@ impl Ledger {
 
     /// Notes what is to be told of a node whose entry is this one now; `whole`
     /// gives the record that the stand-by gets to see. False if there are too many.
-    pub(super) fn note(
+    pub(super) fn record_change(
         &mut self,
         node: NodeId,
         entry: Option<&Entry<'_>>,
-        changes: &mut Changes,
+        changes: &mut ReplicaChanges,
         whole: impl FnOnce(Record) -> Record,
     ) -> bool {
         let told = self.told.get(&node).copied();
@@ -171,7 +171,7 @@ impl Ledger {
             None => changes.records.push(Numbered { node: number, record: whole(entry.record()) }),
         }
         let (version, cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
-        self.told.insert(node, Told { number, version, cell, capacity, wanted: false });
+        self.told.insert(node, ReplicatedNode { number, version, cell, capacity, wanted: false });
         true
     }
 
@@ -183,7 +183,7 @@ impl Ledger {
     }
 
     /// Notes who of those who were told of was heard since the last time.
-    pub(super) fn sign(&mut self, now: Time, directory: &Directory, changes: &mut Changes) {
+    pub(super) fn add_liveness(&mut self, now: Time, directory: &Directory, changes: &mut ReplicaChanges) {
         let since = std::mem::replace(&mut self.signed, now);
         let mut signs: Vec<u8> = Vec::new();
         for (node, told) in &self.told {
@@ -199,8 +199,8 @@ impl Ledger {
 
     /// The messages that tell the changes. Whether these `are_all` nodes the
     /// stand-by hears when it has heard of everyone.
-    pub(super) fn messages(&mut self, changes: Changes, are_all: bool) -> Vec<Mirror> {
-        let Changes { shifts, gone, left, records, heard } = changes;
+    pub(super) fn messages(&mut self, changes: ReplicaChanges, are_all: bool) -> Vec<Mirror> {
+        let ReplicaChanges { shifts, gone, left, records, heard } = changes;
         let mut messages: Vec<Mirror> = Vec::new();
         let parts = [shifts.len(), gone.len(), left.len()].map(|count| count.div_ceil(MAX_CHANGES));
         for part in 0..parts.into_iter().fold(usize::from(heard.is_some()), usize::max) {
@@ -230,7 +230,7 @@ impl Ledger {
 
     /// The stand-by could not follow message `number`: it lacks these nodes, or
     /// all if none is named.
-    pub(super) fn want(&mut self, number: u32, nodes: &[u32]) {
+    pub(super) fn mark_missing(&mut self, number: u32, nodes: &[u32]) {
         if nodes.is_empty() {
             // What has begun since is whole already.
             let stale = number.wrapping_sub(self.begun) > u32::MAX / 2;
@@ -249,7 +249,7 @@ fn nth<T: Clone>(list: &[T], part: usize) -> Vec<T> {
     list.chunks(MAX_CHANGES).nth(part).unwrap_or_default().to_vec()
 }
 
-impl Told {
+impl ReplicatedNode {
     /// Whether a node's entry differs from it in place and capacity at most.
     fn is_base_of(&self, entry: &Entry<'_>) -> bool {
         let (old, new) = (self.version, entry.version());
@@ -257,8 +257,8 @@ impl Told {
     }
 }
 
-impl Changes {
-    fn tell_difference(&mut self, told: &Told, entry: &Entry<'_>) {
+impl ReplicaChanges {
+    fn tell_difference(&mut self, told: &ReplicatedNode, entry: &Entry<'_>) {
         let versions = entry.version().sequence - told.version.sequence;
         if versions > 0 {
             let (x, y) = (entry.cell().x - told.cell.x, entry.cell().y - told.cell.y);
@@ -272,32 +272,32 @@ impl Changes {
 
 /// What a stand-by has been told by one home.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct ReplicaReceiver {
     /// Over which all was told last.
     link: LinkId,
     /// Of the last message.
     number: u32,
     /// Whether nothing was missed since all was told.
     open: bool,
-    lines: BTreeMap<u32, Line>,
+    lines: BTreeMap<u32, ReplicaEntry>,
     /// The most lines, for the time being.
     limit: usize,
 }
 
 /// Of which node was told last, and in which version.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct ReplicaEntry {
     pub(super) node: NodeId,
     pub(super) version: Version,
 }
 
-impl Book {
+impl ReplicaReceiver {
     pub(super) const fn new(link: LinkId) -> Self {
         Self { link, number: 0, open: false, lines: BTreeMap::new(), limit: 0 }
     }
 
     /// Whether a message that has come over `link` follows on what was told before.
-    pub(super) fn follows(&mut self, link: LinkId, copy: &Mirror) -> bool {
+    pub(super) fn accept_next(&mut self, link: LinkId, copy: &Mirror) -> bool {
         if copy.first == Some(true) && !self.is_late(link, copy.number) {
             self.lines.clear();
             (self.link, self.open) = (link, true);
@@ -340,7 +340,7 @@ impl Book {
     }
 
     /// Takes note of a node with its number; false if there is no room for it.
-    pub(super) fn enter(&mut self, number: u32, line: Line) -> bool {
+    pub(super) fn enter(&mut self, number: u32, line: ReplicaEntry) -> bool {
         let fits = self.has_room() || self.lines.contains_key(&number);
         if fits {
             self.lines.insert(number, line);
@@ -354,13 +354,13 @@ impl Book {
     }
 
     /// The node with this number.
-    pub(super) fn line(&self, number: u32) -> Option<Line> {
+    pub(super) fn line(&self, number: u32) -> Option<ReplicaEntry> {
         self.lines.get(&number).copied()
     }
 
     /// A node has moved on by so many versions: what was told of it before, and
     /// its version now.
-    pub(super) fn turn(&mut self, number: u32, versions: u32) -> Option<(Line, Version)> {
+    pub(super) fn turn(&mut self, number: u32, versions: u32) -> Option<(ReplicaEntry, Version)> {
         let line = self.lines.get_mut(&number)?;
         let before = *line;
         line.version.sequence = line.version.sequence.checked_add(versions)?;
@@ -368,7 +368,7 @@ impl Book {
     }
 
     /// The number is nobody's any more.
-    pub(super) fn strike(&mut self, number: u32) -> Option<Line> {
+    pub(super) fn strike(&mut self, number: u32) -> Option<ReplicaEntry> {
         self.lines.remove(&number)
     }
 

@@ -7,7 +7,7 @@ use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
 use super::disclose::abroad;
-use super::route::Course;
+use super::route::RoutePlan;
 use super::seek::Waiter;
 use super::{Hub, Outcome, Sender};
 use crate::called::Called;
@@ -25,21 +25,21 @@ use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Mode, Rea
 const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
-    pub(super) fn locate(&mut self, now: Time, from: Sender, request: &Request) {
+    pub(super) fn answer_lookup(&mut self, now: Time, from: Sender, request: &Request) {
         let names = request.names;
         let query = Query { aim: Aim::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
         let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
-        let course = Course::of(request.scope.unwrap_or_default());
-        let area = course.and_then(|course| Some((self.asked_beyond(now, request, &query, &hits)?, course)));
+        let course = RoutePlan::from_scope(request.scope.unwrap_or_default());
+        let area = course.and_then(|course| Some((self.hub_lookup_area(now, request, &query, &hits)?, course)));
         let cached = area.map(|_| self.cached_for(request.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.coverage(now, Coverage::First);
             let scope = request.scope.unwrap_or_default();
-            self.list(now, (from.link, request.id), (&query, scope), &cached, coverage);
+            self.answer_merged_lookup(now, (from.link, request.id), (&query, scope), &cached, coverage);
         } else if let Some((area, course)) = area {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
             let patience = self.time_to_answer(from.link, request.deadline_ms);
-            if !self.seek(now, Query { area, ..query }, course, waiter, patience) {
+            if !self.start_lookup(now, Query { area, ..query }, course, waiter, patience) {
                 self.counters.over_limit += 1;
                 self.decline_request(from.link, request, Reason::TooMany);
             }
@@ -49,7 +49,7 @@ impl Hub {
             if names.is_some() {
                 self.hits = hits;
                 let scope = request.scope.unwrap_or_default();
-                return self.list(now, (from.link, request.id), (&query, scope), &[], coverage);
+                return self.answer_merged_lookup(now, (from.link, request.id), (&query, scope), &[], coverage);
             }
             self.count_listed(query.service, hits.len());
             let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.link));
@@ -61,7 +61,7 @@ impl Hub {
     }
 
     /// Answers a lookup for which other hubs were asked as well.
-    pub(super) fn list(
+    pub(super) fn answer_merged_lookup(
         &mut self,
         now: Time,
         (link, id): (LinkId, RequestId),
@@ -98,7 +98,7 @@ impl Hub {
     }
 
     /// Answers another hub with what this one and others have.
-    pub(super) fn tell_found(
+    pub(super) fn answer_hub_lookup(
         &mut self,
         (link, id): (LinkId, RequestId),
         query: &Query,
@@ -172,7 +172,7 @@ impl Hub {
     /// In which area other hubs are to be asked: where any will do on a miss
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
-    fn asked_beyond(&mut self, now: Time, request: &Request, query: &Query, hits: &[Hit]) -> Option<Area> {
+    fn hub_lookup_area(&mut self, now: Time, request: &Request, query: &Query, hits: &[Hit]) -> Option<Area> {
         match request.area {
             _ if !self.has_others() => None,
             area if area.wants_any() && !hits.is_empty() => None,

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::neighbours::Link;
-use super::requests::Key;
+use super::neighbours::RemoteConnection;
+use super::requests::RequestKey;
 use super::tree::Relation;
-use super::{Config, Event, Hub, Kind, Sender};
+use super::{Hub, HubConfig, HubEvent, HubKind, Sender};
 use crate::address::{Address, SchemeSet};
 use crate::backoff::Backoff;
 use crate::ids::{DialId, LinkId, NodeId};
@@ -39,7 +39,7 @@ const MAX_DIALS: usize = 256;
 pub(super) struct Mesh {
     /// Parents first.
     hubs: Vec<ConfiguredHub>,
-    dials: BTreeMap<DialId, Purpose>,
+    dials: BTreeMap<DialId, DialPurpose>,
     last: u64,
     /// The token of the last round of pings.
     token: u32,
@@ -50,7 +50,7 @@ pub(super) struct Mesh {
 struct ConfiguredHub {
     relation: Relation,
     addresses: Vec<Address>,
-    state: State,
+    state: HubDialState,
     backoff: Backoff,
     /// Whether it has said that it leaves and has not come back.
     left: bool,
@@ -66,7 +66,7 @@ pub(super) struct Down {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HubDialState {
     Waiting(Time),
     Dialling,
     Up(NodeId),
@@ -75,7 +75,7 @@ enum State {
 }
 
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum DialPurpose {
     Hub(usize),
     /// With what it costs, in bytes, if it leads nowhere.
     Member(NodeId, u64),
@@ -84,19 +84,19 @@ pub(super) enum Purpose {
     Provider {
         node: NodeId,
         transports: SchemeSet,
-        waiting: Vec<Key>,
+        waiting: Vec<RequestKey>,
     },
 }
 
 impl Mesh {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &HubConfig) -> Self {
         let own = |addresses: &&Vec<Address>| addresses.iter().any(|address| config.addresses.contains(address));
         let parents = config.parents.iter().map(|addresses| (Relation::Parent, addresses));
         let peers = config.peers.iter().map(|addresses| (Relation::Peer, addresses));
-        let state = State::Waiting(Time::ZERO);
+        let state = HubDialState::Waiting(Time::ZERO);
         let hubs = parents
             .chain(peers)
-            .filter(|(relation, _)| config.kind == Kind::SuperNode || *relation == Relation::Parent)
+            .filter(|(relation, _)| config.kind == HubKind::SuperNode || *relation == Relation::Parent)
             .filter(|(_, addresses)| !own(addresses))
             .map(|(relation, addresses)| ConfiguredHub {
                 relation,
@@ -112,47 +112,49 @@ impl Mesh {
 
     pub(super) fn next_due(&self) -> Option<Time> {
         let redials = self.hubs.iter().filter_map(|hub| match hub.state {
-            State::Waiting(at) => Some(at),
-            State::Dialling | State::Up(_) | State::Own => None,
+            HubDialState::Waiting(at) => Some(at),
+            HubDialState::Dialling | HubDialState::Up(_) | HubDialState::Own => None,
         });
         redials.chain(self.next_ping).min()
     }
 
     /// Stops dialling for good. Who is up can still be asked.
     pub(super) fn stop(&mut self) {
-        self.hubs.retain(|hub| matches!(hub.state, State::Up(_)));
+        self.hubs.retain(|hub| matches!(hub.state, HubDialState::Up(_)));
         self.dials.clear();
         self.next_ping = None;
     }
 
     /// Whether a member is being dialled.
     pub(super) fn is_dialling(&self, member: NodeId) -> bool {
-        self.dials.values().any(|purpose| matches!(purpose, Purpose::Member(node, _) if *node == member))
+        self.dials.values().any(|purpose| matches!(purpose, DialPurpose::Member(node, _) if *node == member))
     }
 
     /// The hubs as configured: how they stand to this one, where, and who was
     /// found there if one is up.
     pub(super) fn configured(&self) -> impl Iterator<Item = (Relation, &[Address], Option<NodeId>)> {
         self.others().map(|hub| match hub.state {
-            State::Up(node) => (hub.relation, &hub.addresses[..], Some(node)),
-            State::Waiting(_) | State::Dialling | State::Own => (hub.relation, &hub.addresses[..], None),
+            HubDialState::Up(node) => (hub.relation, &hub.addresses[..], Some(node)),
+            HubDialState::Waiting(_) | HubDialState::Dialling | HubDialState::Own => {
+                (hub.relation, &hub.addresses[..], None)
+            }
         })
     }
 
     /// Since when each of [`Self::configured`] is down, if it is.
     pub(super) fn downs(&self) -> impl Iterator<Item = Option<&Down>> {
-        self.others().map(|hub| hub.down.as_ref().filter(|_| !matches!(hub.state, State::Up(_))))
+        self.others().map(|hub| hub.down.as_ref().filter(|_| !matches!(hub.state, HubDialState::Up(_))))
     }
 
     fn others(&self) -> impl Iterator<Item = &ConfiguredHub> {
-        self.hubs.iter().filter(|hub| hub.state != State::Own)
+        self.hubs.iter().filter(|hub| hub.state != HubDialState::Own)
     }
 
     /// A dial has led to this hub itself, so it is not dialled again.
     pub(super) fn found_itself(&mut self, dial: Option<DialId>) {
-        let Some(Purpose::Hub(index)) = dial.and_then(|dial| self.dials.remove(&dial)) else { return };
+        let Some(DialPurpose::Hub(index)) = dial.and_then(|dial| self.dials.remove(&dial)) else { return };
         if let Some(hub) = self.hubs.get_mut(index) {
-            (hub.state, hub.down) = (State::Own, None);
+            (hub.state, hub.down) = (HubDialState::Own, None);
         }
     }
 
@@ -174,7 +176,7 @@ impl Mesh {
 
     /// A hub says that it leaves, and that nobody is to miss it, or that it is back.
     pub(super) fn says_goodbye(&mut self, node: NodeId, left: bool) {
-        for hub in self.hubs.iter_mut().filter(|hub| hub.state == State::Up(node)) {
+        for hub in self.hubs.iter_mut().filter(|hub| hub.state == HubDialState::Up(node)) {
             hub.left = left;
         }
     }
@@ -182,26 +184,26 @@ impl Mesh {
 
 impl Hub {
     /// Sends a message that must not be lost to every peer that is up.
-    pub(super) fn tell_peers(&mut self, message: &Message) {
-        let peers: Vec<NodeId> = self.peers_up().collect();
+    pub(super) fn send_to_siblings(&mut self, message: &Message) {
+        let peers: Vec<NodeId> = self.siblings_up().collect();
         for peer in peers {
-            self.tell_peer(peer, message);
+            self.send_to_hub(peer, message);
         }
     }
 
-    pub(super) fn tell_peer(&mut self, peer: NodeId, message: &Message) {
+    pub(super) fn send_to_hub(&mut self, peer: NodeId, message: &Message) {
         if let Some(link) = self.neighbours.best_link(peer, SchemeSet::ALL) {
             self.send(link, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
         }
     }
 
     /// Dials the hubs whose turn it is, and asks those that are up for a sign of life.
-    pub(super) fn tend_mesh(&mut self, now: Time) {
+    pub(super) fn poll_mesh(&mut self, now: Time) {
         for index in 0..self.mesh.hubs.len() {
-            if matches!(self.mesh.hubs[index].state, State::Waiting(at) if at <= now) {
-                self.mesh.hubs[index].state = State::Dialling;
+            if matches!(self.mesh.hubs[index].state, HubDialState::Waiting(at) if at <= now) {
+                self.mesh.hubs[index].state = HubDialState::Dialling;
                 let addresses = self.mesh.hubs[index].addresses.clone();
-                self.dial(addresses, self.config.kind.role(), None, Purpose::Hub(index));
+                self.dial(addresses, self.config.kind.role(), None, DialPurpose::Hub(index));
             }
         }
         if self.mesh.next_ping.is_some_and(|at| at <= now) {
@@ -227,12 +229,12 @@ impl Hub {
         let silence = pause * MAX_SILENCE + Duration::from_secs(1);
         self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(pause));
         for link in peers.iter().flat_map(|peer| self.neighbours.links_of(*peer).to_vec()).collect::<Vec<LinkId>>() {
-            let longest = |link: &Link| silence.max(link.rtt.pto() * MAX_SILENCE);
+            let longest = |link: &RemoteConnection| silence.max(link.rtt.pto() * MAX_SILENCE);
             let silent = self.neighbours.links.get(&link).is_some_and(|link| now.since(link.heard) > longest(link));
             if silent {
                 self.close(now, link, "nothing was heard from the peer");
             } else {
-                self.neighbours.asked(now, link, token);
+                self.neighbours.record_ping(now, link, token);
                 self.send(link, Channel::Datagram, Traffic::Renew, &Message::Ping(token));
             }
         }
@@ -240,12 +242,12 @@ impl Hub {
 
     /// A neighbour lives, and so far away is it.
     pub(super) fn answered_ping(&mut self, now: Time, from: Sender, token: u32) {
-        if self.neighbours.answered(now, from.link, token) {
+        if self.neighbours.record_pong(now, from.link, token) {
             self.measure_group();
         }
     }
 
-    pub(super) fn dial(&mut self, addresses: Vec<Address>, role: Role, node: Option<NodeId>, purpose: Purpose) {
+    pub(super) fn dial(&mut self, addresses: Vec<Address>, role: Role, node: Option<NodeId>, purpose: DialPurpose) {
         self.mesh.last += 1;
         let dial = DialId(self.mesh.last);
         self.mesh.dials.insert(dial, purpose);
@@ -260,11 +262,11 @@ impl Hub {
         provider: NodeId,
         allowed: SchemeSet,
         addresses: Vec<Address>,
-        key: Key,
+        key: RequestKey,
     ) -> bool {
         let full = self.mesh.dials.len() >= MAX_DIALS;
         let under_way = self.mesh.dials.values_mut().find_map(|purpose| match purpose {
-            Purpose::Provider { node, transports, waiting } if *node == provider && *transports == allowed => {
+            DialPurpose::Provider { node, transports, waiting } if *node == provider && *transports == allowed => {
                 Some(waiting)
             }
             _ => None,
@@ -274,7 +276,7 @@ impl Hub {
             Some(_) => return false,
             None if full => return false,
             None => {
-                let purpose = Purpose::Provider { node: provider, transports: allowed, waiting: vec![key] };
+                let purpose = DialPurpose::Provider { node: provider, transports: allowed, waiting: vec![key] };
                 self.dial(addresses, Role::Node, Some(provider), purpose);
             }
         }
@@ -287,32 +289,32 @@ impl Hub {
         match (purpose, outcome) {
             (None, Ok(node)) => self.start_pinging(now, node),
             (None, Err(_)) => {}
-            (Some(Purpose::Hub(index)), Ok(node)) => {
+            (Some(DialPurpose::Hub(index)), Ok(node)) => {
                 let Some(hub) = self.mesh.hubs.get_mut(index) else { return };
-                hub.state = State::Up(node);
+                hub.state = HubDialState::Up(node);
                 hub.backoff.works(now);
                 match hub.relation {
-                    Relation::Parent => self.enrol(node),
-                    _ => self.beside_after_all(now, node),
+                    Relation::Parent => self.register_at_parent(node),
+                    _ => self.promote_to_sibling(now, node),
                 }
                 self.start_pinging(now, node);
             }
-            (Some(Purpose::Hub(index)), Err(reason)) => {
+            (Some(DialPurpose::Hub(index)), Err(reason)) => {
                 let event = self.redial_later(now, index, reason);
                 self.events.extend(event);
             }
-            (Some(Purpose::Member(_, cost)), Ok(node)) => {
+            (Some(DialPurpose::Member(_, cost)), Ok(node)) => {
                 self.advice.refund(cost);
                 self.member_reached(now, node);
                 self.start_pinging(now, node);
             }
-            (Some(Purpose::Member(member, _)), Err(_)) => self.member_unreachable(now, member),
-            (Some(Purpose::Aside(hub)), Ok(_)) => {
+            (Some(DialPurpose::Member(member, _)), Err(_)) => self.member_unreachable(now, member),
+            (Some(DialPurpose::Aside(hub)), Ok(_)) => {
                 self.aside_reached(now, hub);
                 self.start_pinging(now, hub);
             }
-            (Some(Purpose::Aside(hub)), Err(_)) => self.aside_lost(now, hub),
-            (Some(Purpose::Provider { node, waiting, .. }), outcome) => {
+            (Some(DialPurpose::Aside(hub)), Err(_)) => self.aside_lost(now, hub),
+            (Some(DialPurpose::Provider { node, waiting, .. }), outcome) => {
                 for key in waiting {
                     self.dialled_for(now, key, node, outcome.is_ok());
                 }
@@ -328,31 +330,31 @@ impl Hub {
     }
 
     /// Notes that a hub is down, and why; the event that goes with a dial in vain.
-    fn redial_later(&mut self, now: Time, index: usize, reason: &str) -> Option<Event> {
+    fn redial_later(&mut self, now: Time, index: usize, reason: &str) -> Option<HubEvent> {
         let peer = self.mesh.hubs.get_mut(index)?;
         let retry_in = peer.backoff.fails(now, &mut self.random);
-        peer.state = State::Waiting(now + retry_in);
+        peer.state = HubDialState::Waiting(now + retry_in);
         let since = peer.down.as_ref().map_or(now, |down| down.since);
         peer.down = Some(Down { since, reason: reason.to_owned() });
-        Some(Event::PeerUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
+        Some(HubEvent::PeerUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
     }
 
     /// One of the associations with a peer is gone, and with it perhaps some of
     /// what was said reliably: both say again what the other is to know.
-    pub(super) fn say_again(&mut self, now: Time, node: NodeId) {
+    pub(super) fn resend_state(&mut self, now: Time, node: NodeId) {
         self.forget_changes_of(node);
-        self.mirror_to(now, node);
+        self.resync_if_stale(now, node);
         self.tell_all_again(now, node);
     }
 
     /// A peer's last link is gone; it was there for as long as it `stayed`.
     pub(super) fn peer_lost(&mut self, now: Time, node: NodeId, stayed: Duration, reason: &str) {
         if self.leaving.is_some() {
-            self.mesh.hubs.retain(|hub| hub.state != State::Up(node));
+            self.mesh.hubs.retain(|hub| hub.state != HubDialState::Up(node));
         }
         for index in 0..self.mesh.hubs.len() {
             let hub = &mut self.mesh.hubs[index];
-            if hub.state == State::Up(node) {
+            if hub.state == HubDialState::Up(node) {
                 // One that takes this hub in and closes at once is as good as unreachable.
                 if stayed >= MAX_PAUSE {
                     hub.down = None;
@@ -361,9 +363,9 @@ impl Hub {
             }
         }
         self.summaries_lost_hub(now, node);
-        self.tops_changed(now);
+        self.reset_summary_outboxes(now);
         self.requests_lost_hub(now, node);
-        self.miss(now, node);
+        self.on_hub_disconnected(now, node);
         self.aside_lost(now, node);
         self.seek_without(now, node);
         self.forget_changes_of(node);

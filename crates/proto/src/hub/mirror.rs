@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::ledger::{Changes, Ledger};
+use super::ledger::{ReplicaChanges, ReplicaSender};
 use super::neighbours::PUBLICATION;
 use super::{Hub, Sender};
 use crate::address::Address;
@@ -28,11 +28,11 @@ const SIGNS_PER_LEASE: u32 = 6;
 
 /// What the stand-bys of this hub's nodes are told.
 #[derive(Debug, Default)]
-pub(super) struct Mirror {
+pub(super) struct ReplicaSenders {
     /// This hub's nodes and the hub that stands by for each. Bounded by the directory.
     named: BTreeMap<NodeId, NodeId>,
     /// What each of these hubs was told, and is to be told.
-    ledgers: BTreeMap<NodeId, Ledger>,
+    ledgers: BTreeMap<NodeId, ReplicaSender>,
     /// The greatest number of a message of a ledger that is here no more.
     number: u32,
     flush: Option<Time>,
@@ -40,7 +40,7 @@ pub(super) struct Mirror {
     next_sign: Option<Time>,
 }
 
-impl Mirror {
+impl ReplicaSenders {
     /// Whether a hub stands by for any node of this one.
     pub(super) fn names(&self, hub: NodeId) -> bool {
         self.named.values().any(|named| *named == hub)
@@ -51,8 +51,8 @@ impl Mirror {
         self.named.get(&node).copied()
     }
 
-    fn ledger(&mut self, hub: NodeId) -> &mut Ledger {
-        self.ledgers.entry(hub).or_insert_with(|| Ledger::after(self.number))
+    fn ledger(&mut self, hub: NodeId) -> &mut ReplicaSender {
+        self.ledgers.entry(hub).or_insert_with(|| ReplicaSender::after(self.number))
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
@@ -75,7 +75,7 @@ impl Hub {
             self.counters.stray += 1;
             return;
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, PUBLICATION)) {
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -110,8 +110,8 @@ impl Hub {
 
     /// A hub has another association, or one less: it hears of all for whom it
     /// stands by, unless what it was told holds.
-    pub(super) fn mirror_to(&mut self, now: Time, hub: NodeId) {
-        if !self.is_told(hub) && (self.mirror.names(hub) || self.mirror.ledgers.contains_key(&hub)) {
+    pub(super) fn resync_if_stale(&mut self, now: Time, hub: NodeId) {
+        if !self.has_live_sender(hub) && (self.mirror.names(hub) || self.mirror.ledgers.contains_key(&hub)) {
             self.mirror.ledger(hub).link = None;
             self.mirror.flush_by(now + GATHER);
         }
@@ -119,20 +119,20 @@ impl Hub {
 
     /// Whether the association lives over which a stand-by was told what it
     /// knows: it is up, and not silent for long while another one is heard.
-    fn is_told(&self, hub: NodeId) -> bool {
+    fn has_live_sender(&self, hub: NodeId) -> bool {
         let heard = |link: LinkId| self.neighbours.links.get(&link).map(|link| link.heard);
         let told = self.mirror.ledgers.get(&hub).and_then(|ledger| ledger.link).and_then(heard);
         let best = self.link_to(hub).and_then(heard);
         told.zip(best).is_some_and(|(told, best)| best.since(told) < self.longest_silence())
     }
 
-    pub(super) fn tend_mirror(&mut self, now: Time) {
+    pub(super) fn poll_replication(&mut self, now: Time) {
         if self.mirror.flush.is_some_and(|at| at <= now) {
             self.flush_mirror(now);
         }
         if self.mirror.next_sign.is_some_and(|at| at <= now) {
             let pause = self.sign_pause();
-            let due = |ledger: &Ledger| ledger.signed + pause <= now;
+            let due = |ledger: &ReplicaSender| ledger.signed + pause <= now;
             let due = self.mirror.ledgers.iter().filter(|(_, ledger)| due(ledger)).map(|(hub, _)| *hub);
             for hub in due.collect::<Vec<_>>() {
                 self.tell_stand_by(now, hub);
@@ -157,11 +157,11 @@ impl Hub {
 
     /// Tells one stand-by what has changed, and who lives if that is due.
     fn tell_stand_by(&mut self, now: Time, hub: NodeId) {
-        let is_told = self.is_told(hub);
+        let is_told = self.has_live_sender(hub);
         let Some(mut ledger) = self.mirror.ledgers.remove(&hub) else { return };
         let keeps = match self.link_to(hub) {
-            Some(_) if is_told => self.tell_changes(now, hub, &mut ledger),
-            Some(link) => self.tell_all(now, hub, link, &mut ledger),
+            Some(_) if is_told => self.send_replica_changes(now, hub, &mut ledger),
+            Some(link) => self.send_full_resync(now, hub, link, &mut ledger),
             // It hears of everything when it is back, for as long as it has copies.
             None => {
                 ledger.link = None;
@@ -176,25 +176,25 @@ impl Hub {
     }
 
     /// Tells everything anew over this association, as soon as that may be.
-    fn tell_all(&mut self, now: Time, hub: NodeId, link: LinkId, ledger: &mut Ledger) -> bool {
-        if let Some(due) = ledger.waits(now) {
+    fn send_full_resync(&mut self, now: Time, hub: NodeId, link: LinkId, ledger: &mut ReplicaSender) -> bool {
+        if let Some(due) = ledger.resync_blocked_until(now) {
             ledger.link = None;
             self.mirror.flush_by(due);
             return true;
         }
-        ledger.begin(now, link, self.mirror.nodes_of(hub), &mut self.random);
-        self.tell_changes(now, hub, ledger)
+        ledger.begin_resync(now, link, self.mirror.nodes_of(hub), &mut self.random);
+        self.send_replica_changes(now, hub, ledger)
     }
 
     /// Tells what has changed. False if there is nothing more to be known of this ledger.
-    fn tell_changes(&mut self, now: Time, hub: NodeId, ledger: &mut Ledger) -> bool {
+    fn send_replica_changes(&mut self, now: Time, hub: NodeId, ledger: &mut ReplicaSender) -> bool {
         let Some(link) = ledger.link else { return true };
-        let mut changes = Changes::default();
+        let mut changes = ReplicaChanges::default();
         for node in ledger.take_news() {
             let is_here = self.mirror.named.get(&node) == Some(&hub) && !self.copies.holds(node);
             let entry = self.directory.get(node).filter(|_| is_here);
             let whole = |record: Record| Record { addresses: self.shareable(link, record.addresses), ..record };
-            if !ledger.note(node, entry.as_ref(), &mut changes, whole) {
+            if !ledger.record_change(node, entry.as_ref(), &mut changes, whole) {
                 self.counters.over_limit += 1;
                 ledger.news.insert(node);
             }
@@ -203,7 +203,7 @@ impl Hub {
             self.mirror.flush_by(now + GATHER);
         }
         if ledger.signed + self.sign_pause() <= now {
-            ledger.sign(now, &self.directory, &mut changes);
+            ledger.add_liveness(now, &self.directory, &mut changes);
         }
         // Whom a young hub does not know may yet come back to it.
         for message in ledger.messages(changes, !self.is_young(now)) {
@@ -218,13 +218,13 @@ impl Hub {
     }
 
     /// A stand-by could not follow what it was told.
-    pub(super) fn retell(&mut self, now: Time, from: Sender, wish: &Retell) {
+    pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, wish: &Retell) {
         let ledger = self.mirror.ledgers.get_mut(&from.node).filter(|ledger| ledger.link == Some(from.link));
         let Some(ledger) = ledger else {
             self.counters.stray += 1;
             return;
         };
-        ledger.want(wish.number, &wish.nodes);
+        ledger.mark_missing(wish.number, &wish.nodes);
         self.mirror.flush_by(now + GATHER);
     }
 }

@@ -84,13 +84,13 @@ use crate::time::Time;
 use crate::wall::WallClock;
 use crate::wire::{Hello, Message};
 
-pub use api::{Command, Event};
-pub use config::{Config, Kind, Limits};
-pub use counters::{Counters, Outcome};
+pub use api::{HubCommand, HubEvent};
+pub use config::{HubConfig, HubKind, Limits};
+pub use counters::{HubCounters, Outcome};
 pub use leave::DRAIN;
 pub use members::MemberStatus;
-pub use reflect::{Carried, MAX_CARRIED, MAX_RECEIVERS, Policy, Reflection};
-pub use status::{IndexEntry, PeerStatus, Status};
+pub use reflect::{MAX_CARRIED, MAX_RECEIVERS, Policy, ReflectedStream, ReflectionConfig};
+pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
 use aside::Asides;
@@ -98,18 +98,18 @@ use balance::Balance;
 use claims::Claims;
 use members::Members;
 use mesh::Mesh;
-use mirror::Mirror;
-use moved::Moved;
-use neighbours::{Lost, Neighbours};
-use reflect::Reflecting;
+use mirror::ReplicaSenders;
+use moved::MovedNodes;
+use neighbours::{LostConnection, Neighbours};
+use reflect::ReflectionState;
 use relay::Relays;
-use requests::Requests;
-use rooms::Rooms;
-use seek::Seeks;
-use standby::Copies;
-use storm::Storm;
+use requests::RequestTable;
+use rooms::RoomDirectory;
+use seek::HubLookups;
+use standby::Replicas;
+use storm::JoinRateLimiter;
 use summaries::Summaries;
-use watches::Watches;
+use watches::WatchTable;
 
 /// Timers of one kind that one wake serves; the rest wait for the next wake,
 /// which is due at once.
@@ -119,7 +119,7 @@ const MAX_PER_WAKE: usize = 1_024;
 /// and how it is driven.
 #[derive(Debug)]
 pub struct Hub {
-    config: Config,
+    config: HubConfig,
     random: SplitMix64,
     started: Option<Time>,
     /// Since when it knows its nodes: its start, or the last time that its host stood still.
@@ -133,25 +133,25 @@ pub struct Hub {
     /// Names of nodes whose copies are held, of at most twice as many.
     cached_names: BTreeMap<NodeId, String>,
     neighbours: Neighbours,
-    requests: Requests,
+    requests: RequestTable,
     relays: Relays,
-    reflecting: Reflecting,
-    rooms: Rooms,
-    seeks: Seeks,
+    reflecting: ReflectionState,
+    rooms: RoomDirectory,
+    seeks: HubLookups,
     mesh: Mesh,
     summaries: Summaries,
     members: Members,
     balance: Balance,
-    watches: Watches,
-    mirror: Mirror,
-    copies: Copies,
+    watches: WatchTable,
+    mirror: ReplicaSenders,
+    copies: Replicas,
     asides: Asides,
     claims: Claims,
-    moved: Moved,
+    moved: MovedNodes,
     targets: Targets,
     advice: Advice,
-    storm: Storm,
-    counters: Counters,
+    storm: JoinRateLimiter,
+    counters: HubCounters,
     /// Where searches put their answer, kept for its memory.
     hits: Vec<Hit>,
     /// Records that searches have looked at for the message in hand.
@@ -159,7 +159,7 @@ pub struct Hub {
     /// The host's, if the driver has told it.
     wall_clock: Option<WallClock>,
     out: VecDeque<Transmit>,
-    events: VecDeque<Event>,
+    events: VecDeque<HubEvent>,
 }
 
 /// Who sent a message, and over which link.
@@ -173,7 +173,7 @@ struct Sender {
 impl Hub {
     /// A hub that has not seen anything yet. It wants its first
     /// [`Input::Timeout`] at once if it has peers to dial.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: HubConfig) -> Self {
         let mut random = SplitMix64::new(config.seed);
         Self {
             summaries: Summaries::new(random.next_u64() as u32),
@@ -186,24 +186,24 @@ impl Hub {
             cached: Directory::new(cache::MAX_CACHED, config.lease),
             cached_names: BTreeMap::new(),
             neighbours: Neighbours::default(),
-            requests: Requests::default(),
+            requests: RequestTable::default(),
             relays: Relays::default(),
-            reflecting: Reflecting::new(config.secret),
-            rooms: Rooms::default(),
-            seeks: Seeks::default(),
+            reflecting: ReflectionState::new(config.secret),
+            rooms: RoomDirectory::default(),
+            seeks: HubLookups::default(),
             mesh: Mesh::new(&config),
             members: Members::new(&config),
             balance: Balance::default(),
-            watches: Watches::default(),
-            mirror: Mirror::default(),
-            copies: Copies::default(),
+            watches: WatchTable::default(),
+            mirror: ReplicaSenders::default(),
+            copies: Replicas::default(),
             asides: Asides::default(),
             claims: Claims::default(),
-            moved: Moved::default(),
+            moved: MovedNodes::default(),
             targets: Targets::default(),
             advice: Advice::default(),
-            storm: Storm::default(),
-            counters: Counters::default(),
+            storm: JoinRateLimiter::default(),
+            counters: HubCounters::default(),
             hits: Vec::new(),
             examined: 0,
             wall_clock: None,
@@ -214,7 +214,7 @@ impl Hub {
     }
 
     /// What the hub has counted since its start.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &HubCounters {
         &self.counters
     }
 
@@ -245,7 +245,7 @@ impl Hub {
 
     fn refused(&mut self, node: NodeId, what: &'static str) {
         self.counters.refused_by_role += 1;
-        self.events.push_back(Event::Refused { node, what });
+        self.events.push_back(HubEvent::Refused { node, what });
     }
 
     fn link_up(&mut self, now: Time, up: (LinkId, Option<DialId>), peer: Peer, address: Address, rtt: Duration) {
@@ -254,7 +254,7 @@ impl Hub {
             self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
             if peer.node == self.config.node {
                 self.mesh.found_itself(dial);
-                self.events.push_back(Event::SameIdentity { address });
+                self.events.push_back(HubEvent::SameIdentity { address });
             }
             return self.dial_ended(now, dial, Err(reason));
         }
@@ -263,23 +263,23 @@ impl Hub {
         self.directory.heard(now, node);
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(now));
         self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Hello(Hello { clock_s, ..Hello::OWN }));
-        if let Some(spare) = self.neighbours.spare(node, link) {
+        if let Some(spare) = self.neighbours.excess_connection(node, link) {
             self.close(now, spare, "one association too many");
         }
         match (role.is_hub(), first) {
-            (true, true) => self.events.push_back(Event::PeerUp { peer, address }),
-            (false, true) => self.events.push_back(Event::Attached { peer, address }),
+            (true, true) => self.events.push_back(HubEvent::PeerUp { peer, address }),
+            (false, true) => self.events.push_back(HubEvent::Attached { peer, address }),
             (_, false) => {}
         }
         self.dial_ended(now, dial, Ok(node));
         if role.is_hub() && first {
-            self.tops_changed(now);
+            self.reset_summary_outboxes(now);
             self.carry_watches();
             self.register_all(now);
-            self.meet(now, node);
+            self.on_hub_connected(now, node);
         }
         if role.is_hub() {
-            self.mirror_to(now, node);
+            self.resync_if_stale(now, node);
         }
     }
 
@@ -308,13 +308,13 @@ impl Hub {
     }
 
     fn link_down(&mut self, now: Time, link: LinkId, reason: &str) {
-        let Some(Lost { node, role, last }) = self.neighbours.down(link) else { return };
+        let Some(LostConnection { node, role, last }) = self.neighbours.down(link) else { return };
         self.copies.close_book(node, link, last);
         self.relays_lost_link(now, node, link);
         if !last {
             self.move_watches(node, link);
             if role == Role::SuperNode {
-                self.say_again(now, node);
+                self.resend_state(now, node);
             }
             return;
         }
@@ -324,15 +324,15 @@ impl Hub {
         }
         self.drop_watches_of(node);
         if role.is_hub() {
-            self.believe_contested(now, node);
-            self.events.push_back(Event::PeerDown { node, reason: reason.to_owned() });
+            self.apply_contested_claims(now, node);
+            self.events.push_back(HubEvent::PeerDown { node, reason: reason.to_owned() });
             self.peer_lost(now, node, now.since(neighbour.since), reason);
             self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
-            self.went(now, node);
+            self.apply_pending_claim(now, node);
             self.room_member_lost(now, node);
-            self.events.push_back(Event::Detached { node, reason: reason.to_owned() });
+            self.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
         }
     }
 
@@ -342,26 +342,26 @@ impl Hub {
         self.expire_requests(now);
         self.expire_relays(now);
         self.expire_seeks(now);
-        self.expire_pledges(now);
-        self.tend_rooms(now);
+        self.expire_reservations(now);
+        self.poll_rooms(now);
         self.expire_summaries(now);
         self.tell_summaries(now);
         self.offer_watches(now);
-        self.tend_mesh(now);
-        self.tend_mirror(now);
-        self.tend_asides(now);
-        self.tend_claims(now);
-        self.tend_members(now);
-        self.tend_balance(now);
+        self.poll_mesh(now);
+        self.poll_replication(now);
+        self.poll_standby_links(now);
+        self.poll_claims(now);
+        self.poll_members(now);
+        self.poll_balance(now);
         self.end_drain(now);
     }
 }
 
 impl Machine for Hub {
-    type Command = Command;
-    type Event = Event;
+    type Command = HubCommand;
+    type Event = HubEvent;
 
-    fn handle(&mut self, now: Time, input: Input<Command>) {
+    fn handle(&mut self, now: Time, input: Input<HubCommand>) {
         self.started.get_or_insert(now);
         self.knows_since.get_or_insert(now);
         self.directory.tick(now);
@@ -370,7 +370,7 @@ impl Machine for Hub {
             Input::LinkMoved { link, address } => self.link_moved(link, address),
             Input::LinkDown { link, reason, .. } => self.link_down(now, link, &reason),
             Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
-            Input::Message { link, message } => self.message(now, link, &message),
+            Input::Message { link, message } => self.handle_message(now, link, &message),
             // What a hub tells of itself is what it was told to tell.
             Input::Presence { .. } => {}
             // Multicast is among nodes.
@@ -379,11 +379,11 @@ impl Machine for Hub {
             Input::Slept(slept) => self.slept(now, slept),
             Input::WallClock(unix_s) => self.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.timeout(now),
-            Input::Command(Command::Leave) => self.leave(now),
-            Input::Command(Command::Reflecting { residual_kbps, subscribers }) => {
+            Input::Command(HubCommand::Leave) => self.leave(now),
+            Input::Command(HubCommand::Reflecting { residual_kbps, subscribers }) => {
                 self.note_residual(residual_kbps, subscribers);
             }
-            Input::Command(Command::Carries { streams }) => self.note_carried(now, streams),
+            Input::Command(HubCommand::Carries { streams }) => self.record_streams(now, streams),
         }
         self.tell_load(now);
         self.end_drain(now);
@@ -393,7 +393,7 @@ impl Machine for Hub {
         self.out.pop_front()
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<HubEvent> {
         self.events.pop_front()
     }
 

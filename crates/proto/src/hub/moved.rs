@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::claims::Claim;
 use super::neighbours::MOVE;
-use super::route::{Course, HOPS};
+use super::route::{HOPS, RoutePlan};
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::block::Patch;
@@ -23,7 +23,7 @@ const MAX_MOVED: usize = 16 * 1024;
 
 /// The nodes that have moved, where, and until when that is of interest.
 #[derive(Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct MovedNodes {
     nodes: BTreeMap<NodeId, (NodeId, Time)>,
 }
 
@@ -59,13 +59,13 @@ impl Hub {
             return;
         };
         // A node says it once. The old home that does not hear of it keeps its copy for a lease.
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, MOVE)) {
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
             self.counters.over_limit += 1;
             return;
         }
         if self.relation(word.old) != Some(Relation::Peer) && word.old != self.config.node {
             let word = Word { version, new: self.config.node, hops: HOPS, ..word };
-            self.pass_on(word, Course::BEGIN);
+            self.pass_on(word, RoutePlan::BEGIN);
         }
     }
 
@@ -73,16 +73,16 @@ impl Hub {
     pub(super) fn hub_moved(&mut self, now: Time, from: Sender, word: Word) {
         if word.old == self.config.node {
             let claim = Claim { home: word.new, version: word.version, copy: None };
-            return self.claimed(now, word.node, claim);
+            return self.handle_claim(now, word.node, claim);
         }
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
         let way = if word.way == Way::Up && !enrolled { Way::Down } else { word.way };
-        self.pass_on(word, Course::from(way, from.node));
+        self.pass_on(word, RoutePlan::from(way, from.node));
     }
 
     /// Tells those who are nearer to the old home. Reliably, hop by hop; what
     /// is lost nevertheless ends with the lease.
-    fn pass_on(&mut self, word: Word, course: Course) {
+    fn pass_on(&mut self, word: Word, course: RoutePlan) {
         let Some(hops) = word.hops.checked_sub(1) else { return };
         let mut route = self.route(Patch::of(word.service, word.cell), course);
         if self.neighbours.is_up(word.old) {
@@ -92,7 +92,7 @@ impl Hub {
         let above = route.iter().position(|(_, way)| *way == Way::Up);
         let chosen = route.into_iter().enumerate().filter(|(n, (_, way))| *way != Way::Up || Some(*n) == above);
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            self.tell_peer(hub, &Message::Moved(Word { way, hops, ..word.clone() }));
+            self.send_to_hub(hub, &Message::Moved(Word { way, hops, ..word.clone() }));
         }
     }
 }

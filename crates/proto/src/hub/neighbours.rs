@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::debts::{Debt, Debts};
-use super::requests::Key;
+use super::debts::{DepartedUsage, QuotaUsage};
+use super::requests::RequestKey;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
 use crate::called::Called;
@@ -47,15 +47,15 @@ const ANSWER_DELAY: Duration = Duration::from_millis(50);
 /// All links and who is at their other ends.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
-    pub(super) links: BTreeMap<LinkId, Link>,
+    pub(super) links: BTreeMap<LinkId, RemoteConnection>,
     nodes: BTreeMap<NodeId, Neighbour>,
     hubs: BTreeSet<NodeId>,
-    debts: Debts,
+    debts: DepartedUsage,
 }
 
 /// One association.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct RemoteConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
     pub(super) address: Address,
@@ -83,7 +83,7 @@ pub(super) struct Neighbour {
     /// The link over which the record that is held has come.
     pub(super) publisher: Option<LinkId>,
     /// Its requests in the order of their coming; some may be over.
-    pub(super) requests: VecDeque<Key>,
+    pub(super) requests: VecDeque<RequestKey>,
     pub(super) relays: usize,
     pub(super) watches: usize,
     /// Lookups and requests that wait for the peers.
@@ -91,7 +91,7 @@ pub(super) struct Neighbour {
     /// When it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
     /// Up to when its allowance of [`BURST`] is used up, and the like.
-    pub(super) debt: Debt,
+    pub(super) debt: QuotaUsage,
     /// How it stands to this hub, if it is one itself.
     relation: Relation,
     /// Whether it has left a question unanswered and was not heard since.
@@ -100,7 +100,7 @@ pub(super) struct Neighbour {
 
 /// What the end of a link means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(super) struct LostConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
     /// Whether it was the neighbour's last one.
@@ -111,7 +111,7 @@ impl Neighbours {
     /// Adds a link. True if it is the neighbour's first.
     pub(super) fn up(&mut self, now: Time, link: LinkId, peer: Peer, address: Address, rtt: Duration) -> bool {
         let Peer { node, role, name } = peer;
-        let entry = Link {
+        let entry = RemoteConnection {
             node,
             role,
             address,
@@ -139,7 +139,7 @@ impl Neighbours {
             watches: 0,
             searches: 0,
             turn: None,
-            debt: self.debts.take(now, node),
+            debt: self.debts.take_usage(now, node),
             // Servers have caches below them and nobody beside them.
             relation: if role == Role::Server { Relation::Child(0) } else { Relation::Peer },
             doubtful: false,
@@ -149,7 +149,7 @@ impl Neighbours {
     }
 
     /// Which link of the node is one too many, now that `new` is up.
-    pub(super) fn spare(&self, node: NodeId, new: LinkId) -> Option<LinkId> {
+    pub(super) fn excess_connection(&self, node: NodeId, new: LinkId) -> Option<LinkId> {
         let links = self.links_of(node);
         let heard = |link: &&LinkId| (self.links.get(link).map(|link| link.heard), **link);
         let oldest = links.iter().filter(|link| **link != new).min_by_key(heard);
@@ -167,11 +167,11 @@ impl Neighbours {
     }
 
     /// Removes a link. The neighbour itself stays until [`forget`](Self::forget).
-    pub(super) fn down(&mut self, link: LinkId) -> Option<Lost> {
-        let Link { node, role, .. } = self.links.remove(&link)?;
+    pub(super) fn down(&mut self, link: LinkId) -> Option<LostConnection> {
+        let RemoteConnection { node, role, .. } = self.links.remove(&link)?;
         let neighbour = self.nodes.get_mut(&node)?;
         neighbour.links.retain(|other| *other != link);
-        Some(Lost { node, role, last: neighbour.links.is_empty() })
+        Some(LostConnection { node, role, last: neighbour.links.is_empty() })
     }
 
     /// Removes a neighbour without links.
@@ -222,12 +222,12 @@ impl Neighbours {
     }
 
     /// Whether a hub has left a question unanswered and was not heard since.
-    pub(super) fn is_doubtful(&self, hub: NodeId) -> bool {
+    pub(super) fn is_unresponsive(&self, hub: NodeId) -> bool {
         self.nodes.get(&hub).is_some_and(|hub| hub.doubtful)
     }
 
     /// Notes that a hub does not answer: others are asked before it, until it is heard.
-    pub(super) fn doubt(&mut self, hub: NodeId) {
+    pub(super) fn mark_unresponsive(&mut self, hub: NodeId) {
         if let Some(hub) = self.nodes.get_mut(&hub) {
             hub.doubtful = true;
         }
@@ -263,7 +263,7 @@ impl Neighbours {
     /// How long an answer over the link may take before its want is a sign: of
     /// a hub a probe time-out, as the round trip to it is measured all the
     /// time; of a node two round trips and then some.
-    pub(super) fn patience(&self, link: LinkId) -> Duration {
+    pub(super) fn answer_timeout(&self, link: LinkId) -> Duration {
         self.links.get(&link).map_or(ANSWER_DELAY, |link| match link.role {
             Role::SuperNode | Role::Server => link.rtt.pto(),
             Role::Node => link.rtt.smoothed() * 2 + ANSWER_DELAY,
@@ -272,7 +272,7 @@ impl Neighbours {
 
     /// Notes that the neighbour at `link` is asked for a sign of life. One that was asked before
     /// and may still answer that is measured by it: a path may be longer than a pause.
-    pub(super) fn asked(&mut self, now: Time, link: LinkId, token: u32) {
+    pub(super) fn record_ping(&mut self, now: Time, link: LinkId, token: u32) {
         if let Some(link) = self.links.get_mut(&link) {
             let is_awaited = link.ping.is_some_and(|(_, sent)| now.since(sent) < link.rtt.pto());
             if !is_awaited {
@@ -282,7 +282,7 @@ impl Neighbours {
     }
 
     /// Measures the round trip by an answer. False if it was not asked for.
-    pub(super) fn answered(&mut self, now: Time, link: LinkId, token: u32) -> bool {
+    pub(super) fn record_pong(&mut self, now: Time, link: LinkId, token: u32) -> bool {
         let Some(link) = self.links.get_mut(&link) else { return false };
         let Some((_, sent)) = link.ping.take_if(|(asked, _)| *asked == token) else { return false };
         link.rtt.sample(now.since(sent));
@@ -290,7 +290,7 @@ impl Neighbours {
     }
 
     /// An exchange over the link, of which nothing was repeated, took so long.
-    pub(super) fn took(&mut self, link: LinkId, rtt: Duration) {
+    pub(super) fn record_rtt(&mut self, link: LinkId, rtt: Duration) {
         if let Some(link) = self.links.get_mut(&link) {
             link.rtt.sample(rtt);
         }
@@ -306,7 +306,7 @@ impl Neighbour {
     /// Takes `cost` from what the node may do that makes work for others. False
     /// if not enough is left: what it said is dropped, as if lost, and an
     /// honest node says it again.
-    pub(super) fn may_trouble(&mut self, now: Time, cost: u32) -> bool {
+    pub(super) fn try_charge(&mut self, now: Time, cost: u32) -> bool {
         let charged = self.debt.charged.max(now) + PAUSE * cost;
         let allowed = self.role != Role::Node || charged.since(now) <= PAUSE * BURST;
         if allowed {

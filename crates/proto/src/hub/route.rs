@@ -30,7 +30,7 @@ const FEW: usize = 16;
 
 /// One hub to ask, and who is asked in its place if it does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct HubQuery {
     pub(super) hub: NodeId,
     pub(super) way: Way,
     pub(super) instead: Vec<NodeId>,
@@ -38,14 +38,14 @@ pub(super) struct Ask {
 
 /// A question on its way: which way it came, and from which hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Course {
+pub(super) struct RoutePlan {
     pub(super) way: Way,
     pub(super) from: Option<NodeId>,
     /// Whether it goes no further than the parent and what is below that.
     pub(super) near: bool,
 }
 
-impl Course {
+impl RoutePlan {
     /// Of a question that a node of this hub asks.
     pub(super) const BEGIN: Self = Self { way: Way::Up, from: None, near: false };
 
@@ -56,7 +56,7 @@ impl Course {
 
     /// Of a question of a node of this hub that is to go so far; `None` if it
     /// stays here.
-    pub(super) const fn of(scope: Scope) -> Option<Self> {
+    pub(super) const fn from_scope(scope: Scope) -> Option<Self> {
         match scope {
             Scope::Link | Scope::Home => None,
             Scope::Area => Some(Self { near: true, ..Self::BEGIN }),
@@ -103,12 +103,12 @@ pub(super) fn greatest(tops: &[NodeId], number: u64) -> Vec<NodeId> {
 
 impl Hub {
     /// The tops that are up, as this one sees them; it is one of them.
-    pub(super) fn tops(&self) -> Vec<NodeId> {
-        self.peers_up().chain([self.config.node]).collect()
+    pub(super) fn roots(&self) -> Vec<NodeId> {
+        self.siblings_up().chain([self.config.node]).collect()
     }
 
     pub(super) fn owners(&self, patch: Patch) -> Vec<NodeId> {
-        owners(&self.tops(), patch)
+        owners(&self.roots(), patch)
     }
 
     /// Whether there is anybody to ask besides this hub, now or once it is up.
@@ -117,27 +117,27 @@ impl Hub {
     }
 
     /// Whether a top is not there that should be: what it has is not known.
-    pub(super) fn misses_a_top(&self) -> bool {
-        self.is_top() && self.peers_up().count() < self.mesh.peer_count().max(self.members.len())
+    pub(super) fn is_root_missing(&self) -> bool {
+        self.is_root() && self.siblings_up().count() < self.mesh.peer_count().max(self.members.len())
     }
 
     /// The hubs to which a request for a patch goes on, one after the other.
-    pub(super) fn route(&self, patch: Patch, course: Course) -> Vec<(NodeId, Way)> {
+    pub(super) fn route(&self, patch: Patch, course: RoutePlan) -> Vec<(NodeId, Way)> {
         let mut below: Vec<(NodeId, u32)> = self.summaries.having(patch, true).collect();
         below.sort_unstable_by_key(|(hub, count)| (Reverse(*count), *hub));
         let mut route: Vec<(NodeId, Way)> = below.into_iter().map(|(hub, _)| (hub, Way::Down)).collect();
         match course.way {
             Way::Down | Way::Back => {}
-            Way::Up if !self.is_top() => route.extend(self.parents().into_iter().map(|hub| (hub, course.up()))),
+            Way::Up if !self.is_root() => route.extend(self.parents().into_iter().map(|hub| (hub, course.up()))),
             Way::Up if course.near => {}
             Way::Up => {
                 let owners = self.owners(patch);
                 if owners.contains(&self.config.node) {
-                    route.extend(self.beside(patch));
+                    route.extend(self.roots_holding(patch));
                 }
                 route.extend(self.trusted(owners).map(|hub| (hub, Way::Across)));
             }
-            Way::Across => route.extend(self.beside(patch)),
+            Way::Across => route.extend(self.roots_holding(patch)),
         }
         // A top that has the patch and owns it, too, is asked once.
         let mut asked = vec![self.config.node];
@@ -151,12 +151,12 @@ impl Hub {
 
     /// The hubs in their order, those that left a question unanswered last.
     fn trusted(&self, mut hubs: Vec<NodeId>) -> impl Iterator<Item = NodeId> + use<> {
-        hubs.sort_by_key(|hub| self.neighbours.is_doubtful(*hub));
+        hubs.sort_by_key(|hub| self.neighbours.is_unresponsive(*hub));
         hubs.into_iter()
     }
 
     /// The tops that have something in a patch, as far as this one owns it.
-    fn beside(&self, patch: Patch) -> impl Iterator<Item = (NodeId, Way)> + '_ {
+    fn roots_holding(&self, patch: Patch) -> impl Iterator<Item = (NodeId, Way)> + '_ {
         self.summaries.having(patch, false).map(|(hub, _)| (hub, Way::Down))
     }
 
@@ -164,34 +164,39 @@ impl Hub {
     /// and how far the answer reaches because of those that cannot be asked.
     /// The course says from whom it comes only if that matters: whoever else
     /// asks the same gets the same answer.
-    pub(super) fn search_route(&self, service: Service, area: Area, course: Course) -> (Course, Vec<Ask>, Coverage) {
-        let mut asks = Asks { hub: self, list: Vec::new() };
+    pub(super) fn search_route(
+        &self,
+        service: Service,
+        area: Area,
+        course: RoutePlan,
+    ) -> (RoutePlan, Vec<HubQuery>, Coverage) {
+        let mut asks = HubQueryBuilder { hub: self, list: Vec::new() };
         let below = self.summaries.below_in(service, area);
         let unreachable = below.iter().any(|hub| !self.neighbours.is_up(*hub));
         let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Whole };
         below.into_iter().for_each(|hub| asks.add(hub, Way::Down, Vec::new()));
         // Without a top that should be there its patches may have owners that
         // do not know them yet: then all that are left are asked.
-        let few = Patch::few(service, area, FEW).filter(|_| course.way == Way::Across || !self.misses_a_top());
+        let few = Patch::few(service, area, FEW).filter(|_| course.way == Way::Across || !self.is_root_missing());
         match (course.way, few) {
-            (Way::Up, _) if !self.is_top() => match self.parents().split_first() {
+            (Way::Up, _) if !self.is_root() => match self.parents().split_first() {
                 Some((primary, others)) => asks.add(*primary, course.up(), others.to_vec()),
                 None => coverage = coverage.with(Coverage::UnreachableAbove),
             },
             (Way::Up, _) if course.near => {}
-            (Way::Up, None) => self.peers_up().for_each(|hub| asks.add(hub, Way::Down, Vec::new())),
+            (Way::Up, None) => self.siblings_up().for_each(|hub| asks.add(hub, Way::Down, Vec::new())),
             (Way::Up, Some(patches)) => patches.into_iter().for_each(|patch| asks.owners_of(patch)),
             (Way::Across, Some(patches)) => patches.into_iter().for_each(|patch| asks.holders_of(patch)),
             (Way::Across, None) | (Way::Down | Way::Back, _) => {}
         }
-        if course.is_everywhere() && self.misses_a_top() {
+        if course.is_everywhere() && self.is_root_missing() {
             coverage = coverage.with(Coverage::Partial);
         }
         let mut asks = asks.list;
         let all = asks.len();
         asks.retain(|ask| Some(ask.hub) != course.from);
         let from = course.from.filter(|_| asks.len() < all);
-        (Course { from, ..course }, asks, coverage)
+        (RoutePlan { from, ..course }, asks, coverage)
     }
 
     /// How a request reaches a provider that a neighbouring hub has named.
@@ -205,18 +210,18 @@ impl Hub {
 }
 
 /// Whom to ask, each once.
-struct Asks<'a> {
+struct HubQueryBuilder<'a> {
     hub: &'a Hub,
-    list: Vec<Ask>,
+    list: Vec<HubQuery>,
 }
 
-impl Asks<'_> {
+impl HubQueryBuilder<'_> {
     fn add(&mut self, hub: NodeId, way: Way, instead: Vec<NodeId>) {
         let meant = hub != self.hub.config.node && self.hub.neighbours.is_up(hub);
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
             // Who is asked as an owner looks at its own as well.
             Some(ask) => ask.way = ask.way.min(way),
-            None if meant => self.list.push(Ask { hub, way, instead }),
+            None if meant => self.list.push(HubQuery { hub, way, instead }),
             None => {}
         }
     }
@@ -233,7 +238,7 @@ impl Asks<'_> {
     }
 
     fn holders_of(&mut self, patch: Patch) {
-        for (hub, way) in self.hub.beside(patch) {
+        for (hub, way) in self.hub.roots_holding(patch) {
             self.add(hub, way, Vec::new());
         }
     }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::claims::Claim;
-use super::ledger::{Book, Line};
-use super::{Event, Hub, Kind, Sender};
+use super::ledger::{ReplicaEntry, ReplicaReceiver};
+use super::{Hub, HubEvent, HubKind, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{Hit, Place, Published, Query};
 use crate::grid::Cell;
@@ -31,17 +31,17 @@ const MAX_CONTESTED: usize = 1_024;
 /// The nodes whose records are here for other hubs, and the home of each.
 /// Bounded by the directory.
 #[derive(Debug, Default)]
-pub(super) struct Copies {
+pub(super) struct Replicas {
     homes: BTreeMap<NodeId, NodeId>,
     /// What each home has told. As many as neighbours, with as many lines as
     /// there may be nodes, all together.
-    books: BTreeMap<NodeId, Book>,
+    books: BTreeMap<NodeId, ReplicaReceiver>,
     /// Words of other hubs that these nodes are theirs, while their homes hold on to them. At most
     /// [`MAX_CONTESTED`].
     contested: BTreeMap<NodeId, Claim>,
 }
 
-impl Copies {
+impl Replicas {
     /// Whether the node's record is here for another hub.
     pub(super) fn holds(&self, node: NodeId) -> bool {
         self.homes.contains_key(&node)
@@ -53,7 +53,7 @@ impl Copies {
     }
 
     /// The nodes whose records are here for `home`.
-    pub(super) fn of(&self, home: NodeId) -> impl Iterator<Item = NodeId> {
+    pub(super) fn nodes_of(&self, home: NodeId) -> impl Iterator<Item = NodeId> {
         self.homes.iter().filter(move |(_, of)| **of == home).map(|(node, _)| *node)
     }
 
@@ -90,11 +90,11 @@ impl Copies {
     }
 
     /// Releases a copy of the home that has most of them here, and gives its node. Looks at all copies.
-    fn give_way(&mut self) -> Option<NodeId> {
+    fn evict_replica(&mut self) -> Option<NodeId> {
         let mut held = BTreeMap::<NodeId, usize>::new();
         self.homes.values().for_each(|home| *held.entry(*home).or_default() += 1);
         let most = held.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home)?;
-        let node = self.of(most).last()?;
+        let node = self.nodes_of(most).last()?;
         if let Some(book) = self.books.get_mut(&most) {
             book.strike_node(node);
         }
@@ -104,7 +104,7 @@ impl Copies {
 
     /// How many nodes have numbers by which their homes tell of them.
     pub(super) fn numbered(&self) -> usize {
-        self.books.values().map(Book::len).sum()
+        self.books.values().map(ReplicaReceiver::len).sum()
     }
 
     /// The record is this hub's own now, or gone. True if it was another hub's.
@@ -137,10 +137,10 @@ impl Hub {
 
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
-    pub(super) fn mirrored(&mut self, now: Time, from: Sender, copy: wire::Mirror) {
-        let mut book = self.copies.books.remove(&from.node).unwrap_or_else(|| Book::new(from.link));
+    pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, copy: wire::Mirror) {
+        let mut book = self.copies.books.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.link));
         book.limit((self.config.limits.nodes as usize).saturating_sub(self.copies.numbered()));
-        let (number, follows) = (copy.number, book.follows(from.link, &copy));
+        let (number, follows) = (copy.number, book.accept_next(from.link, &copy));
         let wanted = if follows { self.take_in(now, from.node, &mut book, copy) } else { BTreeSet::new() };
         self.copies.books.insert(from.node, book);
         if !follows || !wanted.is_empty() {
@@ -154,14 +154,14 @@ impl Hub {
 
     /// Does what a home says, and gives back the numbers of those whose records
     /// would be needed for it.
-    fn take_in(&mut self, now: Time, home: NodeId, book: &mut Book, copy: wire::Mirror) -> BTreeSet<u32> {
+    fn take_in(&mut self, now: Time, home: NodeId, book: &mut ReplicaReceiver, copy: wire::Mirror) -> BTreeSet<u32> {
         for line in copy.gone.iter().filter_map(|number| book.strike(*number)) {
             if self.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
                 self.drop_copy(now, home, line.node);
             }
         }
         for Numbered { node, record } in &copy.records {
-            let line = Line { node: record.node, version: record.version };
+            let line = ReplicaEntry { node: record.node, version: record.version };
             if book.enter(*node, line) {
                 self.mirror_record(now, home, record);
             } else {
@@ -184,7 +184,7 @@ impl Hub {
         }
         if copy.last == Some(true) {
             let named = book.nodes();
-            for node in self.copies.of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
+            for node in self.copies.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
                 self.drop_copy(now, home, node);
             }
         }
@@ -210,8 +210,8 @@ impl Hub {
     /// At a server they are no copies but the nodes of its caches.
     pub(super) fn make_room(&mut self) {
         if self.directory.room() == 0
-            && self.config.kind != Kind::Server
-            && let Some(node) = self.copies.give_way()
+            && self.config.kind != HubKind::Server
+            && let Some(node) = self.copies.evict_replica()
         {
             let place = self.directory.remove(node);
             self.registered(node, place);
@@ -219,12 +219,12 @@ impl Hub {
     }
 
     /// A home is gone: nodes of it that another hub has claimed meanwhile are there.
-    pub(super) fn believe_contested(&mut self, now: Time, home: NodeId) {
+    pub(super) fn apply_contested_claims(&mut self, now: Time, home: NodeId) {
         let is_newer = |node: &NodeId| {
             let held = self.directory.get(*node).map(|entry| entry.version());
             self.copies.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
         };
-        let claimed = self.copies.of(home).filter(is_newer);
+        let claimed = self.copies.nodes_of(home).filter(is_newer);
         for node in claimed.collect::<Vec<_>>() {
             self.drop_copy(now, home, node);
         }
@@ -235,18 +235,18 @@ impl Hub {
     /// server's homes are caches of its own, the latest of which counts.
     pub(super) fn is_contested(&self, now: Time, node: NodeId, by: NodeId) -> bool {
         let contests = |home| home != by && self.is_lively(now, home);
-        self.config.kind != Kind::Server && self.copies.home_of(node).is_some_and(contests)
+        self.config.kind != HubKind::Server && self.copies.home_of(node).is_some_and(contests)
     }
 
     /// Whether the copy of a record is here just as its home has told it.
-    fn has_copy(&self, home: NodeId, line: Line) -> bool {
+    fn has_copy(&self, home: NodeId, line: ReplicaEntry) -> bool {
         let held = self.directory.get(line.node).map(|entry| entry.version());
         held == Some(line.version) && self.copies.home_of(line.node) == Some(home)
     }
 
     /// The number, if the node's record is wanted: nothing as new is here, and
     /// there is room for it.
-    fn missing(&self, book: &Book, number: u32) -> Option<u32> {
+    fn missing(&self, book: &ReplicaReceiver, number: u32) -> Option<u32> {
         let has_room = self.directory.room() > 0;
         let missing = match book.line(number) {
             Some(line) => self.directory.get(line.node).map_or(has_room, |held| held.version() < line.version),
@@ -256,13 +256,13 @@ impl Hub {
     }
 
     /// A node of `home` has moved; its number if its record is needed to know where.
-    fn shift_copy(&mut self, now: Time, home: NodeId, book: &mut Book, shift: Shift) -> Option<u32> {
+    fn shift_copy(&mut self, now: Time, home: NodeId, book: &mut ReplicaReceiver, shift: Shift) -> Option<u32> {
         let Some((line, version)) = book.turn(shift.node, shift.versions) else {
             return self.missing(book, shift.node);
         };
         let copy = self.directory.get(line.node).filter(|_| self.has_copy(home, line));
         let Some(before) = copy.map(|entry| entry.record()) else {
-            self.object(home, line.node, version);
+            self.contradict_claim(home, line.node, version);
             return self.missing(book, shift.node);
         };
         let cell = Cell::new(before.cell.x.saturating_add(shift.x), before.cell.y.saturating_add(shift.y));
@@ -281,12 +281,12 @@ impl Hub {
         }
         let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
         if own.is_some_and(|own| own >= record.version) {
-            return self.object(home, node, record.version);
+            return self.contradict_claim(home, node, record.version);
         }
         if own.is_some() {
             // The home holds a newer version: the node has moved there, unless it says otherwise.
             let claim = Claim { home, version: record.version, copy: Some(record.clone()) };
-            return self.claimed(now, node, claim);
+            return self.handle_claim(now, node, claim);
         }
         let other_home = self.copies.home_of(node).is_some_and(|known| known != home);
         let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
@@ -321,7 +321,7 @@ impl Hub {
     /// What another hub says of its node has come, changed or gone. To a server
     /// it is the node's own word, so watchers hear of it.
     pub(super) fn registered(&mut self, node: NodeId, before: Option<Place>) {
-        if self.config.kind == Kind::Server {
+        if self.config.kind == HubKind::Server {
             self.tell_watchers(node, before);
         }
     }
@@ -335,7 +335,7 @@ impl Hub {
         let mirrored = self.copies.holds(from.node);
         if !mirrored && self.directory.renew(now, from.node, version, Some(capacity)) {
             // The answer was lost.
-            return self.grant(from, Traffic::Join, version, true);
+            return self.grant_lease(from, Traffic::Join, version, true);
         }
         if !mirrored || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
             self.counters.unknown_renews += 1;
@@ -346,14 +346,14 @@ impl Hub {
         self.copies.release(from.node);
         self.neighbours.published_over(from.node, from.link);
         self.claim(from.node, version);
-        self.published(now, from.node, None);
+        self.on_record_published(now, from.node, None);
         if let Some(entry) = self.directory.get(from.node) {
             let (cell, services) = (entry.cell(), entry.services());
-            self.events.push_back(Event::Published { node: from.node, cell, services });
+            self.events.push_back(HubEvent::Published { node: from.node, cell, services });
         }
-        self.grant(from, Traffic::Join, version, true);
+        self.grant_lease(from, Traffic::Join, version, true);
         if let Some(home) = home.filter(|_| returns == Some(true)) {
-            self.even_out(now, home);
+            self.rebalance_returned(now, home);
         }
     }
 }

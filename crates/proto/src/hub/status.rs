@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::neighbours::Link;
-use super::{Hub, Kind, MemberStatus, Relation};
+use super::neighbours::RemoteConnection;
+use super::{Hub, HubKind, MemberStatus, Relation};
 use crate::address::{Address, SchemeSet};
 use crate::directory::{Aim, Query};
 use crate::grid::{Area, Cell};
@@ -16,11 +16,11 @@ use crate::wire::{Candidate, MAX_CANDIDATES, Protocol};
 
 /// A hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct HubStatus {
     /// Its own id.
     pub node: NodeId,
     /// Which hub it is.
-    pub kind: Kind,
+    pub kind: HubKind,
     /// Where it listens.
     pub addresses: Vec<Address>,
     /// How long it has been up.
@@ -68,12 +68,12 @@ pub struct Status {
     /// The other super nodes of the group, as the group knows them.
     pub members: Vec<MemberStatus>,
     /// The other hubs: those of the configuration, then those that dialled.
-    pub peers: Vec<PeerStatus>,
+    pub peers: Vec<RemoteHubStatus>,
 }
 
 /// Another hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerStatus {
+pub struct RemoteHubStatus {
     /// How it stands to this one.
     pub relation: Relation,
     /// Who, once it was reached.
@@ -125,8 +125,8 @@ pub struct IndexEntry {
 
 impl Hub {
     /// The hub at this moment.
-    pub fn status(&self, now: Time) -> Status {
-        Status {
+    pub fn status(&self, now: Time) -> HubStatus {
+        HubStatus {
             node: self.config.node,
             kind: self.config.kind,
             addresses: self.config.addresses.clone(),
@@ -191,15 +191,15 @@ impl Hub {
         self.neighbours.links.values().filter_map(|link| Some((link.node, self.clock_ahead(now, link)?))).collect()
     }
 
-    fn clock_ahead(&self, now: Time, link: &Link) -> Option<i64> {
+    fn clock_ahead(&self, now: Time, link: &RemoteConnection) -> Option<i64> {
         Some(link.clock?.ahead_of(self.wall_clock?, now))
     }
 
-    fn peers(&self, now: Time) -> Vec<PeerStatus> {
+    fn peers(&self, now: Time) -> Vec<RemoteHubStatus> {
         let mut all = Vec::new();
         for ((relation, addresses, node), down) in self.mesh.configured().zip(self.mesh.downs()) {
             let (since, reason) = (down.map(|down| now.since(down.since)), down.map(|down| down.reason.clone()));
-            all.push(PeerStatus { down: since, reason, ..self.peer(now, relation, node, addresses.to_vec()) });
+            all.push(RemoteHubStatus { down: since, reason, ..self.peer(now, relation, node, addresses.to_vec()) });
         }
         for node in self.neighbours.hubs() {
             if !all.iter().any(|peer| peer.node == Some(node)) {
@@ -210,14 +210,20 @@ impl Hub {
         all
     }
 
-    fn peer(&self, now: Time, relation: Relation, node: Option<NodeId>, mut addresses: Vec<Address>) -> PeerStatus {
+    fn peer(
+        &self,
+        now: Time,
+        relation: Relation,
+        node: Option<NodeId>,
+        mut addresses: Vec<Address>,
+    ) -> RemoteHubStatus {
         let neighbour = node.and_then(|node| self.neighbours.get(node)).filter(|peer| peer.role.is_hub());
         let link = node.and_then(|node| self.neighbours.best_link(node, SchemeSet::ALL));
         let link = link.and_then(|link| self.neighbours.links.get(&link));
         if addresses.is_empty() {
             addresses.extend(link.map(|link| link.address.clone()));
         }
-        PeerStatus {
+        RemoteHubStatus {
             relation,
             node,
             name: neighbour.map(|peer| peer.name.clone()),

@@ -19,11 +19,11 @@ const JITTER_MS: u64 = 100;
 
 /// The time line of new nodes.
 #[derive(Debug, Default)]
-pub(super) struct Storm {
+pub(super) struct JoinRateLimiter {
     next: Time,
 }
 
-impl Storm {
+impl JoinRateLimiter {
     /// Whether nodes wait for their turns.
     pub(super) fn is_crowded(&self, now: Time) -> bool {
         self.next > now + BURST
@@ -59,14 +59,14 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Bench, copies, node, record};
-    use super::super::{Config, Kind};
+    use super::super::{HubConfig, HubKind};
     use super::*;
     use crate::ids::LinkId;
     use crate::service::Role;
     use crate::wire::Adopt;
 
     fn bench() -> Bench {
-        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
         config.limits.joins_per_second = 4;
         Bench::with(config)
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Config, Event, Hub, Kind};
+use super::{Hub, HubConfig, HubEvent, HubKind};
 use crate::address::{Address, Scheme};
 use crate::grid::{Area, Cell};
 use crate::ids::{DialId, LinkId, NodeId, Nonce, RequestId};
@@ -22,7 +22,7 @@ pub(super) struct Bench {
     pub(super) now: Time,
     pub(super) closed: Vec<(LinkId, String)>,
     pub(super) dialled: Vec<(DialId, Vec<Address>)>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<HubEvent>,
     /// The round trip of links that come up.
     pub(super) rtt: Duration,
     links: u64,
@@ -118,16 +118,16 @@ pub(super) fn refused(sent: &[(LinkId, Message)]) -> (LinkId, Reason) {
 impl Bench {
     /// A super node that has been up for longer than a lease.
     pub(super) fn new() -> Self {
-        Self::with(Config::new(node(200), Kind::SuperNode, 1))
+        Self::with(HubConfig::new(node(200), HubKind::SuperNode, 1))
     }
 
-    pub(super) fn with(config: Config) -> Self {
+    pub(super) fn with(config: HubConfig) -> Self {
         let mut bench = Self::young(config);
         bench.wait(Duration::from_secs(61));
         bench
     }
 
-    pub(super) fn young(config: Config) -> Self {
+    pub(super) fn young(config: HubConfig) -> Self {
         let hub = Hub::new(config);
         let (closed, dialled, events) = (Vec::new(), Vec::new(), Vec::new());
         let mut bench =
@@ -137,13 +137,13 @@ impl Bench {
     }
 
     /// Hands in one input and gives back the messages that follow.
-    pub(super) fn input(&mut self, input: Input<super::Command>) -> Vec<(LinkId, Message)> {
+    pub(super) fn input(&mut self, input: Input<super::HubCommand>) -> Vec<(LinkId, Message)> {
         self.channels(input).into_iter().map(|(link, _, message)| (link, message)).collect()
     }
 
     /// The same with the channels that the messages take. What every association begins
     /// with is left out.
-    pub(super) fn channels(&mut self, input: Input<super::Command>) -> Vec<(LinkId, Channel, Message)> {
+    pub(super) fn channels(&mut self, input: Input<super::HubCommand>) -> Vec<(LinkId, Channel, Message)> {
         self.hub.handle(self.now, input);
         let mut sent = Vec::new();
         while let Some(transmit) = self.hub.poll_transmit() {

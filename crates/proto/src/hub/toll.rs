@@ -34,7 +34,7 @@ impl Hub {
     }
 
     /// True if a neighbour's message is to be heard: all but questions that are too many, which are refused.
-    pub(super) fn may_say(&mut self, now: Time, from: Sender, message: &Message) -> bool {
+    pub(super) fn admit_message(&mut self, now: Time, from: Sender, message: &Message) -> bool {
         self.examined = 0;
         let ahead = self.neighbours.get_mut(from.node).map_or(Duration::ZERO, |node| node.debt.tolled.since(now));
         if ahead <= BURST || Self::price(message).is_none() {
@@ -72,7 +72,7 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Bench, carried, node, record, request};
-    use super::super::{Config, Kind};
+    use super::super::{HubConfig, HubKind};
     use super::*;
     use crate::grid::{Area, Cell};
     use crate::ids::LinkId;
@@ -81,7 +81,7 @@ mod tests {
     use crate::wire::Request;
 
     fn bench(per_second: u32) -> Bench {
-        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
         config.limits.lookups_per_second = per_second;
         Bench::with(config)
     }

@@ -1,6 +1,6 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
-use super::{Hub, Kind, Sender};
+use super::{Hub, HubKind, Sender};
 use crate::address::SchemeSet;
 use crate::ids::{LinkId, NodeId};
 use crate::time::Time;
@@ -22,7 +22,7 @@ pub enum Relation {
 
 impl Hub {
     /// Whether nothing is above this hub.
-    pub(super) fn is_top(&self) -> bool {
+    pub(super) fn is_root(&self) -> bool {
         self.config.parents.is_empty()
     }
 
@@ -35,32 +35,32 @@ impl Hub {
     /// question unanswered.
     pub(super) fn parents(&self) -> Vec<NodeId> {
         let mut parents: Vec<NodeId> = self.mesh.parents().collect();
-        parents.sort_by_key(|parent| self.neighbours.is_doubtful(*parent));
+        parents.sort_by_key(|parent| self.neighbours.is_unresponsive(*parent));
         parents
     }
 
     /// Whether this hub should have a parent to ask and has none.
     pub(super) fn is_cut_off(&self) -> bool {
-        !self.is_top() && self.parents().is_empty()
+        !self.is_root() && self.parents().is_empty()
     }
 
     /// The hubs beside this one that are up.
-    pub(super) fn peers_up(&self) -> impl Iterator<Item = NodeId> + '_ {
+    pub(super) fn siblings_up(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(Relation::Peer))
     }
 
     /// A dial has led to a parent: takes a place below it. A server knows its
     /// caches by their role.
-    pub(super) fn enrol(&mut self, parent: NodeId) {
+    pub(super) fn register_at_parent(&mut self, parent: NodeId) {
         self.neighbours.relate(parent, Relation::Parent);
-        if self.config.kind == Kind::SuperNode {
+        if self.config.kind == HubKind::SuperNode {
             let enrol = Message::Enrol { tier: self.config.tier };
-            self.tell_peer(parent, &enrol);
+            self.send_to_hub(parent, &enrol);
         }
     }
 
     /// A hub takes a place below this one.
-    pub(super) fn enrolled(&mut self, now: Time, from: Sender, tier: u8) {
+    pub(super) fn register_child(&mut self, now: Time, from: Sender, tier: u8) {
         let is_parent = self.relation(from.node) == Some(Relation::Parent);
         if tier >= self.config.tier || is_parent {
             self.refused(from.node, "it enrolled as a child, but its tier is not below this one");
@@ -68,7 +68,7 @@ impl Hub {
         }
         if self.relation(from.node) != Some(Relation::Child(tier)) {
             self.neighbours.relate(from.node, Relation::Child(tier));
-            self.tops_changed(now);
+            self.reset_summary_outboxes(now);
             self.carry_watches();
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::hub::{Counters, Relation};
+use roost_proto::hub::{HubCounters, Relation};
 use roost_proto::peer::{Command, Event};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Coverage, Reason};
@@ -55,7 +55,7 @@ impl Net {
         Self { world, server, caches, providers, requesters }
     }
 
-    fn counters(&self, hub: HostId) -> &Counters {
+    fn counters(&self, hub: HostId) -> &HubCounters {
         self.world.hub_at(hub).counters()
     }
 

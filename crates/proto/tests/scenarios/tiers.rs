@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::hub::{Counters, Relation};
+use roost_proto::hub::{HubCounters, Relation};
 use roost_proto::peer::{Command, Event, Ticket};
 use roost_proto::wire::{Coverage, Mode, Reason};
 use roost_proto::{Area, Cell, Service, ServiceSet};
@@ -107,7 +107,7 @@ impl Tree {
         summary.first_byte
     }
 
-    fn counters(&self, hub: HostId) -> Counters {
+    fn counters(&self, hub: HostId) -> HubCounters {
         self.world.hub_at(hub).counters().clone()
     }
 

@@ -1,6 +1,6 @@
 //! Networks in which not all speak the same version of the protocol.
 
-use roost_proto::hub::Status;
+use roost_proto::hub::HubStatus;
 use roost_proto::peer::Event;
 use roost_proto::wire::{Capabilities, Decline, Hello, Message, Protocol, Reason};
 use roost_proto::{RequestId, Role, Service};
@@ -21,7 +21,7 @@ fn pair(seed: u64, older: impl Fn(usize) -> bool) -> (World, [HostId; 2], [HostI
     (world, [first, second], [provider, requester])
 }
 
-fn hub_status(world: &World, hub: HostId) -> Status {
+fn hub_status(world: &World, hub: HostId) -> HubStatus {
     world.hub_at(hub).status(world.now)
 }
 

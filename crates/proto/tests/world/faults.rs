@@ -85,7 +85,7 @@ impl World {
 
     /// A hub is told to leave.
     pub fn leave_hub(&mut self, hub: HostId) {
-        self.command_hub(hub, hub::Command::Leave);
+        self.command_hub(hub, hub::HubCommand::Leave);
     }
 
     /// Two hosts cannot reach one another any more; associations stay up, silent.

@@ -126,7 +126,7 @@ impl Host {
         }
     }
 
-    pub fn command_hub(&mut self, now: Time, command: hub::Command) {
+    pub fn command_hub(&mut self, now: Time, command: hub::HubCommand) {
         if let Inner::Hub(hub) = &mut self.machine {
             hub.handle(now + self.ahead, Input::Command(command));
         }
@@ -178,8 +178,8 @@ impl Host {
             Inner::Hub(hub) => {
                 while let Some(event) = hub.poll_event() {
                     match event {
-                        hub::Event::Reflect(grant) => self.media.grants.push(grant),
-                        hub::Event::Left => self.media.left = true,
+                        hub::HubEvent::Reflect(grant) => self.media.grants.push(grant),
+                        hub::HubEvent::Left => self.media.left = true,
                         _ => {}
                     }
                 }

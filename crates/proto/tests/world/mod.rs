@@ -15,7 +15,7 @@ pub mod seeds;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::hub::{self, Hub, Kind};
+use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::peer::{Command, Config, Discovery, Event, Status, Ticket, Wanted};
 use roost_proto::random::{RootSecret, SplitMix64};
@@ -217,14 +217,14 @@ impl World {
         })
     }
 
-    pub fn hub_machine_with(&mut self, number: usize, role: Role, change: impl FnOnce(&mut hub::Config)) -> Hub {
-        let kind = if role == Role::Server { Kind::Server } else { Kind::SuperNode };
+    pub fn hub_machine_with(&mut self, number: usize, role: Role, change: impl FnOnce(&mut hub::HubConfig)) -> Hub {
+        let kind = if role == Role::Server { HubKind::Server } else { HubKind::SuperNode };
         let seed = self.random.next_u64();
-        let mut config = hub::Config::new(node_id(number), kind, seed);
+        let mut config = hub::HubConfig::new(node_id(number), kind, seed);
         config.secret = RootSecret::of_seed(seed ^ self.secrets);
         config.addresses = addresses(number);
         let (media, layers, policy) = (reflect::media(number), self.layers, hub::Policy::Residual);
-        config.reflection = (kind == Kind::SuperNode).then_some(hub::Reflection { media, layers, policy });
+        config.reflection = (kind == HubKind::SuperNode).then_some(hub::ReflectionConfig { media, layers, policy });
         config.epoch = self.now.as_nanos().div_euclid(1_000_000_000) as u32;
         change(&mut config);
         Hub::new(config)
@@ -254,7 +254,7 @@ impl World {
     }
 
     /// What a hub's owner wants.
-    pub fn command_hub(&mut self, hub: HostId, command: hub::Command) {
+    pub fn command_hub(&mut self, hub: HostId, command: hub::HubCommand) {
         if self.hosts[hub.0].alive {
             let now = self.now;
             self.hosts[hub.0].command_hub(now, command);

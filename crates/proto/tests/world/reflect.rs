@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::hub::{Carried, Command as HubCommand};
+use roost_proto::hub::{HubCommand, ReflectedStream};
 use roost_proto::peer::{Command, Event, Reflection, SessionId, Ticket, Wanted};
 use roost_proto::wire::Opening;
 use roost_proto::{Area, Epoch, Grant, NodeId, Scheme, Secret, Service, StreamId, Tag, Time};
@@ -270,14 +270,14 @@ impl World {
     }
 
     /// The streams that each hub carries, by the names in its grants.
-    fn carried(&self) -> BTreeMap<HostId, BTreeMap<StreamId, Carried>> {
-        let mut carried: BTreeMap<HostId, BTreeMap<StreamId, Carried>> = BTreeMap::new();
+    fn carried(&self) -> BTreeMap<HostId, BTreeMap<StreamId, ReflectedStream>> {
+        let mut carried: BTreeMap<HostId, BTreeMap<StreamId, ReflectedStream>> = BTreeMap::new();
         for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive) {
             for ticket in self.hosts[host.0].subscriptions() {
                 let Some(stream) = self.hosts[host.0].reflected(ticket) else { continue };
                 for (hub, grant) in self.grants(host, ticket).unwrap_or_default() {
                     let Grant { service, cell, provider, to, .. } = *grant;
-                    let unnamed = Carried { service, cell, provider, kbps: kbps(service), to: Vec::new() };
+                    let unnamed = ReflectedStream { service, cell, provider, kbps: kbps(service), to: Vec::new() };
                     let one = carried.entry(hub).or_default().entry(stream).or_insert(unnamed);
                     if provider.is_some() {
                         (one.service, one.cell, one.provider) = (service, cell, provider);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::block::Patch;
-use roost_proto::hub::{self, Hub, Kind};
+use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::{Input, Machine as _, Peer};
 use roost_proto::wire::{MAX_PATCHES, Message, Summary};
 use roost_proto::{
@@ -59,7 +59,7 @@ pub fn of_home() -> std::io::Result<State> {
 }
 
 fn home(number: u32) -> Hub {
-    let mut hub = Hub::new(hub::Config::new(id(1, number), Kind::SuperNode, number.into()));
+    let mut hub = Hub::new(hub::HubConfig::new(id(1, number), HubKind::SuperNode, number.into()));
     for node in 0..PER_HOME as u32 {
         let (link, me) = (LinkId(node.into()), id(2, node));
         up(&mut hub, link, me, Role::Node);
@@ -90,7 +90,7 @@ pub fn of_top(nodes: usize) -> Result<State, SimulateError> {
     let all: Vec<Tops> = (0..copies).map(|_| Tops::new(&told)).collect();
     let bytes = resident().map_err(failed)?.saturating_sub(before);
     let hubs: Vec<&Hub> = all.iter().flat_map(|tops| &tops.hubs).collect();
-    let mean = |of: fn(&hub::Status) -> usize| {
+    let mean = |of: fn(&hub::HubStatus) -> usize| {
         hubs.iter().map(|hub| of(&hub.status(Time::ZERO))).sum::<usize>() / hubs.len().max(1)
     };
     let others = told.tops - 1;
@@ -146,7 +146,8 @@ struct Tops {
 
 impl Tops {
     fn new(told: &Told) -> Self {
-        let config = |top: u32| hub::Config { tier: 2, ..hub::Config::new(id(3, top), Kind::SuperNode, top.into()) };
+        let config =
+            |top: u32| hub::HubConfig { tier: 2, ..hub::HubConfig::new(id(3, top), HubKind::SuperNode, top.into()) };
         let mut tops = Self { hubs: (0..told.tops as u32).map(|top| Hub::new(config(top))).collect() };
         for (middle, above) in &told.above {
             above.iter().for_each(|top| tops.enrol(*top, *middle, &told.patches[middle]));

@@ -35,7 +35,7 @@ const REMEMBERED: Duration = Duration::from_secs(3_600);
 
 /// What has become of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum MemberChange {
     Up(NodeId, Vec<Address>),
     /// It lives another life: it has started anew, or was taken for dead.
     Anew(NodeId, Vec<Address>),
@@ -44,7 +44,7 @@ pub(super) enum News {
 
 /// What is to be said to another super node, and where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct GossipPacket {
     pub(super) to: NodeId,
     pub(super) addresses: Vec<Address>,
     pub(super) message: Bytes,
@@ -90,8 +90,8 @@ impl rand_core::TryRng for Chance {
 struct Pending {
     timers: BTreeMap<(Time, u64), Timer<Identity>>,
     number: u64,
-    words: VecDeque<Word>,
-    news: VecDeque<News>,
+    words: VecDeque<GossipPacket>,
+    news: VecDeque<MemberChange>,
 }
 
 impl Pending {
@@ -109,9 +109,9 @@ struct At<'a> {
 impl Runtime<Identity> for At<'_> {
     fn notify(&mut self, notification: Notification<'_, Identity>) {
         let news = match notification {
-            Notification::MemberUp(member) => News::Up(member.node, member.addresses.clone()),
-            Notification::Rename(_, member) => News::Anew(member.node, member.addresses.clone()),
-            Notification::MemberDown(member) => News::Down(member.node),
+            Notification::MemberUp(member) => MemberChange::Up(member.node, member.addresses.clone()),
+            Notification::Rename(_, member) => MemberChange::Anew(member.node, member.addresses.clone()),
+            Notification::MemberDown(member) => MemberChange::Down(member.node),
             _ => return,
         };
         self.pending.news.push_back(news);
@@ -119,7 +119,7 @@ impl Runtime<Identity> for At<'_> {
 
     fn send_to(&mut self, to: Identity, data: &[u8]) {
         let message = Bytes::copy_from_slice(data.get(SENDER_BYTES..).unwrap_or_default());
-        self.pending.words.push_back(Word { to: to.node, addresses: to.addresses, message });
+        self.pending.words.push_back(GossipPacket { to: to.node, addresses: to.addresses, message });
     }
 
     fn submit_after(&mut self, event: Timer<Identity>, after: Duration) {
@@ -164,7 +164,13 @@ impl Group {
     }
 
     /// Takes a message in. False if it makes no sense.
-    pub(super) fn hear(&mut self, now: Time, from: NodeId, seen: Option<IpAddr>, message: &[u8]) -> bool {
+    pub(super) fn handle_gossip_packet(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        seen: Option<IpAddr>,
+        message: &[u8],
+    ) -> bool {
         let seen = seen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let data = [&sender(from, seen)[..], message].concat();
         let outcome = self.foca.handle_data(&data, self.pending.at(now));
@@ -201,11 +207,11 @@ impl Group {
         self.pending.news.clear();
     }
 
-    pub(super) fn poll_word(&mut self) -> Option<Word> {
+    pub(super) fn poll_word(&mut self) -> Option<GossipPacket> {
         self.pending.words.pop_front()
     }
 
-    pub(super) fn poll_news(&mut self) -> Option<News> {
+    pub(super) fn poll_news(&mut self) -> Option<MemberChange> {
         self.pending.news.pop_front()
     }
 

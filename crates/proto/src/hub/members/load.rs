@@ -40,7 +40,7 @@ impl Loads {
         Self { by_hub: BTreeMap::new(), told: (0, room), last_word: Time::ZERO, next_word: None }
     }
 
-    pub(super) fn of(&self, hub: NodeId) -> Option<u32> {
+    pub(super) fn leases_of(&self, hub: NodeId) -> Option<u32> {
         self.by_hub.get(&hub).map(|(leases, _)| *leases)
     }
 
@@ -108,11 +108,11 @@ impl Hub {
     pub(super) fn say_load(&mut self, to: NodeId) {
         let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
         let residual_kbps = self.room();
-        self.tell_peer(to, &Message::Load { leases, residual_kbps });
+        self.send_to_hub(to, &Message::Load { leases, residual_kbps });
     }
 
     /// Another member says how many leases it has, and what room.
-    pub(in crate::hub) fn hear_load(&mut self, now: Time, from: Sender, load: (u32, Option<u32>)) {
+    pub(in crate::hub) fn handle_load(&mut self, now: Time, from: Sender, load: (u32, Option<u32>)) {
         self.members.loads.by_hub.insert(from.node, load);
         self.mesh.says_goodbye(from.node, load.0 == LEAVING);
         self.welcome(now, from.node);
@@ -123,12 +123,12 @@ impl Hub {
         if let Some((load, _)) = self.members.loads.by_hub.get_mut(&hub) {
             *load = load.saturating_add(1);
         }
-        self.arrived(node);
+        self.record_arrival(node);
     }
 
     /// Gives a member that has joined its share, once it has said what it has.
     pub(super) fn welcome(&mut self, now: Time, node: NodeId) {
-        let said = self.members.loads.of(node).is_some();
+        let said = self.members.loads.leases_of(node).is_some();
         let Some(reach) = self.members.reach.get_mut(&node).filter(|_| said) else { return };
         if std::mem::take(&mut reach.fresh) {
             self.share_with(now, node);

@@ -22,10 +22,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use self::group::{Group, News, Word};
+use self::group::{GossipPacket, Group, MemberChange};
 use self::load::Loads;
-use super::mesh::Purpose;
-use super::{Config, Event, Hub, Kind, Reflection, Relation, Sender};
+use super::mesh::DialPurpose;
+use super::{Hub, HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sender};
 use crate::address::{Address, SchemeSet};
 use crate::backoff::Backoff;
 use crate::foreign;
@@ -56,14 +56,14 @@ pub(super) struct Members {
     /// None for a server, and for a hub that has left.
     group: Option<Group>,
     /// The living members.
-    reach: BTreeMap<NodeId, Reach>,
+    reach: BTreeMap<NodeId, MemberContact>,
     /// Hubs to which this one has announced itself so far in vain.
     announcing: BTreeMap<NodeId, Announcing>,
     loads: Loads,
 }
 
 #[derive(Debug)]
-pub(super) struct Reach {
+pub(super) struct MemberContact {
     addresses: Vec<Address>,
     dial: Dial,
     backoff: Backoff,
@@ -105,14 +105,14 @@ pub struct MemberStatus {
 }
 
 impl Members {
-    pub(super) fn new(config: &Config) -> Self {
-        let group = (config.kind == Kind::SuperNode)
+    pub(super) fn new(config: &HubConfig) -> Self {
+        let group = (config.kind == HubKind::SuperNode)
             .then(|| Group::new(config.node, config.epoch, config.tier, &config.addresses, config.seed));
         Self {
             group,
             reach: BTreeMap::new(),
             announcing: BTreeMap::new(),
-            loads: Loads::new(config.reflection.and_then(Reflection::first_room)),
+            loads: Loads::new(config.reflection.and_then(ReflectionConfig::first_room)),
         }
     }
 
@@ -120,17 +120,17 @@ impl Members {
         self.reach.len()
     }
 
-    pub(super) fn get(&self, node: NodeId) -> Option<&Reach> {
+    pub(super) fn get(&self, node: NodeId) -> Option<&MemberContact> {
         self.reach.get(&node)
     }
 
     /// How many leases a member has, those included that are on their way to it.
     pub(super) fn load(&self, node: NodeId) -> Option<usize> {
         let on_the_way = self.get(node)?.on_the_way;
-        self.loads.of(node).map(|load| load.saturating_add(on_the_way) as usize)
+        self.loads.leases_of(node).map(|load| load.saturating_add(on_the_way) as usize)
     }
 
-    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Reach> {
+    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut MemberContact> {
         self.reach.get_mut(&node)
     }
 
@@ -149,7 +149,7 @@ impl Members {
     }
 }
 
-impl Reach {
+impl MemberContact {
     /// The addresses and hosts in another order with each dial in vain: only the first ones are tried.
     fn next_addresses(&self) -> Vec<Address> {
         let turn = self.failures as usize;
@@ -175,7 +175,7 @@ impl Hub {
         let status = |(node, addresses, suspected): (NodeId, &[Address], bool)| MemberStatus {
             node,
             addresses: addresses.to_vec(),
-            leases: self.members.loads.of(node),
+            leases: self.members.loads.leases_of(node),
             connected: self.neighbours.is_up(node),
             suspected,
         };
@@ -183,7 +183,7 @@ impl Hub {
     }
 
     /// An association with another hub is up.
-    pub(super) fn meet(&mut self, now: Time, node: NodeId) {
+    pub(super) fn on_hub_connected(&mut self, now: Time, node: NodeId) {
         self.member_reached(now, node);
         if self.members.reach.contains_key(&node) {
             self.say_load(node);
@@ -201,11 +201,11 @@ impl Hub {
         }
         group.announce(now, node);
         self.members.announcing.insert(node, Announcing { next: now + ANNOUNCE_EVERY, left: left - 1 });
-        self.settle_members(now);
+        self.drain_group_notices(now);
     }
 
     /// The last association with another hub is gone.
-    pub(super) fn miss(&mut self, now: Time, node: NodeId) {
+    pub(super) fn on_hub_disconnected(&mut self, now: Time, node: NodeId) {
         self.members.announcing.remove(&node);
         self.members.loads.forget(node);
         if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
@@ -228,26 +228,26 @@ impl Hub {
     }
 
     /// Another hub's word about the group.
-    pub(super) fn hear_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
+    pub(super) fn handle_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
         let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
         let is_peer = self.relation(from.node) == Some(Relation::Peer);
         let Some(group) = self.members.group.as_mut().filter(|_| is_peer) else { return };
-        if !group.hear(now, from.node, seen.map(|seen| seen.ip()), message) {
+        if !group.handle_gossip_packet(now, from.node, seen.map(|seen| seen.ip()), message) {
             self.counters.malformed += 1;
         }
-        self.settle_members(now);
+        self.drain_group_notices(now);
     }
 
-    pub(super) fn tend_members(&mut self, now: Time) {
+    pub(super) fn poll_members(&mut self, now: Time) {
         if let Some(group) = &mut self.members.group {
             group.on_timeout(now);
-            self.settle_members(now);
+            self.drain_group_notices(now);
         }
         let due = self.members.announcing.iter().filter(|(_, announcing)| announcing.next <= now);
         for (node, left) in due.map(|(node, announcing)| (*node, announcing.left)).collect::<Vec<_>>() {
             self.announce_to(now, node, left);
         }
-        let due = |reach: &Reach| matches!(reach.dial, Dial::At(at) if at <= now);
+        let due = |reach: &MemberContact| matches!(reach.dial, Dial::At(at) if at <= now);
         let due = self.members.reach.iter().filter(|(_, reach)| due(reach));
         let mut due: Vec<(u32, NodeId)> = due.map(|(node, reach)| (reach.failures, *node)).collect();
         // Those that never answer leave something to the others.
@@ -275,34 +275,34 @@ impl Hub {
     fn dial_told(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) -> bool {
         let addresses = foreign::few(addresses);
         let Some(cost) = self.advice.take(now, &addresses) else { return false };
-        self.dial(addresses, Role::SuperNode, Some(node), Purpose::Member(node, cost));
+        self.dial(addresses, Role::SuperNode, Some(node), DialPurpose::Member(node, cost));
         true
     }
 
     /// Carries out what the group wants said, and notes who has come and gone.
-    fn settle_members(&mut self, now: Time) {
+    fn drain_group_notices(&mut self, now: Time) {
         let Some(group) = &mut self.members.group else { return };
-        let words: Vec<Word> = std::iter::from_fn(|| group.poll_word()).collect();
-        let news: Vec<News> = std::iter::from_fn(|| group.poll_news()).collect();
+        let words: Vec<GossipPacket> = std::iter::from_fn(|| group.poll_word()).collect();
+        let news: Vec<MemberChange> = std::iter::from_fn(|| group.poll_news()).collect();
         for word in words {
             self.gossip(now, word);
         }
         for news in news {
             match news {
-                News::Up(node, addresses) => self.member_up(now, node, addresses),
-                News::Anew(node, addresses) => {
+                MemberChange::Up(node, addresses) => self.member_up(now, node, addresses),
+                MemberChange::Anew(node, addresses) => {
                     if let Some(reach) = self.members.reach.get_mut(&node) {
                         (reach.addresses, reach.fresh) = (addresses, true);
                     }
                 }
-                News::Down(node) => self.member_down(node),
+                MemberChange::Down(node) => self.member_down(node),
             }
         }
     }
 
     /// Says something to a super node, or sees to it that it can be said next time.
-    fn gossip(&mut self, now: Time, word: Word) {
-        let Word { to, addresses, message } = word;
+    fn gossip(&mut self, now: Time, word: GossipPacket) {
+        let GossipPacket { to, addresses, message } = word;
         if let Some(link) = self.neighbours.best_link(to, SchemeSet::ALL) {
             self.counters.gossip_sent += 1;
             self.counters.gossip_bytes += message.len() as u64;
@@ -315,14 +315,14 @@ impl Hub {
 
     fn member_up(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
         self.members.announcing.remove(&node);
-        self.beside_after_all(now, node);
+        self.promote_to_sibling(now, node);
         let up = self.neighbours.is_up(node);
         let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
         let dial = if up { Dial::None } else { Dial::At(now + wait) };
         let (backoff, failures, on_the_way, fresh) = (Backoff::new(FIRST_PAUSE, MAX_PAUSE), 0, 0, true);
-        let reach = Reach { addresses: addresses.clone(), dial, backoff, failures, on_the_way, fresh };
+        let reach = MemberContact { addresses: addresses.clone(), dial, backoff, failures, on_the_way, fresh };
         self.members.reach.insert(node, reach);
-        self.events.push_back(Event::MemberUp { node, addresses });
+        self.events.push_back(HubEvent::MemberUp { node, addresses });
         if up {
             self.say_load(node);
             self.welcome(now, node);
@@ -332,7 +332,7 @@ impl Hub {
 
     fn member_down(&mut self, node: NodeId) {
         if self.members.reach.remove(&node).is_some() {
-            self.events.push_back(Event::MemberDown { node });
+            self.events.push_back(HubEvent::MemberDown { node });
         }
     }
 
@@ -380,7 +380,7 @@ impl Hub {
         if let Some(group) = &mut self.members.group {
             group.leave(now);
         }
-        self.settle_members(now);
+        self.drain_group_notices(now);
         self.members.group = None;
         self.members.reach.clear();
         self.members.announcing.clear();

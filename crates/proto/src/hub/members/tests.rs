@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::testing::{Bench, address, node, record};
-use super::super::{Config, Event, Kind};
-use super::group::{Group, MAX_KNOWN, News, Word};
+use super::super::{HubConfig, HubEvent, HubKind};
+use super::group::{GossipPacket, Group, MAX_KNOWN, MemberChange};
 use super::load::LOAD_PAUSE;
 use super::*;
 use crate::address::Scheme;
@@ -22,7 +22,7 @@ fn group(number: u8, epoch: u32, tier: u8) -> Group {
 struct Groups {
     all: BTreeMap<NodeId, Group>,
     now: Time,
-    news: Vec<(NodeId, News)>,
+    news: Vec<(NodeId, MemberChange)>,
 }
 
 impl Groups {
@@ -43,12 +43,12 @@ impl Groups {
 
     /// Carries what is said until nobody says any more.
     fn pass(&mut self) {
-        while let Some((from, Word { to, message, .. })) =
+        while let Some((from, GossipPacket { to, message, .. })) =
             self.all.iter_mut().find_map(|(id, group)| Some((*id, group.poll_word()?)))
         {
             assert!(message.len() <= MAX_GOSSIP_BYTES);
             if let Some(group) = self.all.get_mut(&to) {
-                assert!(group.hear(self.now, from, Some(HERE), &message));
+                assert!(group.handle_gossip_packet(self.now, from, Some(HERE), &message));
             }
         }
         for (id, group) in &mut self.all {
@@ -91,7 +91,7 @@ fn dead_member_removed_and_restart_accepted() {
     groups.all.remove(&node(4));
     groups.wait(Duration::from_secs(120));
     assert!((1..=3).all(|number| groups.get(number).len() == 2));
-    assert!(groups.news.contains(&(node(2), News::Down(node(4)))));
+    assert!(groups.news.contains(&(node(2), MemberChange::Down(node(4)))));
     groups.all.insert(node(4), group(4, 2, 0));
     groups.announce(4, 2);
     groups.wait(Duration::from_secs(10));
@@ -115,9 +115,9 @@ fn another_tier_is_another_group() {
     let (mut low, mut high) = (group(1, 1, 0), group(2, 1, 1));
     let now = Time::from_nanos(1);
     low.announce(now, node(2));
-    let Word { to, message, .. } = low.poll_word().unwrap();
+    let GossipPacket { to, message, .. } = low.poll_word().unwrap();
     assert_eq!(to, node(2));
-    assert!(!high.hear(now, node(1), Some(HERE), &message));
+    assert!(!high.handle_gossip_packet(now, node(1), Some(HERE), &message));
     assert_eq!((high.len(), high.poll_word()), (0, None));
 }
 
@@ -134,7 +134,7 @@ fn local_addresses_stay_on_their_host() {
         let mut hearer = group(2, 1, 0);
         speaker.announce(now, node(2));
         let message = speaker.poll_word().unwrap().message;
-        assert!(hearer.hear(now, node(1), Some(seen), &message));
+        assert!(hearer.handle_gossip_packet(now, node(1), Some(seen), &message));
         assert_eq!(hearer.members().next().unwrap().1, expected);
     }
 }
@@ -149,7 +149,7 @@ fn a_liar_cannot_fill_the_memory() {
         let mut stranger = Group::new(NodeId::from_bytes(id), 1, 0, &[], 1);
         stranger.announce(now, node(1));
         let message = stranger.poll_word().unwrap().message;
-        victim.hear(now, NodeId::from_bytes(id), Some(HERE), &message);
+        victim.handle_gossip_packet(now, NodeId::from_bytes(id), Some(HERE), &message);
         while victim.poll_word().is_some() || victim.poll_news().is_some() {}
     }
     assert!(victim.len() <= MAX_KNOWN);
@@ -163,14 +163,14 @@ proptest! {
         (2..=4).for_each(|number| groups.announce(number, 1));
         groups.wait(Duration::from_secs(6));
         let now = groups.now;
-        groups.get(1).hear(now, node(2), Some(HERE), &noise);
+        groups.get(1).handle_gossip_packet(now, node(2), Some(HERE), &noise);
         // And what is nearly right.
         groups.get(3).announce(now, node(1));
         let mut message = groups.get(3).poll_word().unwrap().message.to_vec();
         let length = message.len();
         message[at % length] = byte;
         message.extend(&noise);
-        groups.get(1).hear(now, node(3), Some(HERE), &message);
+        groups.get(1).handle_gossip_packet(now, node(3), Some(HERE), &message);
         while groups.get(1).poll_word().is_some() || groups.get(1).poll_news().is_some() {}
         groups.wait(Duration::from_secs(30));
         prop_assert!(groups.get(1).len() <= MAX_KNOWN);
@@ -184,7 +184,7 @@ fn met() -> (Bench, LinkId, Group) {
 
 /// The same, that far away.
 pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, LinkId, Group) {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];
     let mut bench = Bench::with(config);
     bench.rtt = rtt;
@@ -204,7 +204,7 @@ pub(in crate::hub) fn announce_at(bench: &mut Bench, link: LinkId, number: u8, a
     let message = other.poll_word().unwrap().message;
     for (_, message) in bench.say(link, &Message::Gossip(message)) {
         if let Message::Gossip(message) = message {
-            other.hear(bench.now, node(200), Some(HERE), &message);
+            other.handle_gossip_packet(bench.now, node(200), Some(HERE), &message);
         }
     }
     other
@@ -237,7 +237,7 @@ fn nearest_siblings_first_with_spread_load() {
 fn members_exchange_loads_and_reach_nodes() {
     let (mut bench, link, other) = met();
     assert_eq!(other.members().next().map(|(id, ..)| id), Some(node(200)));
-    assert!(bench.events.contains(&Event::MemberUp { node: node(100), addresses: vec![address(100)] }));
+    assert!(bench.events.contains(&HubEvent::MemberUp { node: node(100), addresses: vec![address(100)] }));
     let lease = {
         let node = bench.up(1, Role::Node);
         bench.say(node, &Message::Publish(record(1)))
@@ -265,13 +265,13 @@ fn lost_member_redialed_until_declared_dead() {
     let (dial, _) = bench.dialled.pop().unwrap();
     bench.input(crate::machine::Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
     bench.wait(Duration::from_secs(120));
-    assert!(bench.events.contains(&Event::MemberDown { node: node(100) }));
+    assert!(bench.events.contains(&HubEvent::MemberDown { node: node(100) }));
     assert!(bench.hub.members().is_empty());
 }
 
 #[test]
 fn a_server_is_alone() {
-    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     bench.provider(1);
     assert!(bench.hub.members().is_empty() && bench.dialled.is_empty());
 }
@@ -288,14 +288,14 @@ fn invented_members_are_dialled_seldom() {
         let at = Address { scheme: Scheme::Quic, port: 7_701, hosts: hosts.clone() };
         let mut nobody = Group::new(id, 1, 0, &[at], u64::from(number));
         nobody.announce(bench.now, node(100));
-        assert!(liar.hear(bench.now, id, Some(HERE), &nobody.poll_word().unwrap().message));
+        assert!(liar.handle_gossip_packet(bench.now, id, Some(HERE), &nobody.poll_word().unwrap().message));
     }
     let mut handshakes = 0;
     for _ in 0..120 {
         let sent = bench.wait(Duration::from_secs(1));
         for (_, message) in sent.iter().filter(|(to, _)| *to == link) {
             if let Message::Gossip(message) = message {
-                liar.hear(bench.now, node(200), Some(HERE), message);
+                liar.handle_gossip_packet(bench.now, node(200), Some(HERE), message);
             }
         }
         liar.on_timeout(bench.now);

@@ -3,7 +3,7 @@ use super::*;
 use crate::machine::{Input, Machine};
 
 fn meshed() -> Bench {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];
     config.peers = vec![vec![address(100)], vec![address(200)]];
     Bench::young(config)
@@ -73,7 +73,7 @@ fn own_identity_is_not_redialed() {
     let (dial, _) = bench.dialled.pop().unwrap();
     bench.up_over(200, Role::SuperNode, address(100), Some(dial));
     assert_eq!(bench.hub.status(bench.now).peers, []);
-    assert!(bench.events.contains(&Event::SameIdentity { address: address(100) }));
+    assert!(bench.events.contains(&HubEvent::SameIdentity { address: address(100) }));
     bench.wait(Duration::from_secs(60));
     assert!(bench.dialled.is_empty());
 }

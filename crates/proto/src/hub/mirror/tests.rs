@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, address, copies, node, record, version};
-use crate::hub::{Config, Kind};
+use crate::hub::{HubConfig, HubKind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
 use crate::wire::{Left, Renew, Shift};
@@ -149,7 +149,7 @@ fn resync_request_resends_full_records() {
 
 #[test]
 fn replica_omits_loopback_addresses() {
-    let config = Config::new(node(200), Kind::SuperNode, 1);
+    let config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
     let loopback = Address::single(crate::address::Scheme::Udp, ([127, 0, 0, 1], 9).into());
@@ -187,7 +187,7 @@ fn returning_standby_resyncs_on_new_connection() {
 
 #[test]
 fn young_home_sends_no_completion_mark() {
-    let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
+    let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
     bench.up(100, Role::SuperNode);
     let link = bench.provider(1);
     name(&mut bench, link, 100);

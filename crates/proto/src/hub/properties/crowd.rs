@@ -8,7 +8,7 @@ use crate::address::Scheme;
 use crate::block::Patch;
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, node, over, record, version};
-use crate::hub::{Config, Kind, Limits, Policy, Reflection};
+use crate::hub::{HubConfig, HubKind, Limits, Policy, ReflectionConfig};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::machine::Input;
 use crate::random::SplitMix64;
@@ -24,7 +24,7 @@ use crate::wire::{
 const CROWD: [u8; 7] = [1, 2, 3, 4, 5, 100, 101];
 
 /// A crowd around one hub.
-pub(super) struct Crowd {
+pub(super) struct RandomRemotes {
     pub(super) bench: Bench,
     random: SplitMix64,
     /// Links that are up, and whose they are.
@@ -39,17 +39,17 @@ pub(super) struct Crowd {
     told: u32,
 }
 
-impl Crowd {
+impl RandomRemotes {
     pub(super) fn new(seed: u64, limits: Limits) -> Self {
-        let kind = if seed.is_multiple_of(4) { Kind::Server } else { Kind::SuperNode };
-        let mut config = Config::new(node(200), kind, seed);
+        let kind = if seed.is_multiple_of(4) { HubKind::Server } else { HubKind::SuperNode };
+        let mut config = HubConfig::new(node(200), kind, seed);
         config.limits = limits;
         config.peers = vec![vec![address(100)]];
         config.tier = 1;
         if seed.is_multiple_of(2) {
             let policy = if seed.is_multiple_of(5) { Policy::Count(3) } else { Policy::Residual };
             let (media, layers) = (([0, 0, 0, 0], 7_777).into(), 1 + (seed % 7 / 4) as u8);
-            config.reflection = Some(Reflection { media, layers, policy });
+            config.reflection = Some(ReflectionConfig { media, layers, policy });
         }
         if seed.is_multiple_of(3) {
             config.parents = vec![vec![address(101)]];
@@ -383,7 +383,7 @@ impl Crowd {
         Message::Summary(Summary { run: self.below(2) as u32, version, patches: patches.into_iter().collect(), since })
     }
 
-    pub(super) fn note(&mut self, sent: &[(LinkId, Message)]) {
+    pub(super) fn record_sent(&mut self, sent: &[(LinkId, Message)]) {
         for (link, message) in sent {
             match message {
                 Message::Forward(Forward { id, requester, reply_to, .. })

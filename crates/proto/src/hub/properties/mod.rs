@@ -10,12 +10,12 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::testing::Bench;
-use super::{Command, Limits};
+use super::{HubCommand, Limits};
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Input;
 use crate::service::Role;
 use crate::wire::{Message, Mode, Reason};
-use crowd::Crowd;
+use crowd::RandomRemotes;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
@@ -27,13 +27,13 @@ proptest! {
             watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, lookups_per_second: 1_000,
             asides: 2, patches_per_hub: 5,
         };
-        let mut crowd = Crowd::new(seed, limits.clone());
+        let mut crowd = RandomRemotes::new(seed, limits.clone());
         for _ in 0..300 {
             let sent = crowd.step();
-            crowd.note(&sent);
+            crowd.record_sent(&sent);
             let pause = Duration::from_millis(crowd.below(3_000));
             let sent = crowd.bench.wait(pause);
-            crowd.note(&sent);
+            crowd.record_sent(&sent);
             let status = crowd.bench.hub.status(crowd.bench.now);
             prop_assert!(status.nodes + status.mirrored <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
             prop_assert!(status.numbered <= 4, "{} are numbered", status.numbered);
@@ -45,27 +45,27 @@ proptest! {
         }
         crowd.bench.wait(Duration::from_secs(200));
         prop_assert_eq!(crowd.bench.hub.rooms.next_due(), None);
-        let none = Command::Carries { streams: Vec::new() };
+        let none = HubCommand::Carries { streams: Vec::new() };
         crowd.bench.input(Input::Command(none));
         let status = crowd.bench.hub.status(crowd.bench.now);
         prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
         prop_assert_eq!((status.numbered, crowd.bench.hub.mirror.next_due()), (0, None));
         prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
         prop_assert_eq!((status.patches, status.announced), (0, 0));
-        crowd.bench.input(Input::Command(Command::Leave));
-        prop_assert!(crowd.bench.events.contains(&super::Event::Left));
+        crowd.bench.input(Input::Command(HubCommand::Leave));
+        prop_assert!(crowd.bench.events.contains(&super::HubEvent::Left));
     }
 
     #[test]
     fn a_request_gets_one_final_answer(seed in any::<u64>()) {
-        let mut crowd = Crowd::new(seed, Limits::default());
+        let mut crowd = RandomRemotes::new(seed, Limits::default());
         let mut refusals: BTreeMap<RequestId, Reason> = BTreeMap::new();
         let mut locates: BTreeMap<RequestId, usize> = BTreeMap::new();
         for _ in 0..200 {
             let mut sent = crowd.step();
             let pause = Duration::from_millis(crowd.below(100));
             sent.extend(crowd.bench.wait(pause));
-            crowd.note(&sent);
+            crowd.record_sent(&sent);
             for (link, message) in sent {
                 let own = |id: RequestId| crowd.requests.iter().find(|(_, request)| request.id == id);
                 let whose = |link: LinkId| crowd.links.iter().find(|(other, _)| *other == link).map(|(_, number)| *number);

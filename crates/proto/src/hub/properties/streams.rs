@@ -1,7 +1,7 @@
 //! What a crowd says of reflected streams and of rooms.
 
-use super::crowd::Crowd;
-use crate::hub::{Carried, Command};
+use super::crowd::RandomRemotes;
+use crate::hub::{HubCommand, ReflectedStream};
 use crate::ids::LinkId;
 use crate::machine::Input;
 use crate::reflection::Tag;
@@ -9,18 +9,24 @@ use crate::room::{Member, Room};
 use crate::service::{Service, ServiceSet};
 use crate::wire::{Join, Message, Params, Quit, Reflect, Roster};
 
-impl Crowd {
+impl RandomRemotes {
     /// The hub's relay says what it has.
     pub(super) fn relay(&mut self) -> Vec<(LinkId, Message)> {
         let command = if self.below(2) == 0 {
             let residual_kbps = [0, 700, 2_000, u32::MAX][self.below(4) as usize];
-            Command::Reflecting { residual_kbps, subscribers: self.below(4) as u32 }
+            HubCommand::Reflecting { residual_kbps, subscribers: self.below(4) as u32 }
         } else {
             let carried = |crowd: &mut Self| {
                 let (cell, provider) = (Some(crowd.cell()), (crowd.below(3) > 0).then(|| crowd.who()));
-                Carried { service: Service::ALL[crowd.below(2) as usize], cell, provider, kbps: 650, to: Vec::new() }
+                ReflectedStream {
+                    service: Service::ALL[crowd.below(2) as usize],
+                    cell,
+                    provider,
+                    kbps: 650,
+                    to: Vec::new(),
+                }
             };
-            Command::Carries { streams: (0..self.below(3)).map(|_| carried(self)).collect() }
+            HubCommand::Carries { streams: (0..self.below(3)).map(|_| carried(self)).collect() }
         };
         self.bench.input(Input::Command(command))
     }

@@ -1,10 +1,10 @@
 //! Whether there is room for one more copy of a stream.
 
-use super::pledges::{MAX_PLEDGES_EACH, Pledge};
+use super::pledges::{MAX_PLEDGES_EACH, Reservation};
 use super::takers::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
-use super::{BEGINNING, Copy, Policy, Receiver, Reflecting};
+use super::{BEGINNING, CopyReceiver, Policy, ReflectionState, StreamCopy};
 use crate::hub::Hub;
-use crate::hub::requests::Key;
+use crate::hub::requests::RequestKey;
 use crate::ids::NodeId;
 use crate::reflection::Kind;
 use crate::service::Service;
@@ -20,13 +20,13 @@ impl Hub {
 
     /// What is left of the uplink for copies, kbit/s, less what is pledged.
     pub(super) fn left_kbps(&self) -> u32 {
-        let Reflecting { residual_kbps, pledges, .. } = &self.reflecting;
+        let ReflectionState { residual_kbps, pledges, .. } = &self.reflecting;
         if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(pledges.kbps()) }
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
-    pub(super) fn admit_copy(&mut self, now: Time, key: Key, copy: Copy) -> Result<(), Reason> {
+    pub(super) fn admit_copy(&mut self, now: Time, key: RequestKey, copy: StreamCopy) -> Result<(), Reason> {
         self.reflecting.pledges.release(key);
         let Some(requester) = self.requests.get(key).map(|asked| asked.requester) else { return Ok(()) };
         let kbps = self.rate(copy.service, copy.provider);
@@ -38,7 +38,7 @@ impl Hub {
             self.counters.grants += 1;
         }
         if !self.reflecting.is_sent(&copy) {
-            self.reflecting.pledges.insert(key, Pledge { copy, requester, kbps, until: now + BEGINNING });
+            self.reflecting.pledges.insert(key, Reservation { copy, requester, kbps, until: now + BEGINNING });
         }
         Ok(())
     }
@@ -46,10 +46,10 @@ impl Hub {
     /// Whether there is room for one more copy. What a node was granted and has
     /// not taken up is half of the room at most, but for the first one: so nobody is shut
     /// out by one who asks for much and takes nothing.
-    fn has_room(&self, copy: &Copy, requester: NodeId, kbps: u32) -> bool {
-        let Reflecting { pledges, subscribers, .. } = &self.reflecting;
+    fn has_room(&self, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
+        let ReflectionState { pledges, subscribers, .. } = &self.reflecting;
         let is_subscriber = copy.kind == Kind::Subscriber;
-        let (pledged, pledged_kbps) = if is_subscriber { pledges.of(requester) } else { (0, 0) };
+        let (pledged, pledged_kbps) = if is_subscriber { pledges.reserved_by(requester) } else { (0, 0) };
         if pledged >= MAX_PLEDGES_EACH || is_subscriber && !self.is_modest(requester, (pledged, pledged_kbps), kbps) {
             return false;
         }
@@ -72,9 +72,9 @@ impl Hub {
     /// Whether a node with these pledges that is sent one more copy leaves others something: who has more
     /// than half of all that there is room for leaves them the last eighth.
     fn is_modest(&self, requester: NodeId, (pledged, pledged_kbps): (usize, u32), kbps: u32) -> bool {
-        let Reflecting { sent, sent_kbps, takers, pledges, .. } = &self.reflecting;
-        let begun = takers.of(requester).filter(|receiver| sent.contains(receiver));
-        let rate = |(_, service, provider): &Receiver| self.rate(*service, Some(*provider));
+        let ReflectionState { sent, sent_kbps, takers, pledges, .. } = &self.reflecting;
+        let begun = takers.copies_of(requester).filter(|receiver| sent.contains(receiver));
+        let rate = |(_, service, provider): &CopyReceiver| self.rate(*service, Some(*provider));
         let (begun, begun_kbps) =
             begun.fold((0, 0_u32), |(count, sum), receiver| (count + 1, sum.saturating_add(rate(receiver))));
         let left = self.left_kbps();
@@ -83,12 +83,12 @@ impl Hub {
         let has_more_than_half = begun_kbps.saturating_add(pledged_kbps).saturating_add(kbps) > all / 2;
         let leaves_some = left >= kbps.saturating_add(all / 8);
         let is_first = begun + pledged == 0;
-        let is_within = begun + pledged < MAX_COPIES_EACH && takers.of(requester).count() < MAX_GRANTED_EACH;
+        let is_within = begun + pledged < MAX_COPIES_EACH && takers.copies_of(requester).count() < MAX_GRANTED_EACH;
         is_within && (is_first || !is_limited || !has_more_than_half || leaves_some)
     }
 
     /// Whether it has the copy already, or is about to.
-    pub(super) fn is_receiver(&self, copy: &Copy) -> bool {
+    pub(super) fn is_receiver(&self, copy: &StreamCopy) -> bool {
         self.reflecting.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reflecting.pledges.has(receiver))
     }
 

@@ -19,7 +19,7 @@ impl Hub {
     /// Whether the copy that another hub passes a request on for, if any, may go where that says.
     /// It has judged the address of whom it asks for. Where every hub on the way reflects, the
     /// address is its own.
-    pub(in crate::hub) fn aims_well(&self, from: Sender, carry: &Carry) -> bool {
+    pub(in crate::hub) fn is_valid_target(&self, from: Sender, carry: &Carry) -> bool {
         let Some(reflect) = Params::reflect_of(carry.params) else { return true };
         let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(carry.hops);
         self.may_go(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::hub::neighbours::PUBLICATION;
-use crate::hub::requests::{Asked, Key};
+use crate::hub::requests::{RequestKey, RoutedRequest};
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -37,13 +37,13 @@ const BEGINNING: Duration = Duration::from_secs(10);
 /// What is kept of each provider's stream, from each neighbour to whom requests for it go: the
 /// provider or a hub. What one has told may be of another time than what another one does.
 #[derive(Debug, Default)]
-pub(super) struct Deposits(BTreeMap<Told, Deposit>);
+pub(super) struct SealedKeyCache(BTreeMap<SealedKeyId, SealedKeyEntry>);
 
 /// What is reflected, whose stream it is, and who has told what opens it.
-type Told = (Service, NodeId, NodeId);
+type SealedKeyId = (Service, NodeId, NodeId);
 
 #[derive(Debug)]
-struct Deposit {
+struct SealedKeyEntry {
     /// The latest.
     sealed: Option<Bytes>,
     /// The hubs that have passed requests on to this one.
@@ -53,7 +53,7 @@ struct Deposit {
     touched: Time,
 }
 
-impl Deposits {
+impl SealedKeyCache {
     /// What is kept of a stream for which a request goes to `source`; `expired` counts what is forgotten.
     fn asked_of(
         &mut self,
@@ -61,7 +61,7 @@ impl Deposits {
         (service, provider): (Service, NodeId),
         source: NodeId,
         expired: &mut u64,
-    ) -> Option<&mut Deposit> {
+    ) -> Option<&mut SealedKeyEntry> {
         let key = (service, provider, source);
         if !self.0.contains_key(&key) {
             self.retain(expired, |_, deposit| now.since(deposit.touched) < LIFE);
@@ -69,13 +69,13 @@ impl Deposits {
                 *expired += u64::from(self.forget_one()?.sealed.is_some());
             }
         }
-        let deposit = self.0.entry(key).or_insert_with(|| Deposit::new(now));
+        let deposit = self.0.entry(key).or_insert_with(|| SealedKeyEntry::new(now));
         deposit.touched = now;
         Some(deposit)
     }
 
     /// Forgets the one that was asked for longest ago; none that is granted.
-    fn forget_one(&mut self) -> Option<Deposit> {
+    fn forget_one(&mut self) -> Option<SealedKeyEntry> {
         let passed_on = self.0.iter().filter(|(_, deposit)| !deposit.is_granted);
         let oldest = *passed_on.min_by_key(|(_, deposit)| deposit.touched)?.0;
         self.0.remove(&oldest)
@@ -90,7 +90,7 @@ impl Deposits {
         });
     }
 
-    fn retain(&mut self, expired: &mut u64, stays: impl Fn(&Told, &Deposit) -> bool) {
+    fn retain(&mut self, expired: &mut u64, stays: impl Fn(&SealedKeyId, &SealedKeyEntry) -> bool) {
         self.0.retain(|stream, deposit| {
             let stays = stays(stream, deposit);
             *expired += u64::from(!stays && deposit.sealed.is_some());
@@ -99,7 +99,7 @@ impl Deposits {
     }
 }
 
-impl Deposit {
+impl SealedKeyEntry {
     fn new(now: Time) -> Self {
         Self { sealed: None, hubs: BTreeSet::new(), is_granted: false, touched: now }
     }
@@ -108,7 +108,7 @@ impl Deposit {
 impl Hub {
     /// A request for a provider's stream has gone on: who asked gets what opens
     /// it, if that is here, or once it comes.
-    pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: Key, provider: NodeId) {
+    pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.requests.get(key).filter(|asked| Params::reflect_of(asked.params).is_some()) else {
             return;
         };
@@ -134,7 +134,7 @@ impl Hub {
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
-    pub(in crate::hub) fn hear_keys(&mut self, now: Time, from: Sender, keys: Keys) {
+    pub(in crate::hub) fn handle_keys(&mut self, now: Time, from: Sender, keys: Keys) {
         let Keys { service, provider, hops, sealed, .. } = keys;
         let deposits = &mut self.reflecting.deposits.0;
         let told = deposits.get_mut(&(service, provider, from.node));
@@ -146,7 +146,7 @@ impl Hub {
         if deposit.sealed.as_ref() == Some(&sealed) {
             return;
         }
-        if !neighbour.may_trouble(now, PUBLICATION) {
+        if !neighbour.try_charge(now, PUBLICATION) {
             // What was told before is past: who joins waits for the provider's word.
             deposit.sealed = None;
             self.counters.over_limit += 1;
@@ -176,7 +176,7 @@ impl Hub {
     /// The requests of this hub's nodes that `neighbour` has and that were granted a copy of this stream; one
     /// that has gone on to another provider's is none.
     fn granted_through(&self, neighbour: NodeId, service: Service, provider: NodeId) -> Vec<(LinkId, RequestId)> {
-        let is_of = |asked: &Asked| {
+        let is_of = |asked: &RoutedRequest| {
             let granted = asked.granted.and_then(|granted| granted.provider);
             let is_handed = asked.handed_to() == Some(neighbour) && !asked.is_carried();
             is_handed && asked.service == service && granted == Some(provider)
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn sealed_keys_bounded_and_expired() {
-        let (mut deposits, now) = (Deposits::default(), Time::ZERO);
+        let (mut deposits, now) = (SealedKeyCache::default(), Time::ZERO);
         let (source, mut expired) = (stream(1).1, 0);
-        let mut asked = |deposits: &mut Deposits, number: u32| {
+        let mut asked = |deposits: &mut SealedKeyCache, number: u32| {
             let now = now + Duration::from_millis(number.into());
             let deposit = deposits.asked_of(now, stream(number), source, &mut expired);
             deposit.map(|deposit| (deposit.sealed, deposit.is_granted) = (Some(Bytes::new()), number < 10)).is_some()
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn sealed_keys_separate_per_source() {
-        let (mut deposits, now) = (Deposits::default(), Time::ZERO);
+        let (mut deposits, now) = (SealedKeyCache::default(), Time::ZERO);
         let (one, other, sealed) = (stream(2).1, stream(3).1, Some(Bytes::from_static(b"one")));
         deposits.asked_of(now, stream(1), one, &mut 0).unwrap().sealed = sealed.clone();
         let nothing = deposits.asked_of(now, stream(1), other, &mut 0).unwrap();

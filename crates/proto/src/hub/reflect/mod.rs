@@ -20,13 +20,13 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use keys::Deposits;
-use pledges::Pledges;
-pub(super) use spill::Spill;
-use takers::Takers;
+use keys::SealedKeyCache;
+use pledges::Reservations;
+pub(super) use spill::Overflow;
+use takers::SubscriberCopies;
 
-use super::requests::{Asked, Choice, Key};
-use super::{Event, Hub};
+use super::requests::{RequestKey, RequestTarget, RoutedRequest};
+use super::{Hub, HubEvent};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId};
 use crate::random::{RootSecret, Unguessable};
@@ -54,7 +54,7 @@ const BEGINNING: Duration = Duration::from_secs(3);
 
 /// How a hub reflects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reflection {
+pub struct ReflectionConfig {
     /// Where its relay takes in and sends on; an unspecified host is filled in
     /// by its neighbours, each with the one that it sees.
     pub media: SocketAddr,
@@ -79,7 +79,7 @@ pub enum Policy {
 
 /// A stream that the hub's relay carries, as its owner says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct ReflectedStream {
     /// What.
     pub service: Service,
     /// Where its provider is, as its grants say.
@@ -92,7 +92,7 @@ pub struct Carried {
     pub to: Vec<SocketAddr>,
 }
 
-impl Carried {
+impl ReflectedStream {
     /// What all its copies take, kbit/s.
     fn all_kbps(&self) -> u32 {
         self.kbps.saturating_mul(u32::try_from(self.to.len()).unwrap_or(u32::MAX))
@@ -101,26 +101,26 @@ impl Carried {
 
 /// What the hub knows of its relay.
 #[derive(Debug)]
-pub(super) struct Reflecting {
+pub(super) struct ReflectionState {
     tags: Unguessable,
     /// What is left of the uplink for copies, kbit/s, and how many nodes are sent something:
     /// both as the owner has said last.
     residual_kbps: u32,
     subscribers: u32,
-    carried: Vec<Carried>,
+    carried: Vec<ReflectedStream>,
     /// Who is sent whose stream.
-    sent: BTreeSet<Receiver>,
+    sent: BTreeSet<CopyReceiver>,
     /// What that takes, kbit/s.
     sent_kbps: u32,
-    takers: Takers,
-    pledges: Pledges,
+    takers: SubscriberCopies,
+    pledges: Reservations,
     /// What opens them, sealed.
-    deposits: Deposits,
+    deposits: SealedKeyCache,
 }
 
 /// A copy that somebody wants.
 #[derive(Clone, Copy, Debug)]
-struct Copy {
+struct StreamCopy {
     to: SocketAddr,
     kind: Kind,
     service: Service,
@@ -129,10 +129,10 @@ struct Copy {
 }
 
 /// Where whose stream goes.
-type Receiver = (SocketAddr, Service, NodeId);
+type CopyReceiver = (SocketAddr, Service, NodeId);
 
-impl Copy {
-    fn receiver(&self) -> Option<Receiver> {
+impl StreamCopy {
+    fn receiver(&self) -> Option<CopyReceiver> {
         self.provider.map(|provider| (self.to, self.service, provider))
     }
 }
@@ -144,7 +144,7 @@ pub(super) struct Granted {
     pub(super) provider: Option<NodeId>,
 }
 
-impl Reflecting {
+impl ReflectionState {
     pub(super) fn new(secret: RootSecret) -> Self {
         Self {
             tags: Unguessable::new(secret, "grant"),
@@ -153,9 +153,9 @@ impl Reflecting {
             carried: Vec::new(),
             sent: BTreeSet::new(),
             sent_kbps: 0,
-            takers: Takers::default(),
-            pledges: Pledges::default(),
-            deposits: Deposits::default(),
+            takers: SubscriberCopies::default(),
+            pledges: Reservations::default(),
+            deposits: SealedKeyCache::default(),
         }
     }
 
@@ -169,12 +169,12 @@ impl Reflecting {
     }
 
     /// Whether the relay sends a copy, as far as it is known whose it is.
-    fn is_sent(&self, copy: &Copy) -> bool {
+    fn is_sent(&self, copy: &StreamCopy) -> bool {
         copy.receiver().is_some_and(|receiver| self.sent.contains(&receiver))
     }
 
     /// A request has ended: what was granted for it and has not begun is free.
-    pub(super) fn release(&mut self, key: Key) {
+    pub(super) fn release(&mut self, key: RequestKey) {
         self.pledges.release(key);
     }
 
@@ -183,14 +183,14 @@ impl Reflecting {
         self.carried_of(service, provider).is_some()
     }
 
-    fn carried_of(&self, service: Service, provider: NodeId) -> Option<&Carried> {
+    fn carried_of(&self, service: Service, provider: NodeId) -> Option<&ReflectedStream> {
         self.carried.iter().find(|carried| carried.service == service && carried.provider == Some(provider))
     }
 
     /// A provider in `area` whose stream is carried, and where it is. Where the
     /// nearest is asked for, none is preferred.
     pub(super) fn carried_in(&self, service: Service, area: Area) -> Option<(NodeId, Cell)> {
-        let fits = |carried: &&Carried| carried.service == service && !matches!(area, Area::Near(_));
+        let fits = |carried: &&ReflectedStream| carried.service == service && !matches!(area, Area::Near(_));
         let named = self.carried.iter().filter(fits).filter_map(|carried| Some((carried.provider?, carried.cell?)));
         named.into_iter().find(|(_, cell)| area.contains(*cell))
     }
@@ -198,10 +198,10 @@ impl Reflecting {
 
 impl Hub {
     /// The owner says what its relay carries.
-    pub(super) fn note_carried(&mut self, now: Time, mut streams: Vec<Carried>) {
+    pub(super) fn record_streams(&mut self, now: Time, mut streams: Vec<ReflectedStream>) {
         streams.truncate(MAX_CARRIED);
         let reflecting = &mut self.reflecting;
-        let sent = |stream: &Carried| {
+        let sent = |stream: &ReflectedStream| {
             let (service, provider) = (stream.service, stream.provider);
             stream.to.iter().filter_map(move |to| Some((*to, service, provider?))).collect::<Vec<_>>()
         };
@@ -225,19 +225,19 @@ impl Hub {
 
     /// Lets a copy of the stream that a request is for go on to whoever asked,
     /// if this hub is one that reflects it. On an error there is no room.
-    pub(super) fn grant_copy(&mut self, now: Time, key: Key, choice: Choice) -> Result<(), Reason> {
-        self.forget_spill(key, choice);
+    pub(super) fn grant_copy(&mut self, now: Time, key: RequestKey, choice: RequestTarget) -> Result<(), Reason> {
+        self.forget_overflow(key, choice);
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
         let Some(reflect) = asked.copy_wanted().filter(|reflect| self.reflects(asked, *reflect, choice)) else {
             self.requests.set_granted(key, None);
             self.reflecting.release(key);
             return Ok(());
         };
-        let provider = choice.provider().or(asked.meant());
+        let provider = choice.provider().or(asked.named_provider());
         let (to, kind, service) = (self.seen_from(reflect.to, asked.link), kind_of(reflect), asked.service);
         if asked.granted.is_none() {
-            let copy = Copy { to, kind, service, provider };
-            if self.spills(key, choice, &copy)? {
+            let copy = StreamCopy { to, kind, service, provider };
+            if self.try_overflow(key, choice, &copy)? {
                 self.reflecting.release(key);
                 return Ok(());
             }
@@ -251,7 +251,7 @@ impl Hub {
 
     /// Another hub passes the same request on, and wants the copy: the one before
     /// may be gone.
-    pub(super) fn grant_again(&mut self, key: Key, reflect: Option<Reflect>) {
+    pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<Reflect>) {
         let tag = Tag(self.reflecting.tags.next_u64());
         let Some(params) = self.requests.get(key).and_then(|asked| asked.params) else { return };
         if params.reflect != reflect {
@@ -260,26 +260,26 @@ impl Hub {
     }
 
     /// Tells the owner of what was granted for a request.
-    pub(super) fn tell_grant(&mut self, now: Time, key: Key) {
+    pub(super) fn tell_grant(&mut self, now: Time, key: RequestKey) {
         let Some(asked) = self.requests.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
         let (to, service) = (self.seen_from(reflect.to, asked.link), asked.service);
         // Without a provider the place could mean another one's stream.
-        let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.aim()));
+        let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
         let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.link));
         let grant = Grant { tag, to, their_tag, kind, service, cell, provider, begin };
         let requester = asked.requester;
         self.reflecting.pledges.renew(now, key, provider);
         if let Some(provider) = provider.filter(|_| kind == Kind::Subscriber) {
-            self.reflecting.takers.note(now, requester, (to, service, provider));
+            self.reflecting.takers.record_copy(now, requester, (to, service, provider));
         }
-        self.events.push_back(Event::Reflect(grant));
+        self.events.push_back(HubEvent::Reflect(grant));
     }
 
     /// Another hub says which provider has a request.
-    pub(super) fn found_provider(&mut self, now: Time, key: Key, provider: NodeId) {
+    pub(super) fn found_provider(&mut self, now: Time, key: RequestKey, provider: NodeId) {
         let Some(granted) = self.requests.get(key).and_then(|asked| asked.granted) else { return };
         if granted.provider.is_none() {
             self.requests.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
@@ -287,17 +287,17 @@ impl Hub {
         }
     }
 
-    pub(super) fn expire_pledges(&mut self, now: Time) {
+    pub(super) fn expire_reservations(&mut self, now: Time) {
         self.reflecting.pledges.expire(now);
     }
 
     /// What goes on with a request in place of what came with it.
-    pub(super) fn params_onward(&self, asked: &Asked, relayed: bool) -> Option<Params> {
+    pub(super) fn params_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<Params> {
         let mut params = asked.params?;
         params.reflect = match (asked.copy_wanted(), asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
             (_, _, _) if relayed => None,
-            (Some(reflect), Some(granted), Some(Reflection { media, .. })) => Some(Reflect {
+            (Some(reflect), Some(granted), Some(ReflectionConfig { media, .. })) => Some(Reflect {
                 to: media,
                 tag: granted.tag,
                 hops: reflect.hops.saturating_add(1),
@@ -315,11 +315,11 @@ impl Hub {
     /// Whether this hub reflects what is asked for: as the home of who asks, as
     /// the home of who provides, in that one's place, or as the layer between.
     /// One that leaves does not begin.
-    fn reflects(&self, asked: &Asked, reflect: Reflect, choice: Choice) -> bool {
-        let Some(Reflection { layers, .. }) = self.config.reflection.filter(|_| self.leaving.is_none()) else {
+    fn reflects(&self, asked: &RoutedRequest, reflect: Reflect, choice: RequestTarget) -> bool {
+        let Some(ReflectionConfig { layers, .. }) = self.config.reflection.filter(|_| self.leaving.is_none()) else {
             return false;
         };
-        let at_an_end = choice.node().is_some() || asked.is_spilled_here() || !asked.is_carried() && !asked.elsewhere;
+        let at_an_end = choice.node().is_some() || asked.is_overflow_here() || !asked.is_carried() && !asked.elsewhere;
         reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops == 1)
     }
 

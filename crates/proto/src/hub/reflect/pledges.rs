@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{BEGINNING, Copy, Receiver};
-use crate::hub::requests::Key;
+use super::{BEGINNING, CopyReceiver, StreamCopy};
+use crate::hub::requests::RequestKey;
 use crate::ids::NodeId;
 use crate::reflection::Kind;
 use crate::time::Time;
@@ -20,12 +20,12 @@ pub(super) const MAX_PLEDGES: usize = 4_096;
 pub(super) const MAX_PLEDGES_EACH: usize = 128;
 
 #[derive(Debug, Default)]
-pub(super) struct Pledges {
-    all: BTreeMap<Key, Pledge>,
-    timers: BTreeSet<(Time, Key)>,
+pub(super) struct Reservations {
+    all: BTreeMap<RequestKey, Reservation>,
+    timers: BTreeSet<(Time, RequestKey)>,
     /// The copies of which it is known whose they are, with the pledges for each: one copy takes room once,
     /// as long as one of those who asked for it waits.
-    shared: BTreeMap<Receiver, BTreeSet<Key>>,
+    shared: BTreeMap<CopyReceiver, BTreeSet<RequestKey>>,
     /// What all copies take, kbit/s.
     kbps: u64,
     /// How many of them are for nodes.
@@ -33,8 +33,8 @@ pub(super) struct Pledges {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pledge {
-    pub(super) copy: Copy,
+pub(super) struct Reservation {
+    pub(super) copy: StreamCopy,
     /// Who asked for it first of all.
     pub(super) requester: NodeId,
     pub(super) kbps: u32,
@@ -42,7 +42,7 @@ pub(super) struct Pledge {
     pub(super) until: Time,
 }
 
-impl Pledges {
+impl Reservations {
     pub(super) fn next_due(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -60,27 +60,28 @@ impl Pledges {
     }
 
     /// How many copies a node is pledged as a subscriber, and what they take, kbit/s.
-    pub(super) fn of(&self, requester: NodeId) -> (usize, u32) {
-        let of_it = |pledge: &&Pledge| pledge.requester == requester && pledge.copy.kind == Kind::Subscriber;
-        let add = |(count, kbps): (usize, u32), pledge: &Pledge| (count + 1, kbps.saturating_add(pledge.kbps));
+    pub(super) fn reserved_by(&self, requester: NodeId) -> (usize, u32) {
+        let of_it = |pledge: &&Reservation| pledge.requester == requester && pledge.copy.kind == Kind::Subscriber;
+        let add = |(count, kbps): (usize, u32), pledge: &Reservation| (count + 1, kbps.saturating_add(pledge.kbps));
         self.all.values().filter(of_it).fold((0, 0), add)
     }
 
     /// Who is pledged what, as far as it is known of whom.
-    pub(super) fn receivers(&self) -> impl Iterator<Item = Receiver> + '_ {
+    pub(super) fn receivers(&self) -> impl Iterator<Item = CopyReceiver> + '_ {
         self.shared.keys().copied()
     }
 
-    pub(super) fn has(&self, receiver: Receiver) -> bool {
+    pub(super) fn has(&self, receiver: CopyReceiver) -> bool {
         self.shared.contains_key(&receiver)
     }
 
     /// Enters a pledge in place of the one before of the same request, and of
     /// another request of the same requester for the same copy.
-    pub(super) fn insert(&mut self, key: Key, mut pledge: Pledge) {
+    pub(super) fn insert(&mut self, key: RequestKey, mut pledge: Reservation) {
         self.release(key);
         let others = pledge.copy.receiver().and_then(|receiver| self.shared.get(&receiver)).into_iter().flatten();
-        let is_same = |other: &&Key| self.all.get(other).is_some_and(|other| other.requester == pledge.requester);
+        let is_same =
+            |other: &&RequestKey| self.all.get(other).is_some_and(|other| other.requester == pledge.requester);
         if let Some(other) = others.copied().find(|other| is_same(&other)) {
             self.release(other);
         }
@@ -105,7 +106,7 @@ impl Pledges {
     }
 
     /// The request is handed on, or it is known now whose copy it is.
-    pub(super) fn renew(&mut self, now: Time, key: Key, provider: Option<NodeId>) {
+    pub(super) fn renew(&mut self, now: Time, key: RequestKey, provider: Option<NodeId>) {
         if let Some(mut pledge) = self.all.get(&key).copied() {
             (pledge.copy.provider, pledge.until) = (provider, now + BEGINNING);
             self.insert(key, pledge);
@@ -113,7 +114,7 @@ impl Pledges {
     }
 
     /// The request has ended. Its copy takes room still if somebody else waits for it.
-    pub(super) fn release(&mut self, key: Key) {
+    pub(super) fn release(&mut self, key: RequestKey) {
         let Some(pledge) = self.all.remove(&key) else { return };
         self.timers.remove(&(pledge.until, key));
         if let Some(receiver) = pledge.copy.receiver()
@@ -130,7 +131,7 @@ impl Pledges {
     }
 
     /// Ends those that have become copies.
-    pub(super) fn release_begun(&mut self, has_begun: impl Fn(&Copy) -> bool) {
+    pub(super) fn release_begun(&mut self, has_begun: impl Fn(&StreamCopy) -> bool) {
         let begun = self.all.iter().filter(|(_, pledge)| has_begun(&pledge.copy));
         begun.map(|(key, _)| *key).collect::<Vec<_>>().into_iter().for_each(|key| self.release(key));
     }
@@ -148,19 +149,19 @@ mod tests {
     use crate::ids::RequestId;
     use crate::service::Service;
 
-    fn pledge(requester: u8, to: u8) -> (Key, Pledge) {
+    fn pledge(requester: u8, to: u8) -> (RequestKey, Reservation) {
         let (requester, provider) = (NodeId::from_bytes([requester; 16]), Some(NodeId::from_bytes([99; 16])));
         let to = ([10, 0, 0, to], 9_000).into();
-        let copy = Copy { to, kind: Kind::Subscriber, service: Service::Video, provider };
+        let copy = StreamCopy { to, kind: Kind::Subscriber, service: Service::Video, provider };
         (
-            Key { asker: requester, id: RequestId(1) },
-            Pledge { copy, requester, kbps: 700, until: Time::ZERO + BEGINNING },
+            RequestKey { asker: requester, id: RequestId(1) },
+            Reservation { copy, requester, kbps: 700, until: Time::ZERO + BEGINNING },
         )
     }
 
     #[test]
     fn shared_copy_reserved_once_until_released() {
-        let mut pledges = Pledges::default();
+        let mut pledges = Reservations::default();
         let asked = [pledge(1, 7), pledge(2, 7), pledge(3, 8)];
         asked.iter().for_each(|(key, pledge)| pledges.insert(*key, *pledge));
         assert_eq!((pledges.kbps(), pledges.subscribers()), (1_400, 2));
@@ -170,7 +171,7 @@ mod tests {
         pledges.release(asked[0].0);
         assert_eq!((pledges.kbps(), pledges.subscribers()), (1_400, 2), "the second one does");
         // Another request of the same node takes the place of the one before.
-        pledges.insert(Key { id: RequestId(2), ..asked[1].0 }, asked[1].1);
+        pledges.insert(RequestKey { id: RequestId(2), ..asked[1].0 }, asked[1].1);
         assert_eq!((pledges.all.len(), pledges.kbps()), (2, 1_400));
         pledges.expire(Time::ZERO + BEGINNING);
         assert_eq!((pledges.kbps(), pledges.subscribers(), pledges.shared.len()), (0, 0, 0));

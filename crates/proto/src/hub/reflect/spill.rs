@@ -9,8 +9,8 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use super::{Copy, Policy, Reflecting, Reflection};
-use crate::hub::requests::{Choice, Key};
+use super::{Policy, ReflectionConfig, ReflectionState, StreamCopy};
+use crate::hub::requests::{RequestKey, RequestTarget};
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -24,14 +24,14 @@ const MAX_TRIED: usize = 8;
 
 /// A hub that reflects in this one's place what a provider here sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::hub) struct Spill {
+pub(in crate::hub) struct Overflow {
     hub: NodeId,
     provider: NodeId,
     /// Where it wants the stream, in full.
     pub(in crate::hub) reflect: Reflect,
 }
 
-impl Reflection {
+impl ReflectionConfig {
     /// What there is room for before the owner has said anything, as
     /// [`Message::Load`] tells it.
     pub(in crate::hub) fn first_room(self) -> Option<u32> {
@@ -43,24 +43,29 @@ impl Hub {
     /// What room for copies the other hubs are told of, kbit/s.
     pub(in crate::hub) fn room(&self) -> Option<u32> {
         let reflection = self.config.reflection.filter(|_| self.leaving.is_none());
-        reflection.and_then(Reflection::first_room).map(|_| self.left_kbps())
+        reflection.and_then(ReflectionConfig::first_room).map(|_| self.left_kbps())
     }
 
     /// Whether another hub is to reflect the copy instead of this one.
     ///
     /// # Errors
     /// Others are tried before `choice`, with which this hub serves it itself if it can.
-    pub(super) fn spills(&mut self, key: Key, choice: Choice, copy: &Copy) -> Result<bool, Reason> {
+    pub(super) fn try_overflow(
+        &mut self,
+        key: RequestKey,
+        choice: RequestTarget,
+        copy: &StreamCopy,
+    ) -> Result<bool, Reason> {
         let Some(asked) = self.requests.get(key) else { return Ok(false) };
-        let may_spill = copy.kind == Kind::Subscriber && !asked.elsewhere && !asked.is_spilled_here();
+        let may_spill = copy.kind == Kind::Subscriber && !asked.elsewhere && !asked.is_overflow_here();
         if !may_spill || self.room().is_none() || self.is_receiver(copy) {
             return Ok(false);
         }
         let (kbps, left) = (self.rate(copy.service, copy.provider), self.left_kbps());
-        let kept = self.kept(kbps);
+        let kept = self.feed_reserve_kbps(kbps);
         let provider = match choice {
-            Choice::Node(provider) => provider,
-            Choice::Hub { hub, .. } => {
+            RequestTarget::Node(provider) => provider,
+            RequestTarget::Hub { hub, .. } => {
                 let passes_on = left < kbps || left < kept && self.room_of(hub).is_some_and(|room| room > left);
                 if passes_on {
                     self.requests.send_elsewhere(key, std::iter::empty());
@@ -71,22 +76,22 @@ impl Hub {
         if left >= kept {
             return Ok(false);
         }
-        let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.aim());
+        let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
         let (asker, reason) = (asked.neighbour, asked.reason);
         let named = cell.map(|cell| (provider, cell));
-        let back = |hub| Choice::Hub { hub, way: Way::Back, named, silences: 0 };
+        let back = |hub| RequestTarget::Hub { hub, way: Way::Back, named, silences: 0 };
         let hubs = self.hubs_with_room(asker, copy.service, provider, kbps);
         if hubs.is_empty() || named.is_none() {
             return Ok(false);
         }
-        let choices: Vec<Choice> = hubs.into_iter().map(back).chain([choice]).collect();
+        let choices: Vec<RequestTarget> = hubs.into_iter().map(back).chain([choice]).collect();
         self.requests.send_elsewhere(key, choices.into_iter());
         Err(reason)
     }
 
     /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
     /// each of the others, for a hub that cannot feed them keeps what comes from here to itself.
-    fn kept(&self, kbps: u32) -> u32 {
+    fn feed_reserve_kbps(&self, kbps: u32) -> u32 {
         let hubs = self.neighbours.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
         // The last of at least two is one for a hub, which makes many of it.
         kbps.saturating_mul(hubs.max(1) as u32 + 1)
@@ -116,17 +121,23 @@ impl Hub {
     fn is_fed(&self, hub: NodeId, service: Service, provider: NodeId) -> bool {
         let links = self.neighbours.links_of(hub).iter().filter_map(|link| self.neighbours.links.get(link));
         let hosts: Vec<_> = links.filter_map(|link| link.address.primary()).map(|at: SocketAddr| at.ip()).collect();
-        let Reflecting { sent, pledges, .. } = &self.reflecting;
+        let ReflectionState { sent, pledges, .. } = &self.reflecting;
         let mut receivers = sent.iter().copied().chain(pledges.receivers());
         receivers.any(|(to, what, of)| (what, of) == (service, provider) && hosts.contains(&to.ip()))
     }
 
     /// A hub that was to reflect something in this one's place asks for it.
     /// False if this is not about such a thing.
-    pub(in crate::hub) fn comes_back(&mut self, now: Time, from: Sender, key: Key, carry: &Carry) -> bool {
+    pub(in crate::hub) fn serve_overflow_hub(
+        &mut self,
+        now: Time,
+        from: Sender,
+        key: RequestKey,
+        carry: &Carry,
+    ) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == carry.nonce) else { return false };
         let Some(reflect) = Params::reflect_of(carry.params).filter(|reflect| reflect.hops > 0) else { return false };
-        let (tried, spill) = (asked.handed_to_spill(), asked.spill);
+        let (tried, spill) = (asked.overflow_hub(), asked.spill);
         let (id, requester) = (key.id, Some(key.asker));
         let is_awaited = tried.filter(|(hub, _)| *hub == from.node);
         if tried.is_none() && spill.is_none() {
@@ -134,11 +145,11 @@ impl Hub {
         }
         if is_awaited.is_none() && spill.is_none_or(|spill| spill.hub != from.node) {
             // Another one was asked in the meantime.
-            self.no_longer_elsewhere(key, from.node, Reason::NotFound);
+            self.cancel_overflow(key, from.node, Reason::NotFound);
             return true;
         }
         if is_awaited.is_some() && !self.is_host_of(from, reflect.to) {
-            self.no_longer_elsewhere(key, from.node, Reason::NotAllowed);
+            self.cancel_overflow(key, from.node, Reason::NotAllowed);
             self.go_on(now, key, Reason::NotAllowed);
             return true;
         }
@@ -146,9 +157,9 @@ impl Hub {
         self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
         if let Some((hub, provider)) = is_awaited {
             let reflect = Reflect { to: self.seen_from(reflect.to, from.link), ..reflect };
-            self.requests.set_spill(key, Some(Spill { hub, provider, reflect }));
-            if let Err(reason) = self.hand(now, key, Choice::Node(provider), false) {
-                self.drop_spill(key);
+            self.requests.set_overflow(key, Some(Overflow { hub, provider, reflect }));
+            if let Err(reason) = self.hand(now, key, RequestTarget::Node(provider), false) {
+                self.drop_overflow(key);
                 self.go_on(now, key, reason);
             }
         }
@@ -157,7 +168,7 @@ impl Hub {
 
     /// Tells a hub that was to reflect something in this one's place that it is not to: it keeps no
     /// room for that.
-    fn no_longer_elsewhere(&mut self, key: Key, hub: NodeId, reason: Reason) {
+    fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
         let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.asker) };
         if let Some(link) = self.link_to(hub) {
             self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
@@ -166,32 +177,32 @@ impl Hub {
 
     /// The request is about to go to another provider: what was to be reflected
     /// elsewhere is this hub's again.
-    pub(super) fn forget_spill(&mut self, key: Key, choice: Choice) {
+    pub(super) fn forget_overflow(&mut self, key: RequestKey, choice: RequestTarget) {
         let spill = self.requests.get(key).and_then(|asked| asked.spill);
-        if spill.is_some_and(|spill| choice != Choice::Node(spill.provider)) {
-            self.drop_spill(key);
+        if spill.is_some_and(|spill| choice != RequestTarget::Node(spill.provider)) {
+            self.drop_overflow(key);
         }
     }
 
     /// What another hub was to reflect it is not to any more.
-    pub(in crate::hub) fn drop_spill(&mut self, key: Key) {
-        if let Some(Spill { hub, .. }) = self.requests.get(key).and_then(|asked| asked.spill) {
-            self.requests.set_spill(key, None);
-            self.no_longer_elsewhere(key, hub, Reason::NotFound);
+    pub(in crate::hub) fn drop_overflow(&mut self, key: RequestKey) {
+        if let Some(Overflow { hub, .. }) = self.requests.get(key).and_then(|asked| asked.spill) {
+            self.requests.set_overflow(key, None);
+            self.cancel_overflow(key, hub, Reason::NotFound);
         }
     }
 
     /// A provider declines what another hub was to reflect: no third one changes that.
-    pub(in crate::hub) fn declined_spilled(&mut self, key: Key, by: Choice) {
-        let Some(Spill { provider, .. }) = self.requests.get(key).and_then(|asked| asked.spill) else { return };
-        if by == Choice::Node(provider) {
+    pub(in crate::hub) fn on_overflow_declined(&mut self, key: RequestKey, by: RequestTarget) {
+        let Some(Overflow { provider, .. }) = self.requests.get(key).and_then(|asked| asked.spill) else { return };
+        if by == RequestTarget::Node(provider) {
             self.requests.drop_choices(key, provider);
         }
     }
 
     /// A hub on the way has no room to send this one the stream that it would
     /// reflect: somebody else may send it to the subscriber.
-    pub(in crate::hub) fn spill_refused(&mut self, key: Key, to: Choice) {
+    pub(in crate::hub) fn on_overflow_refused(&mut self, key: RequestKey, to: RequestTarget) {
         let can_spill = self.room().is_some();
         let Some(asked) = self.requests.get(key) else { return };
         let is_home = !asked.is_carried() && asked.granted.is_some() && to.node().is_none();

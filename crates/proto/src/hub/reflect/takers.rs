@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{MAX_RECEIVERS, Receiver};
+use super::{CopyReceiver, MAX_RECEIVERS};
 use crate::ids::NodeId;
 use crate::time::Time;
 
@@ -20,14 +20,14 @@ const BEGINNING: Duration = Duration::from_secs(15);
 
 /// The copies that were granted to nodes. One that finds no place here counts for nobody.
 #[derive(Debug, Default)]
-pub(super) struct Takers {
+pub(super) struct SubscriberCopies {
     /// When each was granted last.
-    of: BTreeMap<NodeId, BTreeMap<Receiver, Time>>,
+    of: BTreeMap<NodeId, BTreeMap<CopyReceiver, Time>>,
     count: usize,
 }
 
-impl Takers {
-    pub(super) fn note(&mut self, now: Time, node: NodeId, receiver: Receiver) {
+impl SubscriberCopies {
+    pub(super) fn record_copy(&mut self, now: Time, node: NodeId, receiver: CopyReceiver) {
         let is_known = self.of.get(&node).is_some_and(|copies| copies.contains_key(&receiver));
         if is_known || self.count < 2 * MAX_RECEIVERS {
             self.count += usize::from(!is_known);
@@ -36,7 +36,7 @@ impl Takers {
     }
 
     /// Forgets those that are not sent, unless they may begin yet.
-    pub(super) fn keep(&mut self, now: Time, is_sent: impl Fn(&Receiver) -> bool) {
+    pub(super) fn keep(&mut self, now: Time, is_sent: impl Fn(&CopyReceiver) -> bool) {
         for copies in self.of.values_mut() {
             copies.retain(|receiver, granted| is_sent(receiver) || now.since(*granted) < BEGINNING);
         }
@@ -45,7 +45,7 @@ impl Takers {
     }
 
     /// What a node was granted.
-    pub(super) fn of(&self, node: NodeId) -> impl Iterator<Item = &Receiver> {
+    pub(super) fn copies_of(&self, node: NodeId) -> impl Iterator<Item = &CopyReceiver> {
         self.of.get(&node).into_iter().flat_map(BTreeMap::keys)
     }
 }
@@ -57,13 +57,13 @@ mod tests {
 
     #[test]
     fn copies_bounded_and_dropped_when_unsent() {
-        let (mut takers, now) = (Takers::default(), Time::ZERO);
+        let (mut takers, now) = (SubscriberCopies::default(), Time::ZERO);
         let node = |number: u8| NodeId::from_bytes([number; 16]);
         let receiver = |port: u16| (([10, 0, 0, 1], port).into(), Service::Video, node(99));
-        (0..10_000).for_each(|port| takers.note(now, node((port % 50) as u8), receiver(port)));
+        (0..10_000).for_each(|port| takers.record_copy(now, node((port % 50) as u8), receiver(port)));
         assert_eq!(takers.count, 2 * MAX_RECEIVERS);
         takers.keep(now + BEGINNING, |sent| *sent == receiver(7));
-        assert_eq!((takers.count, takers.of(node(7)).collect::<Vec<_>>()), (1, vec![&receiver(7)]));
+        assert_eq!((takers.count, takers.copies_of(node(7)).collect::<Vec<_>>()), (1, vec![&receiver(7)]));
         takers.keep(now + BEGINNING, |_| false);
         assert!(takers.of.is_empty());
     }

@@ -12,7 +12,7 @@ use super::*;
 use crate::block::Patch;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, HERE, carried, copies, decline, forwarded, node, record, refused, request};
-use crate::hub::{Command, Config, Kind as HubKind};
+use crate::hub::{HubCommand, HubConfig, HubKind};
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Input;
 use crate::reflection::Kind;
@@ -27,8 +27,8 @@ fn media() -> SocketAddr {
 }
 
 fn reflecting(layers: u8, policy: Policy) -> Bench {
-    let mut config = Config::new(node(200), HubKind::SuperNode, 1);
-    config.reflection = Some(Reflection { media: media(), layers, policy });
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
+    config.reflection = Some(ReflectionConfig { media: media(), layers, policy });
     Bench::with(config)
 }
 
@@ -60,7 +60,7 @@ fn reflect_of(params: Option<Params>) -> Reflect {
 /// What the owner was told to let pass since it was last asked.
 fn grants(bench: &mut Bench) -> Vec<Grant> {
     let events = std::mem::take(&mut bench.events);
-    let grant = |event| if let Event::Reflect(grant) = event { Some(grant) } else { None };
+    let grant = |event| if let HubEvent::Reflect(grant) = event { Some(grant) } else { None };
     events.into_iter().filter_map(grant).collect()
 }
 
@@ -80,12 +80,12 @@ fn the_forward(sent: &[(LinkId, Message)]) -> (LinkId, Forward) {
     sent.iter().find_map(forward).unwrap()
 }
 
-fn tell(bench: &mut Bench, command: Command) {
+fn send_command(bench: &mut Bench, command: HubCommand) {
     bench.input(Input::Command(command));
 }
 
 fn has_left(bench: &mut Bench, residual_kbps: u32) {
-    tell(bench, Command::Reflecting { residual_kbps, subscribers: 0 });
+    send_command(bench, HubCommand::Reflecting { residual_kbps, subscribers: 0 });
 }
 
 fn carries(bench: &mut Bench, provider: u8) {
@@ -94,8 +94,9 @@ fn carries(bench: &mut Bench, provider: u8) {
 
 fn carries_to(bench: &mut Bench, provider: u8, receivers: &[u8]) {
     let to = receivers.iter().map(|number| ([10, 0, 0, *number], 9_000).into()).collect();
-    let carried = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(provider)), kbps: 650, to };
-    tell(bench, Command::Carries { streams: vec![carried] });
+    let carried =
+        ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(provider)), kbps: 650, to };
+    send_command(bench, HubCommand::Carries { streams: vec![carried] });
 }
 
 #[test]
@@ -359,12 +360,12 @@ fn drain_waits_for_reflected_streams() {
     let mut bench = bench();
     let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
     carries(&mut bench, 1);
-    tell(&mut bench, Command::Leave);
+    send_command(&mut bench, HubCommand::Leave);
     bench.say(link, &Message::Withdraw(crate::hub::testing::version(2)));
-    assert!(!bench.events.contains(&Event::Left));
+    assert!(!bench.events.contains(&HubEvent::Left));
     bench.say(peer, &Message::Claim { node: node(1), version: crate::hub::testing::version(2) });
-    tell(&mut bench, Command::Carries { streams: Vec::new() });
-    assert_eq!(bench.events.last(), Some(&Event::Left));
+    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
+    assert_eq!(bench.events.last(), Some(&HubEvent::Left));
 }
 
 #[test]

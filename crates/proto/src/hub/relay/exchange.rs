@@ -31,7 +31,7 @@ const MAX_FILES: usize = 4 * MAX_RECEPTIONS_FROM_ONE;
 
 /// Both accounts of a flow.
 #[derive(Debug, Default)]
-pub(super) struct Exchange {
+pub(super) struct DuplexCredit {
     by_asker: Account,
     by_provider: Account,
     /// Time up to which credit was given back for time.
@@ -70,7 +70,7 @@ impl Account {
     }
 }
 
-impl Exchange {
+impl DuplexCredit {
     /// Takes note of a message that one side sends to the other. False if it is beyond all credit.
     pub(super) fn says(&mut self, now: Time, side: Side, message: &[u8]) -> bool {
         let spans = now.since(self.since).as_millis() as u64;

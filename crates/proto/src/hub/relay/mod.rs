@@ -16,12 +16,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::credit::Credit;
-use self::exchange::Exchange;
+use self::exchange::DuplexCredit;
 use self::header::{Header, is_whole, kind, with_id};
 pub(super) use self::table::Relays;
-use self::table::{Passage, Relay, Side};
-use super::requests::Key;
-use super::{Event, Hub, MAX_PER_WAKE, Sender};
+use self::table::{Relay, RelayVerdict, Side};
+use super::requests::RequestKey;
+use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
 use crate::delivery::Terms;
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -47,7 +47,7 @@ impl Hub {
     pub(super) fn open_relay(
         &mut self,
         now: Time,
-        key: Key,
+        key: RequestKey,
         asker_link: LinkId,
         (provider, provider_link): (NodeId, LinkId),
         (service, terms): (Service, Terms),
@@ -64,7 +64,7 @@ impl Hub {
         }
         let id = self.relays.next_id(self.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
-        let (heard, credit, exchange) = (now, Credit::default(), Exchange::default());
+        let (heard, credit, exchange) = (now, Credit::default(), DuplexCredit::default());
         let trip = |link| self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.pto());
         let linger = LINGER.max(trip(asker_link) + trip(provider_link));
         let relay = Relay {
@@ -91,7 +91,7 @@ impl Hub {
     /// is for the rest of the hub to read.
     pub(super) fn relay_data(&mut self, now: Time, from: Sender, bytes: &Bytes) -> bool {
         let Some(header) = Header::read(bytes) else { return false };
-        let Some((id, side)) = self.relays.of(from.node, header.id) else { return false };
+        let Some((id, side)) = self.relays.find_flow(from.node, header.id) else { return false };
         let stops = header.kind == kind::STOP;
         let is_sound = match header.kind {
             kind::REPORT | kind::STOP => bytes.len() <= MAX_REPORT_BYTES && Message::decode(bytes).is_ok(),
@@ -108,9 +108,9 @@ impl Hub {
         }
         let (link, channel, delivery, other) = match self.relays.pass(now, (id, side), from.link, (header.kind, bytes))
         {
-            Passage::Open(link, channel, delivery, other) => (link, channel, delivery, other),
-            Passage::Closed => return true,
-            Passage::Overrun => {
+            RelayVerdict::Open(link, channel, delivery, other) => (link, channel, delivery, other),
+            RelayVerdict::Closed => return true,
+            RelayVerdict::Overrun => {
                 self.overrun(id, side);
                 return true;
             }
@@ -128,7 +128,7 @@ impl Hub {
         if stops {
             self.end_relay(id, None, None);
             if side == Side::Asker {
-                self.drop_request_of(from.node, Key { asker: from.node, id: header.id });
+                self.drop_request_of(from.node, RequestKey { asker: from.node, id: header.id });
             }
         }
         true
@@ -149,7 +149,7 @@ impl Hub {
             Side::Asker => asker,
             Side::Provider => provider,
         };
-        self.events.push_back(Event::Refused { node, what: "it sends more than it may" });
+        self.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
         if side == Side::Provider {
             self.directory.failed(provider);
             return self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));

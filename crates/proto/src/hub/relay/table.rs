@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::IDLE;
 use super::credit::Credit;
-use super::exchange::Exchange;
+use super::exchange::DuplexCredit;
 use super::header::kind;
 use crate::delivery::{Delivery, Terms};
-use crate::hub::requests::Key;
+use crate::hub::requests::RequestKey;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::Channel;
 use crate::service::Service;
@@ -20,7 +20,7 @@ use crate::wire::{Accept, Message, Offer};
 pub(in crate::hub) struct Relays {
     /// By the id towards the provider.
     pub(super) table: BTreeMap<RequestId, Relay>,
-    pub(super) by_asker: BTreeMap<Key, RequestId>,
+    pub(super) by_asker: BTreeMap<RequestKey, RequestId>,
     by_provider: BTreeSet<(NodeId, RequestId)>,
     timers: BTreeSet<(Time, RequestId)>,
     last: u32,
@@ -30,7 +30,7 @@ pub(in crate::hub) struct Relays {
 #[derive(Debug)]
 pub(super) struct Relay {
     /// The requester's side: the neighbour and the id it uses.
-    pub(super) key: Key,
+    pub(super) key: RequestKey,
     pub(super) asker_link: LinkId,
     pub(super) provider: NodeId,
     pub(super) provider_link: LinkId,
@@ -44,11 +44,11 @@ pub(super) struct Relay {
     /// The time under which it stands in `timers`; no later than its end.
     pub(super) listed: Time,
     pub(super) credit: Credit,
-    pub(super) exchange: Exchange,
+    pub(super) exchange: DuplexCredit,
 }
 
 /// The fate of a message of a flow.
-pub(super) enum Passage {
+pub(super) enum RelayVerdict {
     /// It goes over this link, in this way, under this id.
     Open(LinkId, Channel, Delivery, RequestId),
     /// It is dropped.
@@ -84,7 +84,7 @@ impl Relays {
     }
 
     /// The request behind the id that a provider's side uses.
-    pub(in crate::hub) fn key_at_provider(&self, provider: NodeId, id: RequestId) -> Option<Key> {
+    pub(in crate::hub) fn key_at_provider(&self, provider: NodeId, id: RequestId) -> Option<RequestKey> {
         self.table.get(&id).filter(|relay| relay.provider == provider).map(|relay| relay.key)
     }
 
@@ -127,17 +127,17 @@ impl Relays {
     }
 
     /// Which flow a message belongs to, and from which side it comes.
-    pub(super) fn of(&self, from: NodeId, id: RequestId) -> Option<(RequestId, Side)> {
+    pub(super) fn find_flow(&self, from: NodeId, id: RequestId) -> Option<(RequestId, Side)> {
         if self.key_at_provider(from, id).is_some() {
             return Some((id, Side::Provider));
         }
-        self.by_asker.get(&Key { asker: from, id }).map(|relay| (*relay, Side::Asker))
+        self.by_asker.get(&RequestKey { asker: from, id }).map(|relay| (*relay, Side::Asker))
     }
 
     /// The flows in which `node` takes part.
     pub(super) fn all_of(&self, node: NodeId) -> Vec<RequestId> {
-        let first = Key { asker: node, id: RequestId(0) };
-        let last = Key { asker: node, id: RequestId(u32::MAX) };
+        let first = RequestKey { asker: node, id: RequestId(0) };
+        let last = RequestKey { asker: node, id: RequestId(u32::MAX) };
         let asked = self.by_asker.range(first..=last).map(|(_, id)| *id);
         let provided = self.by_provider.range((node, RequestId(0))..=(node, RequestId(u32::MAX))).map(|(_, id)| *id);
         asked.chain(provided).collect()
@@ -176,7 +176,7 @@ impl Relays {
     }
 
     /// The request that a flow answers.
-    pub(super) fn key(&self, id: RequestId) -> Option<Key> {
+    pub(super) fn key(&self, id: RequestId) -> Option<RequestKey> {
         self.table.get(&id).map(|relay| relay.key)
     }
 
@@ -207,14 +207,14 @@ impl Relays {
         (id, side): (RequestId, Side),
         link: LinkId,
         (kind, message): (u32, &[u8]),
-    ) -> Passage {
-        let Some(relay) = self.table.get_mut(&id) else { return Passage::Closed };
+    ) -> RelayVerdict {
+        let Some(relay) = self.table.get_mut(&id) else { return RelayVerdict::Closed };
         relay.heard = now;
         if kind == kind::REPORT
             && let Ok(Message::Report(report)) = Message::decode(message)
             && !relay.credit.reports(now, report.bytes)
         {
-            return Passage::Closed;
+            return RelayVerdict::Closed;
         }
         let (to, delivery, other) = match side {
             Side::Asker => {
@@ -236,12 +236,12 @@ impl Relays {
             _ => true,
         };
         if !has_credit {
-            return Passage::Overrun;
+            return RelayVerdict::Overrun;
         }
         if kind == kind::END {
             self.ended(now, id);
         }
-        Passage::Open(to, channel, delivery, other)
+        RelayVerdict::Open(to, channel, delivery, other)
     }
 
     /// A flow that has been silent for too long, and whether it had ended. Puts

@@ -4,7 +4,7 @@ use super::*;
 use crate::address::{Address, Scheme};
 use crate::flow::{CHUNK_BYTES, INLINE_BYTES};
 use crate::hub::testing::{Bench, address, decline, forwarded, node, over, refused, request};
-use crate::hub::{Config, Kind};
+use crate::hub::{HubConfig, HubKind};
 use crate::ids::Nonce;
 use crate::machine::Input;
 use crate::service::Role;
@@ -43,7 +43,7 @@ fn non_data_messages_are_not_relayed() {
 
 /// A server with a provider and a requester whose request it relays.
 fn relaying(request: Request) -> (Bench, LinkId, LinkId, RequestId) {
-    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     let (link, forward) = forwarded(&bench.ask(asker, request));
     assert!(link == provider && forward.reply_to.is_empty() && forward.id.is_of_hub());
@@ -144,7 +144,7 @@ fn a_silent_flow_is_ended() {
 fn requested_transport_applies_to_both_sides() {
     let tcp = |number| Address { scheme: Scheme::Tcp, ..address(number) };
     let wanted = |id| Request { params: over(Scheme::Tcp), ..request(id, Mode::Relay) };
-    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     let provider = bench.up(1, Role::Node);
     let mut record = crate::hub::testing::record(1);
     record.addresses.push(tcp(1));
@@ -164,7 +164,7 @@ fn requested_transport_applies_to_both_sides() {
 
 #[test]
 fn flows_per_requester_are_limited() {
-    let mut config = Config::new(node(200), Kind::Server, 1);
+    let mut config = HubConfig::new(node(200), HubKind::Server, 1);
     config.limits.relays_per_node = 2;
     let mut bench = Bench::with(config);
     let (_, asker) = (bench.provider(1), bench.requester(2));
@@ -176,7 +176,7 @@ fn flows_per_requester_are_limited() {
 
 #[test]
 fn stop_before_accept_tries_next_provider() {
-    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (link, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
     assert_eq!(link, first);
@@ -196,7 +196,7 @@ fn object_never_overtakes_acceptance() {
 
 #[test]
 fn inline_object_leaves_no_flow() {
-    let mut config = Config::new(node(200), Kind::Server, 1);
+    let mut config = HubConfig::new(node(200), HubKind::Server, 1);
     config.limits.relays_per_node = 2;
     let mut bench = Bench::with(config);
     let (provider, asker) = (bench.provider(1), bench.requester(2));
@@ -300,7 +300,7 @@ fn flooding_side_loses_the_flow() {
         let refused = bench
             .events
             .iter()
-            .filter(|event| matches!(event, Event::Refused { node: who, .. } if *who == node(number)));
+            .filter(|event| matches!(event, HubEvent::Refused { node: who, .. } if *who == node(number)));
         assert_eq!((refused.count(), bench.hub.status(bench.now).relays), (1, 0));
     }
 }

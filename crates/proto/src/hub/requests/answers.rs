@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::RETRY_AFTER;
-use super::asked::{Choice, Stage};
-use super::table::Key;
+use super::asked::{RequestStage, RequestTarget};
+use super::table::RequestKey;
 use crate::delivery::Delivery;
 use crate::foreign;
 use crate::hub::{Hub, Sender};
@@ -22,13 +22,18 @@ const LONGEST_RETRY_MS: u32 = 60_000;
 
 impl Hub {
     /// Finds the request that a provider, or the hub that has it, talks about.
-    pub(super) fn handed_to(&self, from: Sender, id: RequestId, requester: Option<NodeId>) -> Option<(Key, Choice)> {
+    pub(super) fn handed_to(
+        &self,
+        from: Sender,
+        id: RequestId,
+        requester: Option<NodeId>,
+    ) -> Option<(RequestKey, RequestTarget)> {
         let key = match requester {
-            Some(asker) => Key { asker, id },
+            Some(asker) => RequestKey { asker, id },
             None => self.relays.key_at_provider(from.node, id)?,
         };
         match self.requests.get(key)?.stage {
-            Stage::Handed { to, relay, .. }
+            RequestStage::Handed { to, relay, .. }
                 if to.neighbour() == from.node && relay.is_some() == requester.is_none() =>
             {
                 Some((key, to))
@@ -38,7 +43,7 @@ impl Hub {
     }
 
     /// A provider declines: the next one, or a final word.
-    pub(in crate::hub) fn declined(&mut self, now: Time, from: Sender, decline: Decline) {
+    pub(in crate::hub) fn handle_decline(&mut self, now: Time, from: Sender, decline: Decline) {
         let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else {
             if decline.requester.is_some() || !self.watch_refused(now, from.node, decline.id) {
                 self.counters.stray += 1;
@@ -46,7 +51,7 @@ impl Hub {
             return;
         };
         let Some(asked) = self.requests.get(key) else { return };
-        if matches!(asked.stage, Stage::Handed { accepted: true, .. }) {
+        if matches!(asked.stage, RequestStage::Handed { accepted: true, .. }) {
             // Who has accepted ends the flow with `Stop`.
             self.counters.stray += 1;
             return;
@@ -54,7 +59,7 @@ impl Hub {
         self.note_answer(now, key);
         self.note_refusal(to, decline.reason);
         self.report(now, key, Step::Declined, to.neighbour(), Some(decline.reason));
-        self.declined_spilled(key, to);
+        self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
                 to.node().into_iter().for_each(|node| self.directory.busy(node));
@@ -62,7 +67,7 @@ impl Hub {
             }
             Reason::Saturated => {
                 self.note_retry(key, decline.retry_after_ms);
-                self.spill_refused(key, to);
+                self.on_overflow_refused(key, to);
             }
             Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
             _ => {}
@@ -72,15 +77,17 @@ impl Hub {
 
     /// Who had the request has declined it: the hub relays between two who cannot
     /// reach each other, or tries the next one.
-    fn go_on_without(&mut self, now: Time, key: Key, to: Choice, declined: Reason) {
+    fn go_on_without(&mut self, now: Time, key: RequestKey, to: RequestTarget, declined: Reason) {
         let Some(asked) = self.requests.get(key) else { return };
         if let Some(relay) = asked.relay() {
             self.end_relay(relay, None, None);
-        } else if !asked.is_carried() && !to.is_spill() && matches!(declined, Reason::Unreachable | Reason::NoTransport)
+        } else if !asked.is_carried()
+            && !to.is_overflow()
+            && matches!(declined, Reason::Unreachable | Reason::NoTransport)
         {
             match self.hand(now, key, to, true) {
                 Ok(()) => return,
-                Err(reason) => self.note(key, reason),
+                Err(reason) => self.record_reason(key, reason),
             }
         }
         // A provider that has no transport for the requester has not dialled it.
@@ -93,28 +100,28 @@ impl Hub {
             self.note_dialling(key);
         }
         let reason = match (to, declined) {
-            (Choice::Node(_), reason) => to_requester(reason),
+            (RequestTarget::Node(_), reason) => to_requester(reason),
             // The provider's home leaves: in a moment it is found elsewhere.
-            (Choice::Hub { .. }, Reason::Leaving) => Reason::Unreachable,
-            (Choice::Hub { .. }, reason) => reason,
+            (RequestTarget::Hub { .. }, Reason::Leaving) => Reason::Unreachable,
+            (RequestTarget::Hub { .. }, reason) => reason,
         };
-        if matches!(to, Choice::Hub { way: Way::Up, .. }) {
-            self.above_answers(key);
+        if matches!(to, RequestTarget::Hub { way: Way::Up, .. }) {
+            self.clear_unreachable_above(key);
         }
-        self.note(key, reason);
+        self.record_reason(key, reason);
         self.advance(now, key);
     }
 
     /// Somebody dials, or has dialled, where another hub says that the requester is. Nobody else is to: its
     /// home was charged for one.
-    fn note_dialling(&mut self, key: Key) {
+    fn note_dialling(&mut self, key: RequestKey) {
         if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.is_carried()) {
             asked.is_dialled = true;
         }
     }
 
     /// One of the parents has answered, so the other's silence cuts nothing off.
-    fn above_answers(&mut self, key: Key) {
+    fn clear_unreachable_above(&mut self, key: RequestKey) {
         if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.reason == Reason::UnreachableAbove)
         {
             asked.reason = Reason::NotFound;
@@ -122,14 +129,14 @@ impl Hub {
     }
 
     /// Keeps when the first of the busy providers may be free.
-    fn note_retry(&mut self, key: Key, after_ms: Option<u32>) {
+    fn note_retry(&mut self, key: RequestKey, after_ms: Option<u32>) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let after_ms = after_ms.map(|millis| millis.min(LONGEST_RETRY_MS));
         asked.retry_after_ms = asked.retry_after_ms.into_iter().chain(after_ms).min();
     }
 
     /// A provider has the request and needs more time: the requester waits longer.
-    pub(in crate::hub) fn pending(
+    pub(in crate::hub) fn handle_pending(
         &mut self,
         now: Time,
         from: Sender,
@@ -144,7 +151,7 @@ impl Hub {
         self.note_dialling(key);
         let provider = self.whereabouts(key, (to, from.link), told);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        if let Stage::Handed { repeated, .. } = &mut asked.stage {
+        if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
         if !asked.may_be_pending(now) {
@@ -159,14 +166,19 @@ impl Hub {
     /// The provider that has a request, with addresses at which the requester may reach it. Those
     /// of a node come from its record and its connections, at hosts where this hub sees it, not
     /// from its answer.
-    fn whereabouts(&self, key: Key, (to, link): (Choice, LinkId), told: Option<Whereabouts>) -> Option<Whereabouts> {
+    fn whereabouts(
+        &self,
+        key: RequestKey,
+        (to, link): (RequestTarget, LinkId),
+        told: Option<Whereabouts>,
+    ) -> Option<Whereabouts> {
         let asked = self.requests.get(key).filter(|asked| asked.relay().is_none())?;
         let Whereabouts { node, mut addresses } = match to {
-            Choice::Hub { .. } => {
+            RequestTarget::Hub { .. } => {
                 let Whereabouts { node, addresses } = told?;
                 Whereabouts { node, addresses: self.told_by_hub(link, addresses) }
             }
-            Choice::Node(node) => {
+            RequestTarget::Node(node) => {
                 let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
                 self.add_seen(link, &mut addresses);
                 let (addresses, _) = foreign::split(&addresses, &self.hosts_of(node));
@@ -179,12 +191,12 @@ impl Hub {
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
-    pub(in crate::hub) fn accepted(&mut self, now: Time, from: Sender, mut accept: Accept) {
+    pub(in crate::hub) fn handle_accept(&mut self, now: Time, from: Sender, mut accept: Accept) {
         let Some((key, to)) = self.handed_to(from, accept.id, None) else {
             self.counters.stray += 1;
             return;
         };
-        if let Choice::Node(node) = to {
+        if let RequestTarget::Node(node) = to {
             accept.provider = Some(node);
         }
         self.note_answer(now, key);
@@ -194,7 +206,7 @@ impl Hub {
             self.relays.ended(now, accept.id);
         }
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        if let Stage::Handed { accepted, .. } = &mut asked.stage {
+        if let RequestStage::Handed { accepted, .. } = &mut asked.stage {
             *accepted = true;
         }
         // What follows on the flow must not overtake it.
@@ -215,8 +227,8 @@ impl Hub {
     }
 
     /// A requester no longer wants it, before there was a flow to stop.
-    pub(in crate::hub) fn cancelled(&mut self, from: Sender, id: RequestId) {
-        let key = Key { asker: from.node, id };
+    pub(in crate::hub) fn handle_cancel(&mut self, from: Sender, id: RequestId) {
+        let key = RequestKey { asker: from.node, id };
         if self.requests.get(key).is_some_and(|asked| asked.neighbour == from.node) {
             self.remove_request(key);
         } else {
@@ -225,7 +237,7 @@ impl Hub {
     }
 
     /// The final word. It is kept, so that it can be said again.
-    pub(super) fn refuse(&mut self, now: Time, key: Key, reason: Reason) {
+    pub(super) fn refuse(&mut self, now: Time, key: RequestKey, reason: Reason) {
         let young_for = self.knows_since.map_or(Duration::ZERO, |at| (at + self.config.lease).since(now));
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let retry_after_ms = match reason {
@@ -241,7 +253,7 @@ impl Hub {
         let retry_after_ms = asked.retry_after_ms.filter(|_| has_word).or(retry_after_ms);
         asked.reason = reason;
         self.reflecting.release(key);
-        self.requests.set_stage(key, Stage::Refused { retry_after_ms });
+        self.requests.set_stage(key, RequestStage::Refused { retry_after_ms });
         let Some(asked) = self.requests.get(key) else { return };
         if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, reason.into());
@@ -250,9 +262,9 @@ impl Hub {
         self.say_refused(key);
     }
 
-    pub(super) fn say_refused(&mut self, key: Key) {
+    pub(super) fn say_refused(&mut self, key: RequestKey) {
         let Some(asked) = self.requests.get(key) else { return };
-        let Stage::Refused { retry_after_ms } = asked.stage else { return };
+        let RequestStage::Refused { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (link, traffic) = (asked.link, Traffic::Lookup);

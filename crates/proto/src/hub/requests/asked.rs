@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::address::{Address, SchemeSet};
 use crate::grid::{Area, Cell};
 use crate::hub::Sender;
-use crate::hub::reflect::{Granted, Spill};
-use crate::hub::route::{Course, HOPS};
+use crate::hub::reflect::{Granted, Overflow};
+use crate::hub::route::{HOPS, RoutePlan};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::service::Service;
 use crate::time::Time;
@@ -25,12 +25,12 @@ const PENDING_SPAN: Duration = Duration::from_secs(1);
 
 /// One request.
 #[derive(Debug)]
-pub(in crate::hub) struct Asked {
+pub(in crate::hub) struct RoutedRequest {
     /// The neighbour that asked and over which link: the requester or another hub.
     pub(in crate::hub) neighbour: NodeId,
     pub(in crate::hub) link: LinkId,
     /// From another hub: what it says of the request.
-    pub(super) carried: Option<Carried>,
+    pub(super) carried: Option<RouteConstraints>,
     /// Where the provider is to be, if that is one cell: other hubs can then
     /// be asked one after the other.
     pub(super) cell: Option<Cell>,
@@ -46,7 +46,7 @@ pub(in crate::hub) struct Asked {
     /// Another hub is to reflect it: this one has no room, or none for the way to it.
     pub(in crate::hub) elsewhere: bool,
     /// The hub that reflects what is of a provider here.
-    pub(in crate::hub) spill: Option<Spill>,
+    pub(in crate::hub) spill: Option<Overflow>,
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
@@ -55,14 +55,14 @@ pub(in crate::hub) struct Asked {
     /// When it came.
     pub(super) came: Time,
     pub(super) until: Time,
-    pub(super) choices: VecDeque<Choice>,
+    pub(super) choices: VecDeque<RequestTarget>,
     /// What is tried after the other hubs: own providers that are full or silent.
-    pub(super) rest: Vec<Choice>,
+    pub(super) rest: Vec<RequestTarget>,
     /// Whether the other hubs are among the choices already.
     pub(super) climbed: bool,
     /// How it goes on to other hubs; `None` if it is not to leave this one.
-    pub(super) course: Option<Course>,
-    pub(super) stage: Stage,
+    pub(super) course: Option<RoutePlan>,
+    pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
     pub(in crate::hub) reason: Reason,
     /// When the first of the providers that are busy may be free, as they say.
@@ -75,7 +75,7 @@ pub(in crate::hub) struct Asked {
 
 /// What another hub says of a request that it passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Carried {
+pub(super) struct RouteConstraints {
     /// To how many further hubs it may go.
     pub(super) hops: u8,
     /// The only provider that is meant.
@@ -84,7 +84,7 @@ pub(super) struct Carried {
 
 /// Whom to try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::hub) enum Choice {
+pub(in crate::hub) enum RequestTarget {
     /// A provider of this hub's.
     Node(NodeId),
     /// Another hub, which way; a provider that it has named before, and where;
@@ -93,14 +93,14 @@ pub(in crate::hub) enum Choice {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum RequestStage {
     /// Other hubs are being asked what they have.
     Seeking,
     /// The provider is being dialled over a transport that the request wants.
-    Dialling(Choice),
+    Dialling(RequestTarget),
     /// The provider has it, or another hub.
     Handed {
-        to: Choice,
+        to: RequestTarget,
         /// The relayed flow, if the hub carries the answer.
         relay: Option<RequestId>,
         /// When, or when it was repeated.
@@ -118,7 +118,7 @@ pub(super) enum Stage {
     Refused { retry_after_ms: Option<u32> },
 }
 
-impl Asked {
+impl RoutedRequest {
     /// What a node asks.
     pub(super) fn by_node(now: Time, from: Sender, request: &Request) -> Self {
         Self {
@@ -144,8 +144,8 @@ impl Asked {
             choices: VecDeque::new(),
             rest: Vec::new(),
             climbed: false,
-            course: Course::of(request.scope.unwrap_or_default()),
-            stage: Stage::Seeking,
+            course: RoutePlan::from_scope(request.scope.unwrap_or_default()),
+            stage: RequestStage::Seeking,
             reason: Reason::NotFound,
             retry_after_ms: None,
             reports: 0,
@@ -159,7 +159,7 @@ impl Asked {
         Self {
             neighbour: from.node,
             link: from.link,
-            carried: Some(Carried { hops: hops.min(HOPS), provider }),
+            carried: Some(RouteConstraints { hops: hops.min(HOPS), provider }),
             cell: Some(carry.cell),
             requester: carry.requester,
             nonce: carry.nonce,
@@ -177,8 +177,8 @@ impl Asked {
             choices: VecDeque::new(),
             rest: Vec::new(),
             climbed: false,
-            course: Some(Course::from(carry.way, from.node)),
-            stage: Stage::Seeking,
+            course: Some(RoutePlan::from(carry.way, from.node)),
+            stage: RequestStage::Seeking,
             reason: Reason::NotFound,
             retry_after_ms: None,
             reports: 0,
@@ -204,19 +204,19 @@ impl Asked {
     /// with a wish that may be met elsewhere.
     pub(super) fn is_same(&self, carry: &Carry) -> bool {
         let hops = |params| Params::reflect_of(params).map(|reflect| reflect.hops);
-        let anew = matches!(self.stage, Stage::Refused { .. }) && hops(self.params) != hops(carry.params);
-        self.nonce == carry.nonce && self.meant() == carry.provider && !anew
+        let anew = matches!(self.stage, RequestStage::Refused { .. }) && hops(self.params) != hops(carry.params);
+        self.nonce == carry.nonce && self.named_provider() == carry.provider && !anew
     }
 
     /// The only provider that is meant.
-    pub(in crate::hub) fn meant(&self) -> Option<NodeId> {
+    pub(in crate::hub) fn named_provider(&self) -> Option<NodeId> {
         self.carried.and_then(|carried| carried.provider).or(self.named)
     }
 
     /// Where the provider should be, if that is known.
-    pub(in crate::hub) fn aim(&self) -> Option<Cell> {
+    pub(in crate::hub) fn target_cell(&self) -> Option<Cell> {
         let named = match self.stage {
-            Stage::Handed { to: Choice::Hub { named: Some((_, cell)), .. }, .. } => Some(cell),
+            RequestStage::Handed { to: RequestTarget::Hub { named: Some((_, cell)), .. }, .. } => Some(cell),
             _ => None,
         };
         named.or(self.cell)
@@ -230,16 +230,16 @@ impl Asked {
     /// The neighbour that has it and answers to the requester, a hub or the provider.
     pub(in crate::hub) fn handed_to(&self) -> Option<NodeId> {
         match self.stage {
-            Stage::Handed { to, relay: None, .. } => Some(to.neighbour()),
+            RequestStage::Handed { to, relay: None, .. } => Some(to.neighbour()),
             _ => None,
         }
     }
 
     /// The hub that was asked to reflect something in this one's place, and
     /// whose stream.
-    pub(in crate::hub) fn handed_to_spill(&self) -> Option<(NodeId, NodeId)> {
+    pub(in crate::hub) fn overflow_hub(&self) -> Option<(NodeId, NodeId)> {
         match self.stage {
-            Stage::Handed { to: Choice::Hub { hub, way: Way::Back, named, .. }, .. } => {
+            RequestStage::Handed { to: RequestTarget::Hub { hub, way: Way::Back, named, .. }, .. } => {
                 named.map(|(provider, _)| (hub, provider))
             }
             _ => None,
@@ -247,7 +247,7 @@ impl Asked {
     }
 
     /// Whether a provider's home wants the stream reflected in its place.
-    pub(in crate::hub) fn is_spilled_here(&self) -> bool {
+    pub(in crate::hub) fn is_overflow_here(&self) -> bool {
         self.is_carried() && self.course.is_some_and(|course| course.way == Way::Back)
     }
 
@@ -280,16 +280,16 @@ impl Asked {
     pub(super) fn is_forgettable(&self) -> bool {
         matches!(
             self.stage,
-            Stage::Handed { relay: None, hop_due: None, .. }
-                | Stage::Handed { accepted: true, .. }
-                | Stage::Held { .. }
-                | Stage::Refused { .. }
+            RequestStage::Handed { relay: None, hop_due: None, .. }
+                | RequestStage::Handed { accepted: true, .. }
+                | RequestStage::Held { .. }
+                | RequestStage::Refused { .. }
         )
     }
 
     pub(super) fn relay(&self) -> Option<RequestId> {
         match self.stage {
-            Stage::Handed { relay, .. } => relay,
+            RequestStage::Handed { relay, .. } => relay,
             _ => None,
         }
     }
@@ -300,7 +300,7 @@ impl Asked {
     }
 }
 
-impl Choice {
+impl RequestTarget {
     /// The neighbour that gets the request.
     pub(super) fn neighbour(self) -> NodeId {
         match self {
@@ -326,7 +326,7 @@ impl Choice {
     }
 
     /// Whether another hub is to reflect what is of a provider here.
-    pub(in crate::hub) fn is_spill(self) -> bool {
+    pub(in crate::hub) fn is_overflow(self) -> bool {
         matches!(self, Self::Hub { way: Way::Back, .. })
     }
 

@@ -1,12 +1,12 @@
 //! Requests that other hubs pass on, and hubs that go.
 
 use super::DEFAULT_CONSIDERED;
-use super::asked::{Asked, Choice, Stage};
+use super::asked::{RequestStage, RequestTarget, RoutedRequest};
 use super::hand::REPEAT_PAUSE;
-use super::table::Key;
+use super::table::RequestKey;
 use crate::directory::{Aim, Entry, Query};
 use crate::grid::Area;
-use crate::hub::route::Course;
+use crate::hub::route::RoutePlan;
 use crate::hub::tree::Relation;
 use crate::hub::{Hub, Sender};
 use crate::ids::{NodeId, RequestId};
@@ -17,22 +17,22 @@ use crate::wire::{Carry, Decline, Message, Params, Reason, Way};
 
 impl Hub {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn carried(&mut self, now: Time, from: Sender, mut carry: Carry) {
+    pub(in crate::hub) fn handle_routed_request(&mut self, now: Time, from: Sender, mut carry: Carry) {
         let relay = carry.reply_to.is_empty();
         carry.reply_to = self.told_by_hub(from.link, carry.reply_to);
-        let key = Key { asker: if relay { from.node } else { carry.requester }, id: carry.id };
+        let key = RequestKey { asker: if relay { from.node } else { carry.requester }, id: carry.id };
         let requester = (!relay).then_some(carry.requester);
         let taken = Message::Underway { id: carry.id, requester, provider: None };
         let id = carry.id;
         let decline = |reason| Message::Decline(Decline { id, reason, retry_after_ms: None, requester });
-        if !self.aims_well(from, &carry) {
+        if !self.is_valid_target(from, &carry) {
             return self.send(from.link, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
         }
-        if self.comes_back(now, from, key, &carry) {
+        if self.serve_overflow_hub(now, from, key, &carry) {
             return;
         }
         if self.requests.get(key).is_some_and(|asked| asked.is_same(&carry)) {
-            return self.carried_again(now, from, key, &carry, &taken);
+            return self.handle_routed_duplicate(now, from, key, &carry, &taken);
         }
         let is_known = carry.way == Way::Back && self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce);
         let connected = carry.provider.is_some_and(|provider| self.neighbours.is_up(provider));
@@ -56,20 +56,20 @@ impl Hub {
         self.begin_carried(now, key, from, carry);
     }
 
-    fn begin_carried(&mut self, now: Time, key: Key, from: Sender, carry: Carry) {
+    fn begin_carried(&mut self, now: Time, key: RequestKey, from: Sender, carry: Carry) {
         let (service, cell, requester) = (carry.service, carry.cell, carry.requester);
         let meant = carry.provider;
-        self.remember(key, from, Asked::by_hub(now, from, carry));
+        self.remember(key, from, RoutedRequest::by_hub(now, from, carry));
         match meant {
             None => {
                 let (area, count) = (Area::At(cell), DEFAULT_CONSIDERED);
                 let query =
                     Query { service, area, origin: cell, count, except: Some(requester), aim: Aim::Serve, names: None };
-                self.choose_or_seek(now, key, (area, Scope::Anywhere), query);
+                self.choose_or_lookup(now, key, (area, Scope::Anywhere), query);
             }
-            Some(provider) if self.requests.get(key).is_some_and(Asked::is_spilled_here) => {
+            Some(provider) if self.requests.get(key).is_some_and(RoutedRequest::is_overflow_here) => {
                 let named = Some((provider, cell));
-                let back = Choice::Hub { hub: from.node, way: Way::Down, named, silences: 0 };
+                let back = RequestTarget::Hub { hub: from.node, way: Way::Down, named, silences: 0 };
                 if let Some(asked) = self.requests.table.get_mut(&key) {
                     (asked.climbed, asked.choices) = (true, [back].into());
                 }
@@ -80,7 +80,7 @@ impl Hub {
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(super) fn choose_meant(&mut self, now: Time, key: Key, provider: NodeId) {
+    pub(super) fn choose_meant(&mut self, now: Time, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.requests.get(key) else { return };
         let (service, cell, is_carried, asker) = (asked.service, asked.cell, asked.is_carried(), asked.neighbour);
         // A node that is connected knows best what it offers, wherever its record is by now.
@@ -94,7 +94,8 @@ impl Hub {
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
             return self.refuse(now, key, reason);
         }
-        let there = |hub| Choice::Hub { hub, way: Way::Down, named: cell.map(|cell| (provider, cell)), silences: 0 };
+        let there =
+            |hub| RequestTarget::Hub { hub, way: Way::Down, named: cell.map(|cell| (provider, cell)), silences: 0 };
         // Of one copy for all, its home is asked first: this hub may be about to stand by for it.
         let elsewhere = offered && held.is_none() && asked.is_reflected() && !is_carried && cell.is_some();
         let choice = if offered { Some(self.choice(key, provider)) } else { moved.map(there) };
@@ -110,23 +111,22 @@ impl Hub {
 
     /// The hub has this request already, from the same neighbour or along
     /// another way.
-    fn carried_again(&mut self, now: Time, from: Sender, key: Key, carry: &Carry, taken: &Message) {
+    fn handle_routed_duplicate(&mut self, now: Time, from: Sender, key: RequestKey, carry: &Carry, taken: &Message) {
         let Some(asked) = self.requests.get(key) else { return };
         let (same, of_node) = (asked.neighbour == from.node, !asked.is_carried());
         let is_beyond = match asked.stage {
-            Stage::Handed { to: Choice::Hub { way, .. }, .. } => way != Way::Down,
-            Stage::Seeking => true,
+            RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != Way::Down,
+            RequestStage::Seeking => true,
             _ => false,
         };
         // Two hubs that each know the other to have something would wait for one another.
         // What is relayed has another number there, so this is a repetition.
-        let is_back =
-            matches!(asked.stage, Stage::Handed { to: Choice::Hub { hub, .. }, relay: None, .. } if hub == from.node);
+        let is_back = matches!(asked.stage, RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } if hub == from.node);
         let is_back = is_back && carry.way != Way::Back;
-        let refused = matches!(asked.stage, Stage::Refused { .. });
+        let refused = matches!(asked.stage, RequestStage::Refused { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
-        let is_copy = matches!(asked.stage, Stage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
+        let is_copy = matches!(asked.stage, RequestStage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
         if is_back || !same && is_beyond && (of_node || carry.way != Way::Up) || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
@@ -153,11 +153,11 @@ impl Hub {
 
     /// A second hub passes the same request on: the one who asked last is the
     /// one who waits for a refusal.
-    fn now_asked_by(&mut self, key: Key, from: Sender) {
+    fn now_asked_by(&mut self, key: RequestKey, from: Sender) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         let before = std::mem::replace(&mut asked.neighbour, from.node);
         asked.link = from.link;
-        asked.course = asked.course.map(|course| Course { from: Some(from.node), ..course });
+        asked.course = asked.course.map(|course| RoutePlan { from: Some(from.node), ..course });
         if let Some(before) = self.neighbours.get_mut(before)
             && let Some(place) = before.requests.iter().rposition(|other| *other == key)
         {
@@ -169,7 +169,7 @@ impl Hub {
     }
 
     /// A hub says that it has a request, or which provider has it.
-    pub(in crate::hub) fn taken(
+    pub(in crate::hub) fn handle_request_ack(
         &mut self,
         now: Time,
         from: Sender,
@@ -188,14 +188,14 @@ impl Hub {
                     }
                 }
             }
-            None if requester.is_none() && self.seek_taken(now, from.node, id) => {}
+            None if requester.is_none() && self.confirm_hub_lookup(now, from.node, id) => {}
             None => self.counters.stray += 1,
         }
     }
 
     /// Tells the hub that has passed on a request for a reflected stream which
     /// provider has it.
-    pub(super) fn tell_provider(&mut self, key: Key, provider: NodeId) {
+    pub(super) fn tell_provider(&mut self, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.is_carried() && asked.is_reflected()) else {
             return;
         };
@@ -209,11 +209,11 @@ impl Hub {
     /// confirmed goes on at once.
     pub(in crate::hub) fn requests_lost_hub(&mut self, now: Time, gone: NodeId) {
         let unconfirmed = self.requests.hops.iter().filter_map(|(_, key)| match self.requests.get(*key)?.stage {
-            Stage::Handed { to: Choice::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
+            RequestStage::Handed { to: RequestTarget::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
             _ => None,
         });
         for (key, way) in unconfirmed.collect::<Vec<_>>() {
-            self.note(key, Reason::silence(way));
+            self.record_reason(key, Reason::silence(way));
             self.advance(now, key);
         }
     }

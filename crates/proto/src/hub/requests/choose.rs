@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::super::seek::Waiter;
-use super::asked::{Asked, Choice, Stage};
-use super::table::Key;
+use super::asked::{RequestStage, RequestTarget, RoutedRequest};
+use super::table::RequestKey;
 use crate::block::Patch;
 use crate::directory::{Query, Rank};
 use crate::grid::Area;
 use crate::hub::Hub;
-use crate::hub::route::Course;
+use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::scope::Scope;
 use crate::time::Time;
@@ -21,37 +21,37 @@ impl Hub {
     /// asks the other hubs first, because something nearer may be theirs. A
     /// cache leaves the choice in a cell to the server, which has to have the
     /// request in any case.
-    pub(super) fn choose_or_seek(&mut self, now: Time, key: Key, (area, scope): (Area, Scope), query: Query) {
-        let is_carried = self.requests.get(key).is_some_and(Asked::is_carried);
-        if self.is_cache() && !is_carried && matches!(area, Area::At(_)) && Course::of(scope).is_some() {
+    pub(super) fn choose_or_lookup(&mut self, now: Time, key: RequestKey, (area, scope): (Area, Scope), query: Query) {
+        let is_carried = self.requests.get(key).is_some_and(RoutedRequest::is_carried);
+        if self.is_cache() && !is_carried && matches!(area, Area::At(_)) && RoutePlan::from_scope(scope).is_some() {
             return self.advance(now, key);
         }
         let mut hits = self.search_within(now, scope, &query);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
         // Who is full may have room for a copy of what it sends already.
-        let is_reflected = self.requests.get(key).is_some_and(Asked::is_reflected);
+        let is_reflected = self.requests.get(key).is_some_and(RoutedRequest::is_reflected);
         let is_free = |rank: &Rank| is_reflected || rank.is_free();
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
         hits.clear();
         self.hits = hits;
-        let (course, area_asked) = (Course::of(scope), area);
+        let (course, area_asked) = (RoutePlan::from_scope(scope), area);
         let area = course.and_then(|course| Some((self.to_seek(area, &query, free.first())?, course)));
         if let Some((area, course)) = area {
             // What is left then is for handing it on.
             let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
             let waiter = Waiter::Request { key, query };
-            if !self.seek(now, Query { area, ..query }, course, waiter, left * 3 / 4) {
+            if !self.start_lookup(now, Query { area, ..query }, course, waiter, left * 3 / 4) {
                 self.counters.over_limit += 1;
                 self.refuse(now, key, Reason::TooMany);
             }
             return self.report(now, key, Step::Sought, None, None);
         }
         let choices =
-            |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(key, rank.node())).collect::<Vec<Choice>>();
+            |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(key, rank.node())).collect::<Vec<RequestTarget>>();
         let (free, rest) = (choices(free), choices(rest));
         let carried = self.carried_choice(key, (area_asked, scope)).filter(|_| is_reflected);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        let is_other = |choice: &Choice| Some(*choice) != carried;
+        let is_other = |choice: &RequestTarget| Some(*choice) != carried;
         asked.choices.extend(carried.into_iter().chain(free.into_iter().filter(is_other)));
         asked.rest.extend(rest.into_iter().filter(is_other));
         self.advance(now, key);
@@ -59,7 +59,7 @@ impl Hub {
 
     /// A provider whose stream this hub carries already costs nobody's uplink
     /// a further copy; how it is reached.
-    fn carried_choice(&self, key: Key, (area, scope): (Area, Scope)) -> Option<Choice> {
+    fn carried_choice(&self, key: RequestKey, (area, scope): (Area, Scope)) -> Option<RequestTarget> {
         let asked = self.requests.get(key)?;
         let (provider, cell) = self.reflecting.carried_in(asked.service, area)?;
         if provider == asked.requester {
@@ -69,13 +69,13 @@ impl Hub {
             let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.service));
             return held.map(|_| self.choice(key, provider));
         }
-        let route = self.route(Patch::of(asked.service, cell), Course::of(scope)?);
+        let route = self.route(Patch::of(asked.service, cell), RoutePlan::from_scope(scope)?);
         let (hub, way) = route.into_iter().next()?;
-        Some(Choice::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
+        Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
 
     /// Whether a request is for a copy of a stream that this hub has from `node` already.
-    pub(super) fn joins_carried(&self, key: Key, node: NodeId) -> bool {
+    pub(super) fn joins_carried(&self, key: RequestKey, node: NodeId) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.is_reflected()) else { return false };
         self.reflecting.carries(asked.service, node)
     }
@@ -84,20 +84,22 @@ impl Hub {
     /// connected through its home, as is one of which a copy is wanted, since
     /// it sends one to its home for all; from a cache any through the server,
     /// unless that has carried the request here.
-    pub(super) fn choice(&self, key: Key, node: NodeId) -> Choice {
+    pub(super) fn choice(&self, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.requests.get(key);
-        let is_carried = asked.is_some_and(Asked::is_carried);
+        let is_carried = asked.is_some_and(RoutedRequest::is_carried);
         let connected = self.neighbours.is_up(node);
         let is_copy_of = |home: &NodeId| {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.neighbour != *home);
-            elsewhere && self.neighbours.is_up(*home) && !self.neighbours.is_doubtful(*home)
+            elsewhere && self.neighbours.is_up(*home) && !self.neighbours.is_unresponsive(*home)
         };
         let home = self.copies.home_of(node).filter(|home| !connected || is_copy_of(home));
         let central = self.central().filter(|_| !is_carried).map(|server| (server, Way::Up));
         let hub = central.or(home.map(|home| (home, Way::Down)));
         match (hub, self.directory.get(node)) {
-            (Some((hub, way)), Some(entry)) => Choice::Hub { hub, way, named: Some((node, entry.cell())), silences: 0 },
-            _ => Choice::Node(node),
+            (Some((hub, way)), Some(entry)) => {
+                RequestTarget::Hub { hub, way, named: Some((node, entry.cell())), silences: 0 }
+            }
+            _ => RequestTarget::Node(node),
         }
     }
 
@@ -116,20 +118,20 @@ impl Hub {
     pub(in crate::hub) fn choose(
         &mut self,
         now: Time,
-        key: Key,
+        key: RequestKey,
         query: &Query,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == Stage::Seeking) else { return };
-        let scope = asked.course.unwrap_or(Course::BEGIN).scope();
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == RequestStage::Seeking) else { return };
+        let scope = asked.course.unwrap_or(RoutePlan::BEGIN).scope();
         let mut ranked = self.rank_own(now, (key, scope), query, remote);
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
                 let rank = Rank::new(query.service, query.centre(), *cell, *capacity, false, *node);
                 let (way, named) = (self.way_to(*hub), Some((*node, *cell)));
-                ranked.push((rank, Choice::Hub { hub: *hub, way, named, silences: 0 }));
+                ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }
         }
         ranked.sort_unstable_by_key(|(rank, _)| rank.by_availability());
@@ -139,9 +141,9 @@ impl Hub {
         }
         match coverage {
             Coverage::Whole | Coverage::First => {}
-            Coverage::Young => self.note(key, Reason::NotYetKnown),
-            Coverage::Partial => self.note(key, Reason::Unreachable),
-            Coverage::UnreachableAbove => self.note(key, Reason::UnreachableAbove),
+            Coverage::Young => self.record_reason(key, Reason::NotYetKnown),
+            Coverage::Partial => self.record_reason(key, Reason::Unreachable),
+            Coverage::UnreachableAbove => self.record_reason(key, Reason::UnreachableAbove),
         }
         self.advance(now, key);
     }
@@ -151,10 +153,10 @@ impl Hub {
     fn rank_own(
         &mut self,
         now: Time,
-        (key, scope): (Key, Scope),
+        (key, scope): (RequestKey, Scope),
         query: &Query,
         remote: &[(NodeId, Candidate)],
-    ) -> Vec<(Rank, Choice)> {
+    ) -> Vec<(Rank, RequestTarget)> {
         let hits = self.search_within(now, scope, query);
         let mut ranked = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
@@ -170,31 +172,31 @@ impl Hub {
     }
 
     /// Hands the request to the next provider or hub that can be had.
-    pub(super) fn advance(&mut self, now: Time, key: Key) {
+    pub(super) fn advance(&mut self, now: Time, key: RequestKey) {
         loop {
             let Some(asked) = self.requests.table.get_mut(&key) else { return };
             let Some(choice) = asked.choices.pop_front() else {
                 if asked.climbed {
                     break;
                 }
-                self.climb(now, key);
+                self.queue_hub_targets(now, key);
                 continue;
             };
             let relay = asked.is_relay();
             match self.hand(now, key, choice, relay) {
                 Ok(()) => return,
-                Err(reason) => self.note(key, reason),
+                Err(reason) => self.record_reason(key, reason),
             }
         }
         self.conclude_request(now, key);
     }
 
     /// No own provider that is free serves it: the other hubs are next.
-    fn climb(&mut self, now: Time, key: Key) {
+    fn queue_hub_targets(&mut self, now: Time, key: RequestKey) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.climbed = true;
         let rest = std::mem::take(&mut asked.rest);
-        let (course, cell, service, meant) = (asked.course, asked.cell, asked.service, asked.meant());
+        let (course, cell, service, meant) = (asked.course, asked.cell, asked.service, asked.named_provider());
         let mut route = Vec::new();
         if let (Some(course), Some(cell)) = (course.filter(|_| asked.may_go_on()), cell) {
             if meant.is_none() && self.summaries.is_none(now, service, cell) {
@@ -205,30 +207,30 @@ impl Hub {
             self.note_absence(key, course);
         }
         if let Some(asked) = self.requests.table.get_mut(&key) {
-            asked.choices.extend(route.into_iter().map(Choice::hub).chain(rest));
+            asked.choices.extend(route.into_iter().map(RequestTarget::hub).chain(rest));
         }
     }
 
     /// Notes which hubs cannot be asked that should be.
-    fn note_absence(&mut self, key: Key, course: Course) {
+    fn note_absence(&mut self, key: RequestKey, course: RoutePlan) {
         if course.way == Way::Up && self.is_cut_off() {
-            self.note(key, Reason::UnreachableAbove);
-        } else if course.is_everywhere() && self.misses_a_top() {
-            self.note(key, Reason::Unreachable);
+            self.record_reason(key, Reason::UnreachableAbove);
+        } else if course.is_everywhere() && self.is_root_missing() {
+            self.record_reason(key, Reason::Unreachable);
         }
     }
 
     /// There is nobody left to try.
-    fn conclude_request(&mut self, now: Time, key: Key) {
+    fn conclude_request(&mut self, now: Time, key: RequestKey) {
         let Some(asked) = self.requests.get(key) else { return };
         let none = asked.reason == Reason::NotFound;
         let reason = if none && self.is_young(now) { Reason::NotYetKnown } else { asked.reason };
-        let (service, cell) = (asked.service, asked.cell.filter(|_| asked.meant().is_none()));
+        let (service, cell) = (asked.service, asked.cell.filter(|_| asked.named_provider().is_none()));
         // Only the first hub remembers, and for no longer than it did when it asked:
         // the word of one that remembers would prolong the life of its own.
         if reason == Reason::NotFound
             && !asked.is_carried()
-            && asked.course.is_some_and(Course::is_everywhere)
+            && asked.course.is_some_and(RoutePlan::is_everywhere)
             && let Some(cell) = cell
         {
             self.summaries.note_none(now, service, cell);
@@ -239,7 +241,7 @@ impl Hub {
     }
 
     /// Keeps the gravest reason: what the requester can do most about.
-    pub(super) fn note(&mut self, key: Key, reason: Reason) {
+    pub(super) fn record_reason(&mut self, key: RequestKey, reason: Reason) {
         let weight = |reason| match reason {
             Reason::Busy | Reason::Saturated => 6,
             Reason::TooMany => 5,

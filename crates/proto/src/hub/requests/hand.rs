@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::asked::{Asked, Choice, Stage};
-use super::table::Key;
+use super::asked::{RequestStage, RequestTarget, RoutedRequest};
+use super::table::RequestKey;
 use crate::address::{Address, SchemeSet};
-use crate::hub::dialable::Turn;
+use crate::hub::dialable::DialAttempt;
 use crate::hub::route::HOPS;
 use crate::hub::seek::ASKS;
 use crate::hub::{Hub, Outcome, Sender};
@@ -21,12 +21,18 @@ pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
 impl Hub {
     /// Hands the request to one provider or hub, or starts to dial it.
-    pub(in crate::hub) fn hand(&mut self, now: Time, key: Key, choice: Choice, relay: bool) -> Result<(), Reason> {
+    pub(in crate::hub) fn hand(
+        &mut self,
+        now: Time,
+        key: RequestKey,
+        choice: RequestTarget,
+        relay: bool,
+    ) -> Result<(), Reason> {
         if !relay && self.requests.get(key).is_some_and(|asked| asked.is_dialled) {
             // The requester's home relays it, if anybody does.
             return Err(Reason::NoTransport);
         }
-        let reply_to = if relay { Vec::new() } else { self.reply_to(now, key, choice, Turn::First) };
+        let reply_to = if relay { Vec::new() } else { self.reply_to(now, key, choice, DialAttempt::First) };
         let asked = self.requests.get(key).ok_or(Reason::Cancelled)?;
         let allowed = asked.transports();
         let relay = reply_to.is_empty();
@@ -52,19 +58,20 @@ impl Hub {
             }
         };
         match choice {
-            Choice::Node(node) => {
-                let is_call = self.requests.get(key).is_some_and(Asked::is_call);
+            RequestTarget::Node(node) => {
+                let is_call = self.requests.get(key).is_some_and(RoutedRequest::is_call);
                 if !is_call && !self.joins_carried(key, node) {
                     self.directory.deduct(node, service);
                 }
                 self.counters.forwards += 1;
             }
-            Choice::Hub { .. } => self.counters.carries += 1,
+            RequestTarget::Hub { .. } => self.counters.carries += 1,
         }
         self.send_on(now, key, link, choice, relay, reply_to);
         let hop_due = self.hop_due(now, link, choice);
         let (repeated, accepted) = (false, false);
-        self.requests.set_stage(key, Stage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
+        self.requests
+            .set_stage(key, RequestStage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
         if relay.is_none() {
             self.tell_grant(now, key);
             choice.node().into_iter().for_each(|node| self.tell_provider(key, node));
@@ -79,13 +86,19 @@ impl Hub {
     }
 
     /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn go_on(&mut self, now: Time, key: Key, reason: Reason) {
-        self.note(key, reason);
+    pub(in crate::hub) fn go_on(&mut self, now: Time, key: RequestKey, reason: Reason) {
+        self.record_reason(key, reason);
         self.advance(now, key);
     }
 
     /// Where the provider can answer over a transport that the request allows.
-    pub(super) fn reply_to(&mut self, now: Time, key: Key, to: Choice, turn: Turn) -> Vec<Address> {
+    pub(super) fn reply_to(
+        &mut self,
+        now: Time,
+        key: RequestKey,
+        to: RequestTarget,
+        turn: DialAttempt,
+    ) -> Vec<Address> {
         let Some(asked) = self.requests.get(key) else { return Vec::new() };
         let (allowed, requester, is_own) = (asked.transports(), asked.requester, !asked.is_carried());
         let seen_over = asked.link;
@@ -108,16 +121,16 @@ impl Hub {
     }
 
     /// When another hub should have said that it has a request.
-    fn hop_due(&self, now: Time, link: LinkId, to: Choice) -> Option<Time> {
-        to.node().is_none().then(|| now + self.neighbours.patience(link))
+    fn hop_due(&self, now: Time, link: LinkId, to: RequestTarget) -> Option<Time> {
+        to.node().is_none().then(|| now + self.neighbours.answer_timeout(link))
     }
 
     pub(super) fn send_on(
         &mut self,
         now: Time,
-        key: Key,
+        key: RequestKey,
         link: LinkId,
-        to: Choice,
+        to: RequestTarget,
         relay: Option<RequestId>,
         reply_to: Vec<Address>,
     ) {
@@ -128,13 +141,13 @@ impl Hub {
         let (nonce, service, requester) = (asked.nonce, asked.service, asked.requester);
         let params = self.params_onward(asked, relay.is_some());
         let message = match to {
-            Choice::Node(_) => {
+            RequestTarget::Node(_) => {
                 let forward = Forward { id, nonce, service, requester, reply_to, deadline_ms, params };
                 Message::Forward(forward)
             }
-            Choice::Hub { way, named, .. } => {
+            RequestTarget::Hub { way, named, .. } => {
                 let hops = asked.carried.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
-                let provider = named.map(|(node, _)| node).or(asked.meant());
+                let provider = named.map(|(node, _)| node).or(asked.named_provider());
                 let Some(cell) = named.map(|(_, cell)| cell).or(asked.cell) else { return };
                 let carry =
                     Carry { id, nonce, service, cell, requester, reply_to, deadline_ms, way, hops, provider, params };
@@ -146,57 +159,63 @@ impl Hub {
 
     /// The provider has no link of a wanted transport: dials it, if its record
     /// has an address for one and the request is to be relayed.
-    pub(super) fn dial_for(&mut self, now: Time, key: Key, choice: Choice, allowed: SchemeSet) -> Result<(), Reason> {
+    pub(super) fn dial_for(
+        &mut self,
+        now: Time,
+        key: RequestKey,
+        choice: RequestTarget,
+        allowed: SchemeSet,
+    ) -> Result<(), Reason> {
         let node = choice.node().filter(|node| self.neighbours.is_up(*node)).ok_or(Reason::Unreachable)?;
         let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
         addresses.retain(|address| allowed.contains(address.scheme));
-        let addresses = self.dialable(now, node, &addresses, Turn::First);
+        let addresses = self.dialable(now, node, &addresses, DialAttempt::First);
         if addresses.is_empty() || !self.dial_provider(node, allowed, addresses, key) {
             return Err(Reason::NoTransport);
         }
-        self.requests.set_stage(key, Stage::Dialling(choice));
+        self.requests.set_stage(key, RequestStage::Dialling(choice));
         Ok(())
     }
 
     /// The dial that the request waited for has ended.
-    pub(in crate::hub) fn dialled_for(&mut self, now: Time, key: Key, node: NodeId, reached: bool) {
-        let Some(Asked { stage: Stage::Dialling(choice), .. }) = self.requests.get(key) else { return };
+    pub(in crate::hub) fn dialled_for(&mut self, now: Time, key: RequestKey, node: NodeId, reached: bool) {
+        let Some(RoutedRequest { stage: RequestStage::Dialling(choice), .. }) = self.requests.get(key) else { return };
         let choice = *choice;
         if choice.node() != Some(node) {
             return;
         }
         let handed = if reached { self.hand(now, key, choice, true) } else { Err(Reason::NoTransport) };
         if let Err(reason) = handed {
-            self.note(key, reason);
+            self.record_reason(key, reason);
             self.advance(now, key);
         }
     }
 
     /// The neighbour asks again: it has heard nothing, or not everything.
-    pub(super) fn repeat(&mut self, now: Time, key: Key, link: LinkId) {
+    pub(super) fn repeat(&mut self, now: Time, key: RequestKey, link: LinkId) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.link = link;
         match &mut asked.stage {
-            Stage::Seeking | Stage::Dialling(_) => {}
-            Stage::Held { .. } => self.look_again(now, key),
-            Stage::Refused { .. } => self.say_refused(key),
-            Stage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
+            RequestStage::Seeking | RequestStage::Dialling(_) => {}
+            RequestStage::Held { .. } => self.look_again(now, key),
+            RequestStage::Refused { .. } => self.say_refused(key),
+            RequestStage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
                 let (to, relay, sent, accepted) = (*to, *relay, *sent, *accepted);
                 if now >= sent + REPEAT_PAUSE && !accepted {
-                    self.carry_again(now, key, to, relay);
+                    self.resend_to_hub(now, key, to, relay);
                 }
             }
-            Stage::Handed { to, relay, sent, repeated, accepted, .. } => {
+            RequestStage::Handed { to, relay, sent, repeated, accepted, .. } => {
                 let (to, relay) = (*to, *relay);
                 let Some(way) = self.neighbours.best_link(to.neighbour(), SchemeSet::ALL) else {
                     return self.give_up(now, key, to, relay, Reason::Unreachable);
                 };
-                let may_still_answer = *repeated && now < *sent + self.neighbours.patience(way);
+                let may_still_answer = *repeated && now < *sent + self.neighbours.answer_timeout(way);
                 if may_still_answer {
                     return;
                 }
                 // At the first repetition another one serves, if there is one.
-                let is_late = now >= *sent + self.neighbours.patience(way) && !asked.choices.is_empty();
+                let is_late = now >= *sent + self.neighbours.answer_timeout(way) && !asked.choices.is_empty();
                 if (*repeated || is_late) && !*accepted {
                     return self.give_up(now, key, to, relay, Reason::Unreachable);
                 }
@@ -209,66 +228,77 @@ impl Hub {
 
     /// The repetition goes the same way as the request, which must be
     /// confirmed anew.
-    fn carry_again(&mut self, now: Time, key: Key, to: Choice, relay: Option<RequestId>) {
+    fn resend_to_hub(&mut self, now: Time, key: RequestKey, to: RequestTarget, relay: Option<RequestId>) {
         let Some(link) = self.link_to(to.neighbour()) else {
             return self.give_up(now, key, to, relay, Reason::Unreachable);
         };
         self.counters.repeats += 1;
         let hop_due = self.hop_due(now, link, to);
         let (repeated, accepted) = (true, false);
-        self.requests.set_stage(key, Stage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
+        self.requests.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
         self.hand_again(now, key, link, to, relay);
     }
 
     /// A hub has not said in time that it has the request: the next one is asked,
     /// and this one again in the end, more often if there is no other.
-    pub(super) fn hop_silent(&mut self, now: Time, key: Key) {
+    pub(super) fn on_hop_timeout(&mut self, now: Time, key: RequestKey) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        let Stage::Handed { to: Choice::Hub { hub, way, named, silences }, relay, .. } = asked.stage else { return };
-        let to = Choice::Hub { hub, way, named, silences };
+        let RequestStage::Handed { to: RequestTarget::Hub { hub, way, named, silences }, relay, .. } = asked.stage
+        else {
+            return;
+        };
+        let to = RequestTarget::Hub { hub, way, named, silences };
         self.counters.hedges += 1;
         let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
         if silences + 1 < asks {
-            asked.choices.push_back(Choice::Hub { hub, way, named, silences: silences + 1 });
+            asked.choices.push_back(RequestTarget::Hub { hub, way, named, silences: silences + 1 });
         }
         let is_first = silences == 0 && way == Way::Down;
         if let Some((provider, _)) = named.filter(|(node, _)| is_first && self.neighbours.is_up(*node)) {
             // Nothing has to be between it and this hub.
-            let itself = Choice::Node(provider);
+            let itself = RequestTarget::Node(provider);
             asked.choices.retain(|choice| *choice != itself);
             asked.rest.retain(|choice| *choice != itself);
             asked.choices.push_front(itself);
         }
-        self.neighbours.doubt(hub);
+        self.neighbours.mark_unresponsive(hub);
         self.give_up(now, key, to, relay, Reason::silence(way));
     }
 
     /// The first answer to a request that was not repeated measures the way.
-    pub(super) fn time_hop(&mut self, now: Time, from: Sender, key: Key) {
-        if let Some(Asked { stage: Stage::Handed { sent, repeated: false, hop_due: Some(_), .. }, .. }) =
-            self.requests.get(key)
+    pub(super) fn time_hop(&mut self, now: Time, from: Sender, key: RequestKey) {
+        if let Some(RoutedRequest {
+            stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
+        }) = self.requests.get(key)
         {
-            self.neighbours.took(from.link, now.since(*sent));
+            self.neighbours.record_rtt(from.link, now.since(*sent));
         }
     }
 
     /// A hub has the request and takes care of it.
-    pub(in crate::hub) fn hop_taken(&mut self, key: Key) {
-        let Some(Asked { stage: Stage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
+    pub(in crate::hub) fn hop_taken(&mut self, key: RequestKey) {
+        let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
             self.requests.get(key)
         else {
             return;
         };
         let (to, relay, sent, repeated, accepted) = (*to, *relay, *sent, *repeated, *accepted);
-        self.requests.set_stage(key, Stage::Handed { to, relay, sent, repeated, accepted, hop_due: None });
+        self.requests.set_stage(key, RequestStage::Handed { to, relay, sent, repeated, accepted, hop_due: None });
     }
 
-    pub(super) fn hand_again(&mut self, now: Time, key: Key, link: LinkId, to: Choice, relay: Option<RequestId>) {
-        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(now, key, to, Turn::Again) };
+    pub(super) fn hand_again(
+        &mut self,
+        now: Time,
+        key: RequestKey,
+        link: LinkId,
+        to: RequestTarget,
+        relay: Option<RequestId>,
+    ) {
+        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(now, key, to, DialAttempt::Again) };
         if relay.is_none() && reply_to.is_empty() {
             // What could be dialled before cannot be any more.
             if let Err(reason) = self.hand(now, key, to, true) {
-                self.note(key, reason);
+                self.record_reason(key, reason);
                 self.advance(now, key);
             }
             return;
@@ -285,9 +315,16 @@ impl Hub {
     }
 
     /// The provider is silent: goes on to the next, and holds it back if it was asked twice.
-    pub(super) fn give_up(&mut self, now: Time, key: Key, to: Choice, relay: Option<RequestId>, reason: Reason) {
+    pub(super) fn give_up(
+        &mut self,
+        now: Time,
+        key: RequestKey,
+        to: RequestTarget,
+        relay: Option<RequestId>,
+        reason: Reason,
+    ) {
         let once = self.requests.get(key).is_some_and(|asked| {
-            matches!(asked.stage, Stage::Handed { repeated: false, .. }) && self.neighbours.is_up(to.neighbour())
+            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && self.neighbours.is_up(to.neighbour())
         });
         // One silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {
@@ -298,7 +335,7 @@ impl Hub {
         if let Some(relay) = relay {
             self.end_relay(relay, None, Some(Reason::Cancelled));
         }
-        self.note(key, reason);
+        self.record_reason(key, reason);
         self.advance(now, key);
     }
 
@@ -312,9 +349,9 @@ impl Hub {
     }
 
     /// The flow's provider is gone before it accepted.
-    pub(in crate::hub) fn provider_lost(&mut self, now: Time, key: Key, relay: RequestId) {
-        if self.requests.get(key).and_then(Asked::relay) == Some(relay) {
-            self.note(key, Reason::Unreachable);
+    pub(in crate::hub) fn provider_lost(&mut self, now: Time, key: RequestKey, relay: RequestId) {
+        if self.requests.get(key).and_then(RoutedRequest::relay) == Some(relay) {
+            self.record_reason(key, Reason::Unreachable);
             self.advance(now, key);
         }
     }

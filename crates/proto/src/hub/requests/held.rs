@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::asked::{Asked, Stage};
-use super::table::Key;
+use super::asked::{RequestStage, RoutedRequest};
+use super::table::RequestKey;
 use crate::directory::Query;
 use crate::hub::{Hub, MAX_PER_WAKE};
 use crate::ids::NodeId;
@@ -22,12 +22,12 @@ const GRACE: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_millis(500);
 
 /// The queries of requests that may be held. No more than there are requests.
-pub(super) type Early = BTreeMap<Key, (Query, Scope)>;
+pub(super) type HoldableQueries = BTreeMap<RequestKey, (Query, Scope)>;
 
 impl Hub {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
     /// whether it does.
-    pub(super) fn hold(&mut self, now: Time, key: Key) -> bool {
+    pub(super) fn hold(&mut self, now: Time, key: RequestKey) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| !asked.is_carried()) else { return false };
         if !self.requests.early.contains_key(&key) {
             return false;
@@ -39,13 +39,13 @@ impl Hub {
         if until <= now {
             return false;
         }
-        self.requests.set_stage(key, Stage::Held { until });
+        self.requests.set_stage(key, RequestStage::Held { until });
         self.say_held(key);
         true
     }
 
     /// Tells the requester that its request is taken care of.
-    pub(super) fn say_held(&mut self, key: Key) {
+    pub(super) fn say_held(&mut self, key: RequestKey) {
         let Some(link) = self.requests.get(key).map(|asked| asked.link) else { return };
         self.send(
             link,
@@ -61,26 +61,26 @@ impl Hub {
         let (services, cell) = (entry.services(), entry.cell());
         let fits =
             |query: &Query| services.contains(query.service) && query.area.contains(cell) && query.except != Some(node);
-        let is_for = |key: &Key| self.requests.early.get(key).is_some_and(|(query, _)| fits(query));
+        let is_for = |key: &RequestKey| self.requests.early.get(key).is_some_and(|(query, _)| fits(query));
         for key in self.requests.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect::<Vec<_>>() {
             self.look_again(now, key);
         }
     }
 
     /// Looks once more for somebody who serves a held request.
-    pub(super) fn look_again(&mut self, now: Time, key: Key) {
+    pub(super) fn look_again(&mut self, now: Time, key: RequestKey) {
         let Some((query, scope)) = self.requests.early.get(&key).copied() else { return };
-        self.requests.set_stage(key, Stage::Seeking);
+        self.requests.set_stage(key, RequestStage::Seeking);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         (asked.reason, asked.climbed) = (Reason::NotFound, false);
-        match asked.meant() {
+        match asked.named_provider() {
             Some(provider) => self.choose_meant(now, key, provider),
-            None => self.choose_or_seek(now, key, (query.area, scope), query),
+            None => self.choose_or_lookup(now, key, (query.area, scope), query),
         }
     }
 }
 
-impl Stage {
+impl RequestStage {
     /// Time at which the hub looks after it, if nothing comes before.
     pub(super) fn due(&self) -> Option<Time> {
         match self {
@@ -91,9 +91,9 @@ impl Stage {
     }
 }
 
-impl Asked {
+impl RoutedRequest {
     /// True while it waits for a provider to come.
     pub(super) fn is_held(&self) -> bool {
-        matches!(self.stage, Stage::Held { .. })
+        matches!(self.stage, RequestStage::Held { .. })
     }
 }

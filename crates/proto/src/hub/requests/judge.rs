@@ -6,8 +6,8 @@
 //! Of a request that is answered directly a hub hears trouble only. So one that
 //! was handed on, and of which nothing was heard until its deadline, was served.
 
-use super::asked::{Choice, Stage};
-use super::table::Key;
+use super::asked::{RequestStage, RequestTarget};
+use super::table::RequestKey;
 use crate::hub::{Hub, Sender};
 use crate::time::Time;
 use crate::wire::Reason;
@@ -15,9 +15,9 @@ use crate::wire::Reason;
 impl Hub {
     /// The provider has said something about a request: so fast does it answer.
     /// After a repetition it cannot be told to which of the two it was.
-    pub(super) fn note_answer(&mut self, now: Time, key: Key) {
+    pub(super) fn note_answer(&mut self, now: Time, key: RequestKey) {
         let Some(asked) = self.requests.get(key) else { return };
-        if let Stage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
+        if let RequestStage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
             && let Some(node) = to.node()
         {
             self.directory.answered(node, now.since(sent));
@@ -25,14 +25,14 @@ impl Hub {
     }
 
     /// The provider serves, or has served.
-    pub(super) fn note_success(&mut self, to: Choice) {
+    pub(super) fn note_success(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
             self.directory.succeeded(node);
         }
     }
 
     /// The provider was silent.
-    pub(super) fn note_failure(&mut self, to: Choice) {
+    pub(super) fn note_failure(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
             self.counters.failures += 1;
             self.directory.failed(node);
@@ -41,16 +41,16 @@ impl Hub {
 
     /// The provider does not serve. That it is busy, leaves or cannot reach the
     /// requester says nothing of how it serves others.
-    pub(super) fn note_refusal(&mut self, to: Choice, reason: Reason) {
+    pub(super) fn note_refusal(&mut self, to: RequestTarget, reason: Reason) {
         if matches!(reason, Reason::SourceFailed | Reason::TimedOut | Reason::Protocol) {
             self.note_failure(to);
         }
     }
 
     /// A request's deadline has passed.
-    pub(super) fn note_end(&mut self, key: Key) {
+    pub(super) fn note_end(&mut self, key: RequestKey) {
         let Some(asked) = self.requests.get(key) else { return };
-        if let Stage::Handed { to, relay: None, repeated: false, .. } = asked.stage {
+        if let RequestStage::Handed { to, relay: None, repeated: false, .. } = asked.stage {
             self.note_success(to);
         }
     }

@@ -20,13 +20,13 @@ mod views;
 
 use std::time::Duration;
 
-use super::{Hub, Kind, MAX_PER_WAKE, Sender};
+use super::{Hub, HubKind, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
 use crate::wire::{Mode, Reason, Request};
-use asked::Stage;
-pub(super) use asked::{Asked, Choice};
-pub(super) use table::{Key, Requests};
+use asked::RequestStage;
+pub(super) use asked::{RequestTarget, RoutedRequest};
+pub(super) use table::{RequestKey, RequestTable};
 
 /// How many providers a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;
@@ -37,10 +37,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 impl Hub {
     /// A node asks for a service.
     pub(super) fn request(&mut self, now: Time, from: Sender, mut request: Request) {
-        if self.config.kind == Kind::Server && request.mode == Mode::Forward {
+        if self.config.kind == HubKind::Server && request.mode == Mode::Forward {
             request.mode = Mode::Relay;
         }
-        let key = Key { asker: from.node, id: request.id };
+        let key = RequestKey { asker: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
             return self.repeat(now, key, from.link);
         }
@@ -49,22 +49,22 @@ impl Hub {
             return self.decline_request(from.link, &request, reason);
         }
         if request.mode == Mode::Locate {
-            return self.locate(now, from, &request);
+            return self.answer_lookup(now, from, &request);
         }
         if !self.admit(from.node) {
             return self.decline_request(from.link, &request, Reason::TooMany);
         }
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        self.remember(key, from, Asked::by_node(now, from, &request));
+        self.remember(key, from, RoutedRequest::by_node(now, from, &request));
         let scope = request.scope.unwrap_or_default();
         if self.is_young(now) {
             self.requests.early.insert(key, (query, scope));
         }
-        if let Some(provider) = self.requests.get(key).and_then(Asked::meant) {
+        if let Some(provider) = self.requests.get(key).and_then(RoutedRequest::named_provider) {
             return self.choose_meant(now, key, provider);
         }
-        self.choose_or_seek(now, key, (request.area, scope), query);
+        self.choose_or_lookup(now, key, (request.area, scope), query);
     }
 
     fn objection(&self, from: Sender, request: &Request) -> Option<Reason> {
@@ -82,8 +82,8 @@ impl Hub {
     }
 
     /// Whether this is a request that the hub has already from this neighbour.
-    fn is_repeat(&self, key: Key, neighbour: NodeId, nonce: Nonce) -> bool {
-        let same = |asked: &Asked| asked.nonce == nonce && asked.neighbour == neighbour;
+    fn is_repeat(&self, key: RequestKey, neighbour: NodeId, nonce: Nonce) -> bool {
+        let same = |asked: &RoutedRequest| asked.nonce == nonce && asked.neighbour == neighbour;
         self.requests.get(key).is_some_and(same)
     }
 
@@ -110,8 +110,8 @@ impl Hub {
         let Some(neighbour) = self.neighbours.get_mut(node) else { return false };
         let allowance = neighbour.allowance(limits.requests_per_node);
         let requests = &mut self.requests;
-        let is_over = |requests: &Requests, key| requests.get(key).is_none_or(|asked| asked.neighbour != node);
-        let is_done = |requests: &Requests, key| requests.get(key).is_none_or(Asked::is_forgettable);
+        let is_over = |requests: &RequestTable, key| requests.get(key).is_none_or(|asked| asked.neighbour != node);
+        let is_done = |requests: &RequestTable, key| requests.get(key).is_none_or(RoutedRequest::is_forgettable);
         while neighbour.requests.front().is_some_and(|oldest| is_over(requests, *oldest)) {
             neighbour.requests.pop_front();
         }
@@ -131,14 +131,14 @@ impl Hub {
     }
 
     /// Removes a request, and ends what was pledged for it.
-    fn remove_request(&mut self, key: Key) -> Option<Asked> {
+    fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
         self.reflecting.release(key);
         self.requests.remove(key)
     }
 
     /// Enters a request in place of an older one of the same name.
-    fn remember(&mut self, key: Key, from: Sender, asked: Asked) {
-        self.drop_spill(key);
+    fn remember(&mut self, key: RequestKey, from: Sender, asked: RoutedRequest) {
+        self.drop_overflow(key);
         self.forget(key, Reason::Cancelled);
         self.requests.insert(key, asked);
         if let Some(neighbour) = self.neighbours.get_mut(from.node) {
@@ -147,15 +147,15 @@ impl Hub {
     }
 
     /// Forgets a request, and ends its flow if that has not begun.
-    fn forget(&mut self, key: Key, reason: Reason) {
+    fn forget(&mut self, key: RequestKey, reason: Reason) {
         let Some(asked) = self.remove_request(key) else { return };
-        if let Stage::Handed { relay: Some(relay), accepted: false, .. } = asked.stage {
+        if let RequestStage::Handed { relay: Some(relay), accepted: false, .. } = asked.stage {
             self.end_relay(relay, None, Some(reason));
         }
     }
 
     /// The neighbour that asked is gone.
-    pub(super) fn drop_request_of(&mut self, neighbour: NodeId, key: Key) {
+    pub(super) fn drop_request_of(&mut self, neighbour: NodeId, key: RequestKey) {
         if self.requests.get(key).is_some_and(|asked| asked.neighbour == neighbour) {
             self.remove_request(key);
         }
@@ -164,15 +164,17 @@ impl Hub {
     pub(super) fn expire_requests(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
-            match self.requests.get(key).is_some_and(Asked::is_held) {
+            match self.requests.get(key).is_some_and(RoutedRequest::is_held) {
                 true => self.refuse(now, key, Reason::NotYetKnown),
-                false => self.hop_silent(now, key),
+                false => self.on_hop_timeout(now, key),
             }
         }
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
-            let waiting =
-                self.requests.get(key).map(|asked| matches!(asked.stage, Stage::Seeking | Stage::Dialling(_)));
+            let waiting = self
+                .requests
+                .get(key)
+                .map(|asked| matches!(asked.stage, RequestStage::Seeking | RequestStage::Dialling(_)));
             if waiting == Some(true) {
                 self.refuse(now, key, Reason::TimedOut);
             }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::asked::{Asked, Choice, Stage};
-use super::held::Early;
-use crate::hub::reflect::{Granted, Spill};
+use super::asked::{RequestStage, RequestTarget, RoutedRequest};
+use super::held::HoldableQueries;
+use crate::hub::reflect::{Granted, Overflow};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::Tag;
 use crate::time::Time;
@@ -16,25 +16,25 @@ const MAX_LOOKED_AT: usize = 256;
 /// Names a request at this hub: whose number it is, and the number. A request
 /// that a peer hands on to be answered directly keeps its requester's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::hub) struct Key {
+pub(in crate::hub) struct RequestKey {
     pub(in crate::hub) asker: NodeId,
     pub(in crate::hub) id: RequestId,
 }
 
 /// The requests that the hub remembers.
 #[derive(Debug, Default)]
-pub(in crate::hub) struct Requests {
-    pub(super) table: BTreeMap<Key, Asked>,
-    pub(super) timers: BTreeSet<(Time, Key)>,
+pub(in crate::hub) struct RequestTable {
+    pub(super) table: BTreeMap<RequestKey, RoutedRequest>,
+    pub(super) timers: BTreeSet<(Time, RequestKey)>,
     /// Times by which a hub should have confirmed a request, or a held one has waited long enough.
-    pub(super) hops: BTreeSet<(Time, Key)>,
+    pub(super) hops: BTreeSet<(Time, RequestKey)>,
     /// The queries of requests that came while the hub was young.
-    pub(super) early: Early,
+    pub(super) early: HoldableQueries,
     /// Those that wait for a provider to come.
-    pub(super) held: BTreeSet<Key>,
+    pub(super) held: BTreeSet<RequestKey>,
 }
 
-impl Requests {
+impl RequestTable {
     pub(in crate::hub) fn len(&self) -> usize {
         self.table.len()
     }
@@ -43,22 +43,22 @@ impl Requests {
         self.timers.first().into_iter().chain(self.hops.first()).map(|(at, _)| *at).min()
     }
 
-    pub(in crate::hub) fn get(&self, key: Key) -> Option<&Asked> {
+    pub(in crate::hub) fn get(&self, key: RequestKey) -> Option<&RoutedRequest> {
         self.table.get(&key)
     }
 
-    pub(in crate::hub) fn iter(&self) -> impl Iterator<Item = (&Key, &Asked)> {
+    pub(in crate::hub) fn iter(&self) -> impl Iterator<Item = (&RequestKey, &RoutedRequest)> {
         self.table.iter()
     }
 
-    pub(super) fn insert(&mut self, key: Key, asked: Asked) {
+    pub(super) fn insert(&mut self, key: RequestKey, asked: RoutedRequest) {
         self.timers.insert((asked.until, key));
         if let Some(before) = self.table.insert(key, asked) {
             self.timers.remove(&(before.until, key));
         }
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Asked> {
+    pub(super) fn remove(&mut self, key: RequestKey) -> Option<RoutedRequest> {
         let asked = self.table.remove(&key)?;
         self.timers.remove(&(asked.until, key));
         self.early.remove(&key);
@@ -70,13 +70,13 @@ impl Requests {
     }
 
     /// One of the requests that end soonest that may be forgotten.
-    pub(super) fn displaceable(&self) -> Option<Key> {
+    pub(super) fn displaceable(&self) -> Option<RequestKey> {
         let mut first = self.timers.iter().take(MAX_LOOKED_AT).map(|(_, key)| *key);
-        first.find(|key| self.get(*key).is_some_and(Asked::is_forgettable))
+        first.find(|key| self.get(*key).is_some_and(RoutedRequest::is_forgettable))
     }
 
     /// Notes what was granted for a request.
-    pub(in crate::hub) fn set_granted(&mut self, key: Key, granted: Option<Granted>) {
+    pub(in crate::hub) fn set_granted(&mut self, key: RequestKey, granted: Option<Granted>) {
         if let Some(asked) = self.table.get_mut(&key) {
             asked.granted = granted;
         }
@@ -84,39 +84,43 @@ impl Requests {
 
     /// Another hub is to reflect what is asked for: it is tried by `choices`
     /// before all others.
-    pub(in crate::hub) fn send_elsewhere(&mut self, key: Key, choices: impl DoubleEndedIterator<Item = Choice>) {
+    pub(in crate::hub) fn send_elsewhere(
+        &mut self,
+        key: RequestKey,
+        choices: impl DoubleEndedIterator<Item = RequestTarget>,
+    ) {
         let Some(asked) = self.table.get_mut(&key) else { return };
         (asked.elsewhere, asked.granted) = (true, None);
         choices.rev().for_each(|choice| asked.choices.push_front(choice));
     }
 
     /// Another hub reflects it, or none any more.
-    pub(in crate::hub) fn set_spill(&mut self, key: Key, spill: Option<Spill>) {
+    pub(in crate::hub) fn set_overflow(&mut self, key: RequestKey, spill: Option<Overflow>) {
         if let Some(asked) = self.table.get_mut(&key) {
             (asked.spill, asked.granted) = (spill, None);
         }
     }
 
     /// A provider is not tried again, by whatever way.
-    pub(in crate::hub) fn drop_choices(&mut self, key: Key, provider: NodeId) {
+    pub(in crate::hub) fn drop_choices(&mut self, key: RequestKey, provider: NodeId) {
         if let Some(asked) = self.table.get_mut(&key) {
             asked.choices.retain(|choice| choice.provider() != Some(provider));
         }
     }
 
     /// Changes where a copy is wanted; what is granted for it gets another tag.
-    pub(in crate::hub) fn set_reflect(&mut self, key: Key, reflect: Option<Reflect>, tag: Tag) {
+    pub(in crate::hub) fn set_reflect(&mut self, key: RequestKey, reflect: Option<Reflect>, tag: Tag) {
         let Some(asked) = self.table.get_mut(&key) else { return };
         asked.params = asked.params.map(|params| Params { reflect, ..params });
         asked.granted = asked.granted.filter(|_| reflect.is_some()).map(|granted| Granted { tag, ..granted });
     }
 
     /// Changes how far a request has come.
-    pub(super) fn set_stage(&mut self, key: Key, stage: Stage) {
+    pub(super) fn set_stage(&mut self, key: RequestKey, stage: RequestStage) {
         let Some(asked) = self.table.get_mut(&key) else { return };
         let before = std::mem::replace(&mut asked.stage, stage);
         match stage {
-            Stage::Held { .. } => self.held.insert(key),
+            RequestStage::Held { .. } => self.held.insert(key),
             _ => self.held.remove(&key),
         };
         if let Some(due) = before.due() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, carried, copies, decline, forwarded, node, record, refused, request};
-use crate::hub::{Config, Kind};
+use crate::hub::{HubConfig, HubKind};
 use crate::ids::{LinkId, RequestId};
 use crate::random::SplitMix64;
 use crate::record::Record;
@@ -95,7 +95,7 @@ fn unreachable_requester_is_answered_by_relay() {
 
 #[test]
 fn young_hub_holds_unmatched_request() {
-    let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
+    let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
     let asker = bench.requester(2);
     let sent = bench.ask(asker, request(1, Mode::Forward));
     assert!(matches!(sent[..], [(_, Message::Pending { .. })]), "{sent:?}");
@@ -139,7 +139,7 @@ fn nearest_first_with_requester_as_origin() {
 
 #[test]
 fn limit_counts_only_unhanded_requests() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.requests_per_node = 3;
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
@@ -229,7 +229,7 @@ fn provider_traces_only_its_own_hop() {
 
 #[test]
 fn finished_requests_make_room() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.requests = 4;
     let mut bench = Bench::with(config);
     let provider = bench.provider(1);
@@ -242,7 +242,7 @@ fn finished_requests_make_room() {
 
 #[test]
 fn active_requests_fill_the_table() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.requests = 4;
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
@@ -278,7 +278,7 @@ fn looped_request_is_declined() {
 fn hubs_in_turn_take_little_room() {
     for seed in 0..4 {
         let mut random = SplitMix64::new(seed);
-        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
         config.limits.requests_per_node = 4;
         let mut bench = Bench::with(config);
         let hubs = [100, 101, 102].map(|hub| bench.up(hub, Role::SuperNode));
@@ -299,7 +299,7 @@ fn hubs_in_turn_take_little_room() {
 /// A node that publishes at a young hub is compared with the requests that wait, not with all.
 #[test]
 fn only_who_waits_is_looked_at() {
-    let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
+    let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
     let asker = bench.requester(2);
     let held = |bench: &Bench| bench.hub.requests.held.len();
     for id in 1..=3 {

@@ -1,8 +1,8 @@
 //! Telling who traces a request what becomes of it here, and passing on what
 //! becomes of it further on.
 
-use super::asked::{Asked, Choice, Stage};
-use super::table::Key;
+use super::asked::{RequestStage, RequestTarget, RoutedRequest};
+use super::table::RequestKey;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -13,7 +13,7 @@ use crate::wire::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Params, Reason,
 /// The most reports on one request that a hub makes or passes on.
 const MAX_REPORTS: u8 = 32;
 
-impl Asked {
+impl RoutedRequest {
     /// Whether one more report on it goes out, which then counts.
     fn may_report(&mut self) -> bool {
         let may = Params::is_traced(self.params) && self.reports < MAX_REPORTS;
@@ -27,7 +27,7 @@ impl Hub {
     pub(super) fn report(
         &mut self,
         now: Time,
-        key: Key,
+        key: RequestKey,
         step: Step,
         other: impl Into<Option<NodeId>>,
         reason: Option<Reason>,
@@ -54,18 +54,18 @@ impl Hub {
     }
 
     /// Reports to whom a request was handed.
-    pub(super) fn report_handed(&mut self, now: Time, key: Key, to: Choice, relayed: bool) {
+    pub(super) fn report_handed(&mut self, now: Time, key: RequestKey, to: RequestTarget, relayed: bool) {
         let step = match to {
-            Choice::Hub { .. } => Step::Passed,
-            Choice::Node(_) if relayed => Step::Relayed,
-            Choice::Node(_) => Step::Handed,
+            RequestTarget::Hub { .. } => Step::Passed,
+            RequestTarget::Node(_) if relayed => Step::Relayed,
+            RequestTarget::Node(_) => Step::Handed,
         };
         self.report(now, key, step, to.neighbour(), None);
     }
 
     /// Somebody further on tells what has become of a request: goes back the
     /// way that the request came.
-    pub(in crate::hub) fn traced(&mut self, now: Time, from: Sender, traced: Traced) {
+    pub(in crate::hub) fn handle_trace(&mut self, now: Time, from: Sender, traced: Traced) {
         let Traced { id, requester, mut hop } = traced;
         // A provider speaks for itself; what hubs did is for hubs to say.
         if from.role == Role::Node && (hop.number != 1 || !hop.step.is_of_provider()) {
@@ -84,7 +84,7 @@ impl Hub {
             // The certificate says who it is.
             hop.node = from.node;
             hop.round_trip_us = match asked.stage {
-                Stage::Handed { sent, repeated: false, .. } => {
+                RequestStage::Handed { sent, repeated: false, .. } => {
                     let after = u32::try_from(now.since(sent).as_micros()).unwrap_or(u32::MAX);
                     Some(after.saturating_sub(hop.held_us))
                 }
@@ -95,7 +95,7 @@ impl Hub {
         self.send_report(key, hop);
     }
 
-    fn send_report(&mut self, key: Key, hop: Hop) {
+    fn send_report(&mut self, key: RequestKey, hop: Hop) {
         let Some(asked) = self.requests.get(key) else { return };
         let (link, traffic) = (asked.link, Traffic::Lookup);
         let traced = Traced { id: key.id, requester: asked.named_requester(), hop };

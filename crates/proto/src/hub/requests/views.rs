@@ -126,7 +126,7 @@ fn faster_equal_provider_comes_first() {
 }
 
 #[derive(Clone, Debug)]
-enum Event {
+enum SelectionEvent {
     Ask,
     /// The provider that was asked last gives nothing.
     Fail,
@@ -139,20 +139,20 @@ enum Event {
     Wait(u64),
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = SelectionEvent> {
     let uplink = prop::sample::select(vec![0, 699, 700, 1_400, u32::MAX]);
     prop_oneof![
-        6 => Just(Event::Ask),
-        3 => Just(Event::Fail),
-        1 => Just(Event::Busy),
-        2 => Just(Event::Silent),
-        2 => (1..7u8, 0..3u16, uplink).prop_map(|(who, streams, kbps)| Event::Renew(who, streams, kbps)),
-        2 => (1..40_000u64).prop_map(Event::Wait),
+        6 => Just(SelectionEvent::Ask),
+        3 => Just(SelectionEvent::Fail),
+        1 => Just(SelectionEvent::Busy),
+        2 => Just(SelectionEvent::Silent),
+        2 => (1..7u8, 0..3u16, uplink).prop_map(|(who, streams, kbps)| SelectionEvent::Renew(who, streams, kbps)),
+        2 => (1..40_000u64).prop_map(SelectionEvent::Wait),
     ]
 }
 
 /// Six providers of video at different distances, and what a hub should know of them.
-struct Scene {
+struct SelectionFixture {
     bench: Bench,
     providers: BTreeMap<NodeId, LinkId>,
     asker: LinkId,
@@ -161,7 +161,7 @@ struct Scene {
     failed: BTreeMap<NodeId, Time>,
 }
 
-impl Scene {
+impl SelectionFixture {
     fn new(places: &[i32]) -> Self {
         let mut bench = Bench::new();
         let mut providers = BTreeMap::new();
@@ -174,18 +174,18 @@ impl Scene {
         Self { bench, providers, asker, asked: 0, last: None, failed: BTreeMap::new() }
     }
 
-    fn apply(&mut self, event: &Event) {
+    fn apply(&mut self, event: &SelectionEvent) {
         match event {
-            Event::Ask => self.ask(),
-            Event::Fail => self.refuse(Reason::SourceFailed),
-            Event::Busy => self.refuse(Reason::Busy),
-            Event::Silent => self.fall_silent(),
-            Event::Renew(number, streams, uplink_kbps) => {
+            SelectionEvent::Ask => self.ask(),
+            SelectionEvent::Fail => self.refuse(Reason::SourceFailed),
+            SelectionEvent::Busy => self.refuse(Reason::Busy),
+            SelectionEvent::Silent => self.fall_silent(),
+            SelectionEvent::Renew(number, streams, uplink_kbps) => {
                 let capacity = Some(Capacity { streams: *streams, uplink_kbps: *uplink_kbps });
                 let renew = Renew { version: crate::hub::testing::version(1), capacity };
                 self.bench.say(self.providers[&node(*number)], &Message::Renew(renew));
             }
-            Event::Wait(millis) => {
+            SelectionEvent::Wait(millis) => {
                 self.bench.wait(MS * *millis as u32);
                 // Everybody lives, and says so.
                 for link in self.providers.values().chain([&self.asker]) {
@@ -255,7 +255,7 @@ proptest! {
         places in prop::collection::vec(0..5i32, 6),
         events in prop::collection::vec(event(), 1..60),
     ) {
-        let mut scene = Scene::new(&places);
+        let mut scene = SelectionFixture::new(&places);
         for event in &events {
             scene.apply(event);
         }

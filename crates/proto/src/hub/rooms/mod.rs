@@ -14,8 +14,8 @@ use crate::room::Room;
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Join, Message, Quit, Reason, Roster, Way};
-pub(super) use table::Rooms;
-use table::{Entry, Full, GRACE, LEASE, SETTLE, State};
+pub(super) use table::RoomDirectory;
+use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 
 impl Hub {
     /// Somebody is in a room.
@@ -23,11 +23,11 @@ impl Hub {
         let Join { room, member, way } = join;
         let Some(way) = self.way_of_word(from, member.node, way) else { return };
         let neighbour = self.neighbours.get_mut(from.node);
-        if !neighbour.is_some_and(|neighbour| neighbour.may_trouble(now, WORD)) {
+        if !neighbour.is_some_and(|neighbour| neighbour.try_charge(now, WORD)) {
             self.counters.over_limit += 1;
             return;
         }
-        let has_left = |entry: &Entry| !entry.is_in() && entry.via == from.node;
+        let has_left = |entry: &RoomEntry| !entry.is_in() && entry.via == from.node;
         if self.rooms.get(room, member.node).is_some_and(has_left) {
             return;
         }
@@ -38,10 +38,10 @@ impl Hub {
         let (ahead, owned) = self.ahead(room, way, from.node);
         for (hub, way) in ahead {
             self.pass_word(hub, &Message::Join(Join { way: Some(way), ..join }));
-            told.note(hub);
+            told.record_hub(hub);
         }
-        let entry = Entry { member, via: from.node, owned, told, state: State::In, until: now + LEASE };
-        let is_news = self.rooms.note(room, entry);
+        let entry = RoomEntry { member, via: from.node, owned, told, state: MembershipState::In, until: now + LEASE };
+        let is_news = self.rooms.record_member(room, entry);
         let all_told = owned && is_news && self.tell_everybody(now, room);
         if owned && !all_told {
             self.tell_member(room, member.node);
@@ -53,10 +53,10 @@ impl Hub {
         let Quit { room, node, way } = quit;
         let Some(way) = self.way_of_word(from, node, way) else { return };
         // It may have come back another way meanwhile.
-        let is_held = |entry: &&Entry| entry.is_in() && entry.via == from.node;
+        let is_held = |entry: &&RoomEntry| entry.is_in() && entry.via == from.node;
         let Some(entry) = self.rooms.get(room, node).filter(is_held).copied() else { return };
         self.pass_quit(room, &entry, way);
-        self.rooms.note(room, Entry { state: State::Left, until: now + SETTLE, ..entry });
+        self.rooms.record_member(room, RoomEntry { state: MembershipState::Left, until: now + SETTLE, ..entry });
         if entry.owned {
             self.tell_everybody(now, room);
         }
@@ -67,23 +67,23 @@ impl Hub {
     pub(super) fn room_member_lost(&mut self, now: Time, node: NodeId) {
         let rooms: Vec<Room> = self.rooms.of.get(&node).into_iter().flatten().copied().collect();
         for room in rooms {
-            let is_here = |entry: &&Entry| entry.state == State::In && entry.via == node;
+            let is_here = |entry: &&RoomEntry| entry.state == MembershipState::In && entry.via == node;
             if let Some(entry) = self.rooms.get(room, node).filter(is_here).copied() {
                 let until = entry.until.min(now + GRACE);
-                self.rooms.note(room, Entry { state: State::Lost, until, ..entry });
+                self.rooms.record_member(room, RoomEntry { state: MembershipState::Lost, until, ..entry });
             }
         }
     }
 
     /// Another hub lists who is in, or refuses somebody: goes on to the nodes and hubs below
     /// that want to know.
-    pub(super) fn hear_roster(&mut self, from: Sender, roster: Roster) {
+    pub(super) fn handle_roster(&mut self, from: Sender, roster: Roster) {
         if !matches!(self.relation(from.node), Some(Relation::Parent | Relation::Peer)) {
             return self.refused(from.node, "lists of rooms come from above and beside only");
         }
         let Roster { room, to, refused, .. } = roster;
         // Who refuses somebody was told that it is in.
-        let may_say = |entry: &&Entry| refused.is_none() || entry.told.has(from.node);
+        let may_say = |entry: &&RoomEntry| refused.is_none() || entry.told.has(from.node);
         let vias = match to {
             Some(to) => self.rooms.get(room, to).filter(may_say).map(|entry| entry.via).into_iter().collect(),
             None if refused.is_some() => return,
@@ -96,10 +96,10 @@ impl Hub {
     }
 
     /// Forgets who is silent, and sends the lists that had to wait.
-    pub(super) fn tend_rooms(&mut self, now: Time) {
+    pub(super) fn poll_rooms(&mut self, now: Time) {
         for _ in 0..super::MAX_PER_WAKE {
             let Some((room, entry)) = self.rooms.expired(now) else { break };
-            if entry.state == State::Lost {
+            if entry.state == MembershipState::Lost {
                 self.pass_quit(room, &entry, Way::Up);
             }
             if entry.owned && entry.is_in() {
@@ -119,7 +119,7 @@ impl Hub {
             _ if from.role == Role::Node && member == from.node => return Some(Way::Up),
             _ if from.role == Role::Node => "it speaks for another node",
             (Way::Up, Some(Relation::Child(_))) => return Some(Way::Up),
-            (Way::Across, Some(Relation::Peer | Relation::Aside)) if self.is_top() => return Some(Way::Across),
+            (Way::Across, Some(Relation::Peer | Relation::Aside)) if self.is_root() => return Some(Way::Across),
             // It has not enrolled, or that has not arrived yet.
             _ => "it speaks of a room's member and is neither below nor beside this hub",
         };
@@ -132,12 +132,12 @@ impl Hub {
     fn ahead(&self, room: Room, way: Way, from: NodeId) -> (Vec<(NodeId, Way)>, bool) {
         let beside = |hub: &NodeId| *hub != from && *hub != self.config.node && self.neighbours.is_up(*hub);
         match way {
-            Way::Up if !self.is_top() => {
+            Way::Up if !self.is_root() => {
                 let parent = self.parents().into_iter().find(beside).map(|parent| (parent, Way::Up));
                 (parent.into_iter().collect(), parent.is_none())
             }
             Way::Up => {
-                let owners = route::greatest(&self.tops(), room.0);
+                let owners = route::greatest(&self.roots(), room.0);
                 let owned = owners.contains(&self.config.node);
                 (owners.into_iter().filter(beside).map(|owner| (owner, Way::Across)).collect(), owned)
             }
@@ -147,9 +147,9 @@ impl Hub {
 
     /// Passes on that somebody has left, to whoever was told that it is in. Where it was not told, the hubs
     /// beyond may know from another one that is gone: there it comes and leaves at once.
-    fn pass_quit(&mut self, room: Room, entry: &Entry, way: Way) {
-        let Entry { member, via, told, .. } = *entry;
-        let onward = Some(if self.is_top() { Way::Across } else { Way::Up });
+    fn pass_quit(&mut self, room: Room, entry: &RoomEntry, way: Way) {
+        let RoomEntry { member, via, told, .. } = *entry;
+        let onward = Some(if self.is_root() { Way::Across } else { Way::Up });
         let ahead = self.ahead(room, way, via).0.into_iter().map(|(hub, _)| hub);
         let untold: Vec<NodeId> = ahead.filter(|hub| !told.has(*hub)).collect();
         let join = Message::Join(Join { room, member, way: onward });
@@ -159,13 +159,13 @@ impl Hub {
     }
 
     /// Says why somebody is not let in, to whoever said that it is. It then leaves everywhere.
-    fn refuse_member(&mut self, from: Sender, room: Room, node: NodeId, full: Full) {
+    fn refuse_member(&mut self, from: Sender, room: Room, node: NodeId, full: JoinRefusal) {
         self.counters.over_limit += 1;
         let reason = match full {
-            Full::Room => Reason::TooMany,
-            Full::Rooms => Reason::Saturated,
+            JoinRefusal::Room => Reason::TooMany,
+            JoinRefusal::Rooms => Reason::Saturated,
             // Those that keep to the limit are below it in a moment, and say it again.
-            Full::Node => return,
+            JoinRefusal::Node => return,
         };
         let (owner, members) = (self.config.node, Vec::new());
         let roster = Roster { room, owner, members, to: Some(node), refused: Some(reason) };

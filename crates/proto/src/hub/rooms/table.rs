@@ -34,8 +34,8 @@ pub(super) const MAX_ROOMS_EACH: usize = 2 * crate::peer::MAX_ROOMS;
 
 /// The rooms of which this hub has heard.
 #[derive(Debug, Default)]
-pub(in crate::hub) struct Rooms {
-    pub(super) rooms: BTreeMap<Room, Known>,
+pub(in crate::hub) struct RoomDirectory {
+    pub(super) rooms: BTreeMap<Room, RoomState>,
     /// The rooms of each node.
     pub(super) of: BTreeMap<NodeId, BTreeSet<Room>>,
     /// When entries end.
@@ -46,34 +46,34 @@ pub(in crate::hub) struct Rooms {
 
 /// What is known of a room.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct RoomState {
     /// Twice as many as may be in at most: some have just left.
-    pub(super) members: BTreeMap<NodeId, Entry>,
+    pub(super) members: BTreeMap<NodeId, RoomEntry>,
     /// When everybody may be told next who is in.
     next_list: Time,
 }
 
 /// One who is in, or has just left.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct RoomEntry {
     pub(super) member: Member,
     /// The neighbour that said so: the node, or the hub on the way to it.
     pub(super) via: NodeId,
     /// Whether this hub lists it: nobody nearer to the room's owners was there
     /// when it was heard last, or this is an owner.
     pub(super) owned: bool,
-    pub(super) told: Told,
-    pub(super) state: State,
+    pub(super) told: NotifiedHubs,
+    pub(super) state: MembershipState,
     pub(super) until: Time,
 }
 
 /// The hubs nearer to the owners that were told of a member, the latest first. Those that are asked no
 /// more, as there is another parent or owner, are to hear when it leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told([Option<NodeId>; 4]);
+pub(super) struct NotifiedHubs([Option<NodeId>; 4]);
 
-impl Told {
-    pub(super) fn note(&mut self, hub: NodeId) {
+impl NotifiedHubs {
+    pub(super) fn record_hub(&mut self, hub: NodeId) {
         let mut next = Some(hub);
         for held in &mut self.0 {
             next = std::mem::replace(held, next).filter(|before| *before != hub);
@@ -93,22 +93,22 @@ impl Told {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum MembershipState {
     In,
     /// Its association with this hub, its home, has gone.
     Lost,
     Left,
 }
 
-impl Entry {
+impl RoomEntry {
     pub(super) fn is_in(&self) -> bool {
-        self.state != State::Left
+        self.state != MembershipState::Left
     }
 }
 
 /// Why one more is not noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
+pub(super) enum JoinRefusal {
     /// As many as may be are in the room.
     Room,
     /// There are as many rooms as may be.
@@ -117,7 +117,7 @@ pub(super) enum Full {
     Node,
 }
 
-impl Rooms {
+impl RoomDirectory {
     pub(in crate::hub) fn next_due(&self) -> Option<Time> {
         let (end, list) = (self.ends.first().map(|(at, ..)| *at), self.lists.first().map(|(at, _)| *at));
         [end, list].into_iter().flatten().min()
@@ -133,27 +133,29 @@ impl Rooms {
         self.ends.len()
     }
 
-    pub(super) fn get(&self, room: Room, node: NodeId) -> Option<&Entry> {
+    pub(super) fn get(&self, room: Room, node: NodeId) -> Option<&RoomEntry> {
         self.rooms.get(&room)?.members.get(&node)
     }
 
     /// Whether there is room for one more.
-    pub(super) fn takes(&self, room: Room, node: NodeId) -> Result<(), Full> {
+    pub(super) fn takes(&self, room: Room, node: NodeId) -> Result<(), JoinRefusal> {
         let entry = self.get(room, node);
-        if entry.is_some_and(Entry::is_in) {
+        if entry.is_some_and(RoomEntry::is_in) {
             return Ok(());
         }
         match self.rooms.get(&room) {
-            _ if self.of.get(&node).map_or(0, BTreeSet::len) >= MAX_ROOMS_EACH && entry.is_none() => Err(Full::Node),
-            Some(_) if self.inside(room).count() >= MAX_MEMBERS => Err(Full::Room),
-            Some(known) if known.members.len() >= 2 * MAX_MEMBERS && entry.is_none() => Err(Full::Room),
-            None if self.rooms.len() >= MAX_ROOMS => Err(Full::Rooms),
+            _ if self.of.get(&node).map_or(0, BTreeSet::len) >= MAX_ROOMS_EACH && entry.is_none() => {
+                Err(JoinRefusal::Node)
+            }
+            Some(_) if self.inside(room).count() >= MAX_MEMBERS => Err(JoinRefusal::Room),
+            Some(known) if known.members.len() >= 2 * MAX_MEMBERS && entry.is_none() => Err(JoinRefusal::Room),
+            None if self.rooms.len() >= MAX_ROOMS => Err(JoinRefusal::Rooms),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Notes a member; returns whether that is news.
-    pub(super) fn note(&mut self, room: Room, entry: Entry) -> bool {
+    pub(super) fn record_member(&mut self, room: Room, entry: RoomEntry) -> bool {
         let node = entry.member.node;
         let before = self.rooms.entry(room).or_default().members.insert(node, entry);
         if let Some(before) = &before {
@@ -161,11 +163,11 @@ impl Rooms {
         }
         self.of.entry(node).or_default().insert(room);
         self.ends.insert((entry.until, room, node));
-        let before = before.filter(Entry::is_in);
+        let before = before.filter(RoomEntry::is_in);
         before.is_none_or(|before| (before.member, before.owned) != (entry.member, entry.owned))
     }
 
-    pub(super) fn remove(&mut self, room: Room, node: NodeId) -> Option<Entry> {
+    pub(super) fn remove(&mut self, room: Room, node: NodeId) -> Option<RoomEntry> {
         let known = self.rooms.get_mut(&room)?;
         let entry = known.members.remove(&node)?;
         if known.members.is_empty() {
@@ -182,7 +184,7 @@ impl Rooms {
     }
 
     /// The next entry whose time is over, taken out.
-    pub(super) fn expired(&mut self, now: Time) -> Option<(Room, Entry)> {
+    pub(super) fn expired(&mut self, now: Time) -> Option<(Room, RoomEntry)> {
         let (_, room, node) = self.ends.first().copied().filter(|(at, ..)| *at <= now)?;
         Some((room, self.remove(room, node)?))
     }
@@ -217,7 +219,7 @@ impl Rooms {
         self.inside(room).map(|entry| entry.via).collect()
     }
 
-    fn inside(&self, room: Room) -> impl Iterator<Item = &Entry> {
+    fn inside(&self, room: Room) -> impl Iterator<Item = &RoomEntry> {
         let entries = self.rooms.get(&room).into_iter().flat_map(|known| known.members.values());
         entries.filter(|entry| entry.is_in())
     }
@@ -230,12 +232,12 @@ mod tests {
     #[test]
     fn notified_hubs_keep_the_latest() {
         let hub = |number: u8| NodeId::from_bytes([number; 16]);
-        let mut told = Told::default();
+        let mut told = NotifiedHubs::default();
         for number in [1, 2, 1, 2, 2] {
-            told.note(hub(number));
+            told.record_hub(hub(number));
         }
         assert_eq!(told.iter().collect::<Vec<_>>(), [2, 1].map(hub));
-        (3..9).for_each(|number| told.note(hub(number)));
+        (3..9).for_each(|number| told.record_hub(hub(number)));
         assert_eq!(told.iter().collect::<Vec<_>>(), [8, 7, 6, 5].map(hub));
         assert!(told.has(hub(5)) && !told.has(hub(4)));
     }

@@ -1,5 +1,5 @@
 use super::super::testing::{Bench, HERE, address, node};
-use super::super::{Config, Kind};
+use super::super::{HubConfig, HubKind};
 use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE, PACE_EACH};
 use super::*;
 use crate::grid::Cell;
@@ -148,7 +148,7 @@ fn only_notified_hubs_refuse_member() {
 /// A hub with two parents, and the links to them.
 fn below_two() -> (Bench, [LinkId; 2]) {
     let parents = [100, 101].map(|number| vec![address(number)]).to_vec();
-    let mut bench = Bench::young(Config { parents, ..Config::new(node(200), Kind::SuperNode, 1) });
+    let mut bench = Bench::young(HubConfig { parents, ..HubConfig::new(node(200), HubKind::SuperNode, 1) });
     let dials = std::mem::take(&mut bench.dialled);
     let mut up = |number: u8| {
         let dial = dials.iter().find(|(_, addresses)| addresses[0] == address(number)).map(|(dial, _)| *dial);
@@ -164,7 +164,7 @@ fn quit_reaches_all_notified_parents() {
     let a = bench.up(1, Role::Node);
     assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(Way::Up)))]);
     // The next word goes to the other one.
-    bench.hub.neighbours.doubt(node(100));
+    bench.hub.neighbours.mark_unresponsive(node(100));
     assert_eq!(bench.say(a, &join(1, None)), [(second, join(1, Some(Way::Up)))]);
     let mut sent = bench.say(a, &quit(1, None));
     sent.sort_by_key(|(link, _)| *link);
@@ -244,7 +244,7 @@ fn endless_changes_are_rate_limited() {
 
 #[test]
 fn unregistered_hub_is_no_child() {
-    let mut bench = Bench::with(Config { tier: 1, ..Config::new(node(200), Kind::SuperNode, 1) });
+    let mut bench = Bench::with(HubConfig { tier: 1, ..HubConfig::new(node(200), HubKind::SuperNode, 1) });
     let hub = bench.up(100, Role::SuperNode);
     for word in [join(1, None), join(1, Some(Way::Up)), join(1, Some(Way::Down)), join(1, Some(Way::Back))] {
         assert!(bench.say(hub, &word).is_empty(), "{word:?}");

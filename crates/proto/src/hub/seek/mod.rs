@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::neighbours::SEARCH;
-use super::requests::Key;
-use super::route::{Ask, Course};
+use super::requests::RequestKey;
+use super::route::{HubQuery, RoutePlan};
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::called::Called;
@@ -47,22 +47,22 @@ const MAX_WAITERS: usize = 1_024;
 
 /// Searches at other hubs that are under way.
 #[derive(Debug, Default)]
-pub(super) struct Seeks {
-    table: BTreeMap<RequestId, Seeking>,
+pub(super) struct HubLookups {
+    table: BTreeMap<RequestId, PendingLookup>,
     /// The same search for somebody else joins the one under way.
-    by_want: BTreeMap<Want, RequestId>,
+    by_want: BTreeMap<LookupKey, RequestId>,
     timers: BTreeSet<(Time, RequestId)>,
     last: u32,
 }
 
-type Want = (Service, Area, usize, Option<Called>, Course);
+type LookupKey = (Service, Area, usize, Option<Called>, RoutePlan);
 
 /// How a search goes on: from whom, to whom, and how far that reaches at most.
-type Plan = (Course, Vec<Ask>, Coverage);
+type Plan = (RoutePlan, Vec<HubQuery>, Coverage);
 
 #[derive(Debug)]
-struct Seeking {
-    want: Want,
+struct PendingLookup {
+    want: LookupKey,
     /// When to look after it next, and when it ends at the latest.
     due: Time,
     until: Time,
@@ -94,12 +94,12 @@ pub(super) enum Waiter {
     /// A lookup, which is answered with what was found.
     Lookup { link: LinkId, node: NodeId, id: RequestId, query: Query },
     /// A request, which goes on to what was found.
-    Request { key: Key, query: Query },
+    Request { key: RequestKey, query: Query },
     /// Another hub's search.
     Hub { link: LinkId, node: NodeId, id: RequestId, query: Query },
 }
 
-impl Seeks {
+impl HubLookups {
     pub(super) fn next_expiry(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -108,7 +108,7 @@ impl Seeks {
         self.table.len()
     }
 
-    fn take(&mut self, id: RequestId) -> Option<Seeking> {
+    fn take_lookup(&mut self, id: RequestId) -> Option<PendingLookup> {
         let seeking = self.table.remove(&id)?;
         if self.by_want.get(&seeking.want) == Some(&id) {
             self.by_want.remove(&seeking.want);
@@ -118,14 +118,14 @@ impl Seeks {
     }
 
     /// The same search for somebody else, if it lasts until then or has an answer.
-    fn under_way(&mut self, want: &Want, until: Time) -> Option<(RequestId, &mut Seeking)> {
+    fn under_way(&mut self, want: &LookupKey, until: Time) -> Option<(RequestId, &mut PendingLookup)> {
         let id = *self.by_want.get(want)?;
         let seeking = self.table.get_mut(&id).filter(|seeking| seeking.until >= until || seeking.is_over())?;
         Some((id, seeking))
     }
 
     /// Keeps a search that was answered before all had answered.
-    fn keep(&mut self, now: Time, id: RequestId, mut seeking: Seeking) {
+    fn keep(&mut self, now: Time, id: RequestId, mut seeking: PendingLookup) {
         seeking.until = seeking.until.min(now + LINGER);
         seeking.due = seeking.until;
         self.timers.insert((seeking.due, id));
@@ -146,7 +146,14 @@ impl Seeks {
 impl Hub {
     /// Asks other hubs for what is in the query's area, or joins who has asked
     /// them the same. False if too many wait, of all or of this neighbour.
-    pub(super) fn seek(&mut self, now: Time, query: Query, course: Course, waiter: Waiter, patience: Duration) -> bool {
+    pub(super) fn start_lookup(
+        &mut self,
+        now: Time,
+        query: Query,
+        course: RoutePlan,
+        waiter: Waiter,
+        patience: Duration,
+    ) -> bool {
         let plan = self.search_route(query.service, query.area, course);
         self.seek_at(now, query, plan, waiter, patience)
     }
@@ -168,12 +175,12 @@ impl Hub {
                 }
                 seeking.waiters.push(waiter);
                 self.count_search(node);
-                self.tend_seek(now, id);
+                self.poll_lookup(now, id);
             }
             return true;
         }
         let full = self.seeks.table.len() >= self.config.limits.seeks;
-        if full || !self.neighbours.get_mut(node).is_some_and(|node| node.may_trouble(now, SEARCH)) {
+        if full || !self.neighbours.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
             return false;
         }
         self.count_search(node);
@@ -181,7 +188,7 @@ impl Hub {
         for ask in asks {
             self.ask(now, id, ask);
         }
-        self.tend_seek(now, id);
+        self.poll_lookup(now, id);
         true
     }
 
@@ -191,12 +198,12 @@ impl Hub {
         }
     }
 
-    fn begin_seek(&mut self, want: Want, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
+    fn begin_seek(&mut self, want: LookupKey, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
         // Relayed requests are numbered from the other half.
         self.seeks.last = (self.seeks.last + 1) % RequestId::FIRST_OF_HUB;
         let id = RequestId(self.seeks.last);
         let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
-        let seeking = Seeking { want, due: until, until, waiters, awaited, found, coverage };
+        let seeking = PendingLookup { want, due: until, until, waiters, awaited, found, coverage };
         self.seeks.table.insert(id, seeking);
         self.seeks.by_want.insert(want, id);
         self.seeks.timers.insert((until, id));
@@ -205,8 +212,8 @@ impl Hub {
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    fn ask(&mut self, now: Time, id: RequestId, Ask { hub, way, instead }: Ask) {
-        let wait = self.link_to(hub).map_or(Duration::ZERO, |link| self.neighbours.patience(link));
+    fn ask(&mut self, now: Time, id: RequestId, HubQuery { hub, way, instead }: HubQuery) {
+        let wait = self.link_to(hub).map_or(Duration::ZERO, |link| self.neighbours.answer_timeout(link));
         let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
         let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
         let awaited = seeking.awaited.entry(hub).or_insert(awaited);
@@ -226,28 +233,28 @@ impl Hub {
 
     /// Another hub asks. It hears what is held here, and what others have that
     /// are to be asked on its way.
-    pub(super) fn sought(&mut self, now: Time, from: Sender, seek: Seek) {
+    pub(super) fn handle_hub_lookup(&mut self, now: Time, from: Sender, seek: Seek) {
         self.counters.sought += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
         let query = Query { service, area, origin, count, except: None, aim: Aim::List, names: seek.names };
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
         let way = seek.way.filter(|way| *way != Way::Up || enrolled).unwrap_or(Way::Down);
-        let course = Course::from(way, from.node);
+        let course = RoutePlan::from(way, from.node);
         let (link, id) = (from.link, seek.id);
         let plan = self.search_route(service, area, course);
         let (_, asks, coverage) = &plan;
         if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::First) };
             let coverage = self.coverage(now, reach);
-            return self.tell_found((link, id), &query, &[], coverage);
+            return self.answer_hub_lookup((link, id), &query, &[], coverage);
         }
         self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None, provider: None });
         let patience = self.time_to_answer(link, seek.patience_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { link, node: from.node, id, query };
         if !self.seek_at(now, query, plan, waiter, patience) {
             self.counters.over_limit += 1;
-            self.tell_found((link, id), &query, &[], Coverage::Partial);
+            self.answer_hub_lookup((link, id), &query, &[], Coverage::Partial);
         }
     }
 
@@ -260,7 +267,7 @@ impl Hub {
     }
 
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(super) fn seek_taken(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
+    pub(super) fn confirm_hub_lookup(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
         let awaited = self.seeks.table.get_mut(&id).and_then(|seeking| seeking.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
         if awaited.asked > 0 {
@@ -272,7 +279,7 @@ impl Hub {
     }
 
     /// A hub has answered.
-    pub(super) fn hub_found(&mut self, now: Time, from: Sender, found: Found) {
+    pub(super) fn handle_lookup_result(&mut self, now: Time, from: Sender, found: Found) {
         let Some(seeking) = self.seeks.table.get_mut(&found.id) else {
             self.counters.stray += 1;
             return;
@@ -293,12 +300,12 @@ impl Hub {
         for candidate in &fitting {
             seeking.add(from.node, candidate.clone());
         }
-        fitting.iter().for_each(|candidate| self.keep_copy(now, candidate));
-        self.tend_seek(now, found.id);
+        fitting.iter().for_each(|candidate| self.cache_candidate(now, candidate));
+        self.poll_lookup(now, found.id);
     }
 
-    fn tend_seek(&mut self, now: Time, id: RequestId) {
-        if self.seeks.table.get(&id).is_some_and(Seeking::is_over) {
+    fn poll_lookup(&mut self, now: Time, id: RequestId) {
+        if self.seeks.table.get(&id).is_some_and(PendingLookup::is_over) {
             self.conclude(now, id);
         }
     }
@@ -309,7 +316,7 @@ impl Hub {
     }
 
     fn conclude(&mut self, now: Time, id: RequestId) {
-        let Some(mut seeking) = self.seeks.take(id) else { return };
+        let Some(mut seeking) = self.seeks.take_lookup(id) else { return };
         let coverage = self.coverage(now, seeking.reach());
         let (.., course) = seeking.want;
         for waiter in std::mem::take(&mut seeking.waiters) {
@@ -318,10 +325,12 @@ impl Hub {
             }
             match waiter {
                 Waiter::Lookup { link, id, query, .. } => {
-                    self.list(now, (link, id), (&query, course.scope()), &seeking.found, coverage);
+                    self.answer_merged_lookup(now, (link, id), (&query, course.scope()), &seeking.found, coverage);
                 }
                 Waiter::Request { key, query } => self.choose(now, key, &query, &seeking.found, coverage),
-                Waiter::Hub { link, id, query, .. } => self.tell_found((link, id), &query, &seeking.found, coverage),
+                Waiter::Hub { link, id, query, .. } => {
+                    self.answer_hub_lookup((link, id), &query, &seeking.found, coverage)
+                }
             }
         }
         if !seeking.awaited.is_empty() {
@@ -330,7 +339,7 @@ impl Hub {
     }
 }
 
-impl Seeking {
+impl PendingLookup {
     /// Whether all have answered, or where any will do, anybody was found.
     fn is_over(&self) -> bool {
         let (_, area, ..) = self.want;

@@ -1,7 +1,7 @@
 //! Hubs that do not answer a search.
 
 use super::Awaited;
-use crate::hub::route::Ask;
+use crate::hub::route::HubQuery;
 use crate::hub::{Hub, MAX_PER_WAKE};
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
@@ -17,7 +17,7 @@ impl Hub {
         let waiting = self.seeks.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_instead(now, id, hub);
-            self.tend_seek(now, id);
+            self.poll_lookup(now, id);
         }
     }
 
@@ -38,7 +38,7 @@ impl Hub {
         }
         let next = instead.remove(0);
         if !seeking.awaited.contains_key(&next) {
-            self.ask(now, id, Ask { hub: next, way, instead });
+            self.ask(now, id, HubQuery { hub: next, way, instead });
         }
     }
 
@@ -46,7 +46,7 @@ impl Hub {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, id)) = self.seeks.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
             self.remind(now, id);
-            self.tend_seek(now, id);
+            self.poll_lookup(now, id);
         }
     }
 
@@ -67,12 +67,12 @@ impl Hub {
             due.map(|(hub, awaited)| (*hub, awaited.way, awaited.asked > 0, awaited.is_over())).collect();
         for (hub, way, silent, is_over) in due {
             if silent {
-                self.neighbours.doubt(hub);
+                self.neighbours.mark_unresponsive(hub);
             }
             if silent && is_over {
                 self.ask_instead(now, id, hub);
             } else {
-                self.ask(now, id, Ask { hub, way, instead: Vec::new() });
+                self.ask(now, id, HubQuery { hub, way, instead: Vec::new() });
             }
         }
         self.seeks.plan(id);

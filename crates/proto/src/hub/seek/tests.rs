@@ -3,7 +3,7 @@
 use super::*;
 use crate::block::Patch;
 use crate::hub::testing::{Bench, HERE, address, node, refused, request, version};
-use crate::hub::{Config, Kind};
+use crate::hub::{HubConfig, HubKind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
 use crate::wire::{Mode, Reason, Request, Summary};
@@ -116,7 +116,7 @@ fn searching_hub_gets_more_time() {
 
 /// A hub of tier 0 below 101 and 102, with a requester.
 fn child() -> (Bench, [LinkId; 2], LinkId) {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.parents = vec![vec![address(101)], vec![address(102)]];
     let mut bench = Bench::with(config);
     let dialled = std::mem::take(&mut bench.dialled);
@@ -162,7 +162,7 @@ fn hub_lookup_answered_from_own_directory() {
 
 #[test]
 fn lookups_per_node_are_limited() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.requests_per_node = 8;
     let mut bench = Bench::with(config);
     let (peer, asker, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
@@ -277,7 +277,7 @@ fn leaving_hub_serves_sibling_lookups() {
     let (one, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.provider(1);
     bench.say(other, &has(Cell::new(500, 500)));
-    bench.input(crate::machine::Input::Command(crate::hub::Command::Leave));
+    bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
     let sent = bench.say(one, &seek(5, Area::At(Cell::new(500, 500)), Way::Across));
     let [(to, id)] = asked(&sent)[..] else { panic!("{sent:?}") };
     assert_eq!(to, other);
@@ -287,7 +287,7 @@ fn leaving_hub_serves_sibling_lookups() {
 
 #[test]
 fn leaving_hub_still_asks_parent() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     config.parents = vec![vec![address(101)]];
     let mut bench = Bench::with(config);
@@ -296,7 +296,7 @@ fn leaving_hub_still_asks_parent() {
     let child = bench.up(50, Role::SuperNode);
     bench.say(child, &Message::Enrol { tier: 0 });
     bench.provider(1);
-    bench.input(crate::machine::Input::Command(crate::hub::Command::Leave));
+    bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
     let sent = bench.say(child, &seek(5, Area::At(Cell::new(500, 500)), Way::Up));
     assert!(matches!(asked(&sent)[..], [(to, _)] if to == parent), "{sent:?}");
     bench.down(parent);
@@ -306,7 +306,7 @@ fn leaving_hub_still_asks_parent() {
 
 #[test]
 fn same_child_lookups_share_one_search() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
     let top = bench.up(100, Role::SuperNode);
@@ -331,7 +331,7 @@ fn same_child_lookups_share_one_search() {
 
 /// A hub of tier 1 below 101 and 102, with two children that have tracks around HERE.
 fn middle() -> (Bench, [LinkId; 2], [LinkId; 2]) {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     config.parents = vec![vec![address(101)], vec![address(102)]];
     let mut bench = Bench::with(config);
@@ -415,7 +415,7 @@ fn other_hubs_are_asked_for_names() {
 
 #[test]
 fn lookups_by_name_are_limited() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.lookups_per_second = 100;
     let mut bench = Bench::with(config);
     let asker = bench.requester(2);

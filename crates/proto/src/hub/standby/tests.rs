@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::hub::testing::{Bench, copies, forwarded, node, record, refused, request, version};
-use crate::hub::{Config, Kind};
+use crate::hub::{HubConfig, HubKind};
 use crate::ids::LinkId;
 use crate::record::Capacity;
 use crate::service::Role;
@@ -73,7 +73,7 @@ fn adopt_makes_standby_the_home() {
     let status = bench.hub.status(bench.now);
     assert_eq!((status.nodes, status.mirrored, bench.hub.counters().adoptions), (1, 0, 1));
     assert_eq!(bench.hub.index(bench.now, None, 1)[0].capacity, LEFT);
-    assert!(bench.events.iter().any(|event| matches!(event, Event::Published { .. })));
+    assert!(bench.events.iter().any(|event| matches!(event, HubEvent::Published { .. })));
     // The answer may be lost, and the home may speak late.
     assert!(matches!(bench.say(link, &adopt(1, 2))[..], [(_, Message::Lease { .. })]));
     bench.say(home, &copy(vec![record(1)]));
@@ -171,7 +171,7 @@ fn released_replica_requested_when_it_moves() {
 fn resync_drops_unmentioned_replicas() {
     let (mut bench, home, _) = standing_by();
     bench.say(home, &copy(vec![record(2)]));
-    let held: Vec<NodeId> = bench.hub.copies.of(node(100)).collect();
+    let held: Vec<NodeId> = bench.hub.copies.nodes_of(node(100)).collect();
     assert_eq!(held, [node(2)]);
 }
 
@@ -193,7 +193,7 @@ fn what_was_overtaken_is_not_believed() {
 
 #[test]
 fn replica_requested_once_room_is_free() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.nodes = 1;
     let mut bench = Bench::with(config);
     let home = bench.up(100, Role::SuperNode);
@@ -236,7 +236,7 @@ fn contested_claim_applies_when_home_gone() {
 
 #[test]
 fn copies_give_way_to_own_nodes() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.nodes = 8;
     let mut bench = Bench::with(config);
     let (many, few) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));

@@ -34,7 +34,7 @@ const MAX_SCANNED: usize = 4_096;
 pub(super) struct Summaries {
     /// This hub's entries and those below it.
     aggregate: BTreeMap<Patch, u32>,
-    sources: BTreeMap<NodeId, Source>,
+    sources: BTreeMap<NodeId, SummarySource>,
     outboxes: BTreeMap<NodeId, Outbox>,
     negatives: Negatives,
     /// The hubs of `sources` without a link, and since when.
@@ -45,17 +45,17 @@ pub(super) struct Summaries {
 
 /// What another hub has said.
 #[derive(Debug, Default)]
-struct Source {
+struct SummarySource {
     /// Whether it is a child: what it has counts as below this hub.
     below: bool,
     run: u32,
-    patches: BTreeMap<Patch, Told>,
+    patches: BTreeMap<Patch, VersionedCount>,
     /// Patches of each service.
     totals: [u32; Service::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct VersionedCount {
     count: u32,
     version: u64,
 }
@@ -100,7 +100,7 @@ impl Summaries {
         if self.aggregate.contains_key(&patch) || self.having(patch, false).next().is_some() {
             return;
         }
-        self.negatives.note(now, patch, cell);
+        self.negatives.record_absence(now, patch, cell);
     }
 
     /// Whether there was none a moment ago.
@@ -124,7 +124,7 @@ impl Summaries {
     }
 }
 
-impl Source {
+impl SummarySource {
     /// Whether something of the service is in the area, or it would take too
     /// long to be sure.
     fn may_have(&self, service: Service, area: Area) -> bool {
@@ -140,7 +140,7 @@ impl Source {
     }
 
     /// Takes in what was told of one patch; gives the counts before and after.
-    fn tell(&mut self, patch: Patch, told: Told, limit: usize) -> Option<(u32, u32)> {
+    fn update_count(&mut self, patch: Patch, told: VersionedCount, limit: usize) -> Option<(u32, u32)> {
         let before = self.patches.get(&patch).copied();
         if before.is_some_and(|before| before.version >= told.version) {
             return None;
@@ -193,14 +193,14 @@ impl Hub {
             self.counters.stray += 1;
             return;
         }
-        if relation == Some(Relation::Peer) && !self.is_top() {
+        if relation == Some(Relation::Peer) && !self.is_root() {
             return self.refused(from.node, "it told what it has to a hub that is not above it");
         }
         self.counters.summaries_heard += 1;
         let Summary { run, version, patches, since } = summary;
         let below = matches!(relation, Some(Relation::Child(_)));
         // A child that comes back goes on where it was: its next round voids what is over.
-        let is_same = |source: &Source| (source.run, source.below) == (run, below);
+        let is_same = |source: &SummarySource| (source.run, source.below) == (run, below);
         if self.summaries.sources.get(&from.node).is_some_and(|source| !is_same(source)) {
             self.void_summaries(from.node, |_| true);
         }
@@ -212,7 +212,7 @@ impl Hub {
             if source.patches.len() >= limit {
                 self.counters.over_limit += 1;
             }
-            if let Some(change) = source.tell(patch, Told { count, version }, limit) {
+            if let Some(change) = source.update_count(patch, VersionedCount { count, version }, limit) {
                 self.source_changed(from.node, patch, change);
             }
         }
@@ -233,7 +233,7 @@ impl Hub {
     }
 
     /// Forgets what a hub has said and `is_void` holds of.
-    fn void_summaries(&mut self, hub: NodeId, is_void: impl Fn(&Told) -> bool) {
+    fn void_summaries(&mut self, hub: NodeId, is_void: impl Fn(&VersionedCount) -> bool) {
         let Some(source) = self.summaries.sources.get_mut(&hub) else { return };
         let void = source.patches.iter().filter(|(_, told)| is_void(told));
         let void: Vec<(Patch, u32)> = void.map(|(patch, told)| (*patch, told.count)).collect();

@@ -23,7 +23,7 @@ pub(super) struct Negatives {
 
 impl Negatives {
     /// What is remembered already lives no longer for being said again.
-    pub(super) fn note(&mut self, now: Time, patch: Patch, cell: Cell) {
+    pub(super) fn record_absence(&mut self, now: Time, patch: Patch, cell: Cell) {
         while let Some((until, place)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
             self.ends.pop_front();
             if self.cells.get(&place) == Some(&until) {
@@ -67,17 +67,17 @@ mod tests {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let [(here, first), (_, second), (there, third)] = [track(0), track(1), track(8)];
         assert_ne!(here, there);
-        negatives.note(at(0), here, first);
-        negatives.note(at(500), here, second);
-        negatives.note(at(600), here, first);
-        negatives.note(at(700), there, third);
+        negatives.record_absence(at(0), here, first);
+        negatives.record_absence(at(500), here, second);
+        negatives.record_absence(at(600), here, first);
+        negatives.record_absence(at(700), there, third);
         assert!(negatives.holds(at(999), here, first) && !negatives.holds(at(1_000), here, first));
         assert!(negatives.holds(at(1_499), here, second));
         negatives.forget(here);
         assert!(!negatives.holds(at(700), here, second) && negatives.holds(at(700), there, third));
         // Its first end is not the end of the second life.
-        negatives.note(at(800), here, second);
-        negatives.note(at(1_600), there, second);
+        negatives.record_absence(at(800), here, second);
+        negatives.record_absence(at(1_600), there, second);
         assert!(negatives.holds(at(1_700), here, second));
     }
 
@@ -87,11 +87,11 @@ mod tests {
         let all = MAX_NEGATIVES as i32;
         for x in 0..2 * all {
             let (patch, cell) = track(x);
-            negatives.note(Time::ZERO, patch, cell);
+            negatives.record_absence(Time::ZERO, patch, cell);
         }
         assert_eq!((negatives.cells.len(), negatives.ends.len()), (MAX_NEGATIVES, MAX_NEGATIVES));
         let (patch, cell) = track(2 * all);
-        negatives.note(Time::ZERO + LIFE, patch, cell);
+        negatives.record_absence(Time::ZERO + LIFE, patch, cell);
         assert_eq!((negatives.cells.len(), negatives.ends.len()), (1, 1));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::hub::testing::{Bench, HERE, address, node, record, request, version};
-use crate::hub::{Config, Kind};
+use crate::hub::{HubConfig, HubKind};
 use crate::ids::LinkId;
 use crate::machine::Machine;
 use crate::record::Record;
@@ -16,7 +16,7 @@ const FAR: Cell = Cell::new(280, 92);
 
 /// A hub of tier 1 below 101, with a child 50.
 fn middle() -> (Bench, LinkId, LinkId) {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     config.parents = vec![vec![address(101)]];
     let mut bench = Bench::with(config);
@@ -29,9 +29,9 @@ fn middle() -> (Bench, LinkId, LinkId) {
 }
 
 /// The patches of a summary, and since when everything has been told.
-type Heard = (Vec<(Patch, u32)>, Option<u64>);
+type ReceivedSummary = (Vec<(Patch, u32)>, Option<u64>);
 
-fn told(sent: &[(LinkId, Message)], to: LinkId) -> Vec<Heard> {
+fn told(sent: &[(LinkId, Message)], to: LinkId) -> Vec<ReceivedSummary> {
     let summaries = sent.iter().filter(|(link, _)| *link == to).filter_map(|(_, message)| match message {
         Message::Summary(summary) => Some((summary.patches.clone(), summary.since)),
         _ => None,
@@ -136,7 +136,7 @@ fn summaries_stay_within_rate() {
 
 #[test]
 fn negative_result_expires_or_is_replaced() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
@@ -183,7 +183,7 @@ fn returning_child_counted_once() {
 
 #[test]
 fn former_child_becomes_sibling_root() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
@@ -237,7 +237,7 @@ fn cancelled_changes_are_not_sent() {
 
 #[test]
 fn one_wake_serves_one_hub() {
-    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::route::owners;
 use super::super::tree::Relation;
-use super::super::{Hub, Kind};
+use super::super::{Hub, HubKind};
 use crate::block::Patch;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -51,9 +51,9 @@ pub(super) struct Outbox {
     told: BTreeMap<Patch, u32>,
     /// Patches of which that is wrong: never more than there are in `told` and
     /// in the aggregate.
-    news: News,
+    news: ChangeQueue,
     /// The round that tells everything, and where it stands; `None` between rounds.
-    round: Option<Round>,
+    round: Option<RefreshRound>,
     /// How many rounds have begun.
     rounds: u32,
     next_round: Time,
@@ -65,7 +65,7 @@ pub(super) struct Outbox {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Round {
+struct RefreshRound {
     /// The version that was the next one when the round began.
     since: u64,
     after: Option<Patch>,
@@ -74,13 +74,13 @@ struct Round {
 /// Patches in the order in which they became news, each once. Who makes news
 /// without end stands behind everybody else.
 #[derive(Debug, Default)]
-struct News {
+struct ChangeQueue {
     order: BTreeMap<u64, Patch>,
     numbers: BTreeMap<Patch, u64>,
     last: u64,
 }
 
-impl News {
+impl ChangeQueue {
     fn insert(&mut self, patch: Patch) {
         if let Entry::Vacant(free) = self.numbers.entry(patch) {
             self.last += 1;
@@ -108,7 +108,7 @@ impl News {
 
 impl Outbox {
     fn new(now: Time) -> Self {
-        let (told, news) = (BTreeMap::new(), News::default());
+        let (told, news) = (BTreeMap::new(), ChangeQueue::default());
         Self { told, news, round: None, rounds: 0, next_round: now, charged: now, due: now, not_before: now }
     }
 
@@ -184,7 +184,7 @@ impl Hub {
         if self.summaries.outboxes.is_empty() {
             return;
         }
-        let (is_top, limit) = (self.is_top(), self.config.limits.patches_per_hub);
+        let (is_top, limit) = (self.is_root(), self.config.limits.patches_per_hub);
         let owners = if is_top { self.owners(patch) } else { Vec::new() };
         let filled = self.summaries.aggregate.contains_key(&patch);
         for (hub, outbox) in &mut self.summaries.outboxes {
@@ -196,12 +196,12 @@ impl Hub {
 
     /// The tops among which this one is have changed, or so have the parents:
     /// everybody who is to know is told everything.
-    pub(in crate::hub) fn tops_changed(&mut self, now: Time) {
-        if self.config.kind == Kind::Server {
+    pub(in crate::hub) fn reset_summary_outboxes(&mut self, now: Time) {
+        if self.config.kind == HubKind::Server {
             // Caches register each node, so there is nothing to sum up.
             return;
         }
-        let wanted = if self.is_top() { Relation::Peer } else { Relation::Parent };
+        let wanted = if self.is_root() { Relation::Peer } else { Relation::Parent };
         let hubs: Vec<NodeId> = self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
         self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));
         for hub in hubs {
@@ -230,17 +230,17 @@ impl Hub {
     /// The rate of the summaries on the link to another hub.
     fn summary_rate(&self) -> u64 {
         let rate = u64::from(self.config.summary_bits_per_second);
-        if self.is_top() { rate * TOPS_FACTOR } else { rate }
+        if self.is_root() { rate * TOPS_FACTOR } else { rate }
     }
 
     /// Takes the patches that go now from a hub's outbox: news first. Says
     /// also since when everything has been told, if that is so.
     fn patches_for(&mut self, now: Time, hub: NodeId) -> (BTreeSet<Patch>, Option<u64>) {
         let (rate, lease, next_version) = (self.summary_rate(), self.config.lease, self.summaries.version + 1);
-        let (tops, own) = (self.is_top().then(|| self.tops()), self.config.node);
+        let (tops, own) = (self.is_root().then(|| self.roots()), self.config.node);
         let Some(outbox) = self.summaries.outboxes.get_mut(&hub) else { return Default::default() };
         if outbox.round.is_none() && outbox.next_round <= now {
-            outbox.round = Some(Round { since: next_version, after: None });
+            outbox.round = Some(RefreshRound { since: next_version, after: None });
             outbox.rounds = outbox.rounds.wrapping_add(1);
             outbox.next_round = now + lease;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-use super::Watching;
+use super::ActiveWatch;
 use crate::block::{Block, Patch};
 use crate::hub::tree::Relation;
 use crate::hub::{Hub, Sender};
@@ -15,7 +15,7 @@ use crate::wire::{Candidate, Change, Message, Watch, Way};
 /// When a watch that was refused is offered again.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
 
-impl Watching {
+impl ActiveWatch {
     /// Notes whether a hub sees everything that it is to tell. True if the
     /// watcher is to hear of that.
     fn note_sight(&mut self, hub: NodeId, sees_all: bool) -> bool {
@@ -39,7 +39,7 @@ impl Hub {
             hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, Way::Down)));
         }
         match course.way {
-            Way::Up if self.is_top() => hubs.extend(self.peers_up().map(|hub| (hub, Way::Down))),
+            Way::Up if self.is_root() => hubs.extend(self.siblings_up().map(|hub| (hub, Way::Down))),
             Way::Up => hubs.extend(self.parents().first().map(|hub| (*hub, Way::Up))),
             Way::Across | Way::Down | Way::Back => {}
         }
@@ -55,7 +55,7 @@ impl Hub {
             new.insert(None);
             let (id, services, area) = (watching.carried, watching.services, watching.area);
             let names = watching.names.then_some(true);
-            self.tell_peer(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way), names }));
+            self.send_to_hub(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way), names }));
         }
     }
 
@@ -76,11 +76,11 @@ impl Hub {
     }
 
     /// Another hub tells of changes for a watch that was carried to it.
-    pub(in crate::hub) fn peer_changed(&mut self, from: Sender, change: Change) {
+    pub(in crate::hub) fn handle_change(&mut self, from: Sender, change: Change) {
         let Some(key) = self.watches.carried.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
             self.counters.stray += 1;
-            return self.tell_peer(from.node, &Message::Unwatch(change.id));
+            return self.send_to_hub(from.node, &Message::Unwatch(change.id));
         };
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());

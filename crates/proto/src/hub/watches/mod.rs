@@ -17,7 +17,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::neighbours::WATCH;
-use super::route::Course;
+use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::address::SchemeSet;
@@ -39,8 +39,8 @@ const MAX_PRESENT: usize = MAX_CANDIDATES / 2;
 
 /// All watches.
 #[derive(Debug, Default)]
-pub(super) struct Watches {
-    table: BTreeMap<(NodeId, RequestId), Watching>,
+pub(super) struct WatchTable {
+    table: BTreeMap<(NodeId, RequestId), ActiveWatch>,
     /// The numbers under which watches are carried to other hubs.
     carried: BTreeMap<RequestId, (NodeId, RequestId)>,
     last: u32,
@@ -49,7 +49,7 @@ pub(super) struct Watches {
 }
 
 #[derive(Debug)]
-struct Watching {
+struct ActiveWatch {
     link: LinkId,
     services: ServiceSet,
     area: Area,
@@ -60,7 +60,7 @@ struct Watching {
     /// The same when the watcher last renewed.
     renewed_at: u64,
     /// Which way it came, and from which hub.
-    course: Course,
+    course: RoutePlan,
     /// The number under which other hubs know it, and which do, with the last
     /// change of each; `None` before the first.
     carried: RequestId,
@@ -71,7 +71,7 @@ struct Watching {
     followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
 }
 
-impl Watches {
+impl WatchTable {
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -81,7 +81,7 @@ impl Watches {
     }
 }
 
-impl Watching {
+impl ActiveWatch {
     /// How far it reaches, if that is not the whole area.
     fn coverage(&self) -> Option<Coverage> {
         (!self.blind.is_empty()).then_some(Coverage::Partial)
@@ -133,7 +133,7 @@ impl Hub {
                 return;
             }
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, WATCH)) {
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -150,18 +150,18 @@ impl Hub {
         let (link, renewed_at, followed) = (from.link, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching =
-            Watching { link, services, area, names, number, renewed_at, course, carried, told, blind, followed };
+            ActiveWatch { link, services, area, names, number, renewed_at, course, carried, told, blind, followed };
         self.watches.table.insert(key, watching);
         self.send_snapshot(key);
         self.carry_watch(key);
     }
 
     /// Which way a watch has come.
-    fn course_of(&self, from: Sender, way: Option<Way>) -> Course {
+    fn course_of(&self, from: Sender, way: Option<Way>) -> RoutePlan {
         match self.relation(from.node) {
-            None => Course::BEGIN,
-            Some(Relation::Child(_)) => Course::from(way.unwrap_or(Way::Down), from.node),
-            Some(_) => Course::from(Way::Down, from.node),
+            None => RoutePlan::BEGIN,
+            Some(Relation::Child(_)) => RoutePlan::from(way.unwrap_or(Way::Down), from.node),
+            Some(_) => RoutePlan::from(Way::Down, from.node),
         }
     }
 
@@ -259,7 +259,7 @@ impl Hub {
         }
         self.watches.carried.remove(&watching.carried);
         for hub in watching.told.into_keys() {
-            self.tell_peer(hub, &Message::Unwatch(watching.carried));
+            self.send_to_hub(hub, &Message::Unwatch(watching.carried));
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Changes, Ledger};
+use super::{ReplicaChanges, ReplicaSender};
 use crate::directory::Directory;
 use crate::grid::Area;
 use crate::hub::testing::{HERE, node, record, version};
@@ -160,10 +160,10 @@ fn replaced_standby_drops_replicas_on_return() {
     pair.name(1, 202);
     pair.name(2, 202);
     pair.wait(SECOND * 5, true);
-    assert_eq!(pair.standby.hub.copies.of(node(HOME)).count(), 2);
+    assert_eq!(pair.standby.hub.copies.nodes_of(node(HOME)).count(), 2);
     pair.connect();
     pair.wait(SECOND, true);
-    assert_eq!(pair.standby.hub.copies.of(node(HOME)).count(), 0);
+    assert_eq!(pair.standby.hub.copies.nodes_of(node(HOME)).count(), 0);
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn large_update_splits_into_messages() {
     let gone: Vec<u32> = (1_000..2_100).collect();
     let records = (3_000..3_070).map(|node| Numbered { node, record: record(1) }).collect();
     let heard = Some(Bytes::from_static(&[1]));
-    let changes = Changes { shifts, gone: gone.clone(), left: Vec::new(), records, heard };
-    let messages = Ledger { is_whole: true, ..Ledger::default() }.messages(changes, true);
+    let changes = ReplicaChanges { shifts, gone: gone.clone(), left: Vec::new(), records, heard };
+    let messages = ReplicaSender { is_whole: true, ..ReplicaSender::default() }.messages(changes, true);
     let sizes = messages.iter().map(|told| (told.shifts.len(), told.gone.len(), told.records.len()));
     let expected = [(512, 512, 0), (88, 512, 0), (0, 76, 0), (0, 0, 32), (0, 0, 32), (0, 0, 6)];
     assert_eq!(sizes.collect::<Vec<_>>(), expected);
@@ -190,18 +190,18 @@ fn unnumbered_node_waits_for_free_number() {
     for number in [1, 2] {
         directory.publish(Time::ZERO, &record(number));
     }
-    let mut ledger = Ledger { next: MAX_NUMBERED - 1, ..Ledger::default() };
-    let mut changes = Changes::default();
-    let note = |ledger: &mut Ledger, number, changes: &mut Changes| {
-        ledger.note(node(number), directory.get(node(number)).as_ref(), changes, |record| record)
+    let mut ledger = ReplicaSender { next: MAX_NUMBERED - 1, ..ReplicaSender::default() };
+    let mut changes = ReplicaChanges::default();
+    let note = |ledger: &mut ReplicaSender, number, changes: &mut ReplicaChanges| {
+        ledger.record_change(node(number), directory.get(node(number)).as_ref(), changes, |record| record)
     };
     assert!(note(&mut ledger, 1, &mut changes));
     assert!(!note(&mut ledger, 2, &mut changes));
-    assert!(ledger.note(node(1), None, &mut changes, |record| record));
+    assert!(ledger.record_change(node(1), None, &mut changes, |record| record));
     assert!(!note(&mut ledger, 2, &mut changes), "the stand-by does not know yet");
     let told = ledger.messages(changes, true);
     assert_eq!(told.iter().map(|told| told.records.len()).sum::<usize>(), 1);
-    let mut changes = Changes::default();
+    let mut changes = ReplicaChanges::default();
     assert!(note(&mut ledger, 2, &mut changes));
     assert_eq!(changes.records[0].node, MAX_NUMBERED - 1);
 }

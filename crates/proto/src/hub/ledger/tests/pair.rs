@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, address, node, record};
-use crate::hub::{Config, Kind};
+use crate::hub::{HubConfig, HubKind};
 use crate::ids::{LinkId, NodeId};
 use crate::random::SplitMix64;
 use crate::record::{Capacity, Record, Version};
@@ -22,7 +22,7 @@ const NODES: u8 = 6;
 pub(super) const JUMP: Duration = Duration::from_secs(300);
 
 /// An association: its links, and what is on the way to either end.
-pub(super) struct Way {
+pub(super) struct PairConnection {
     home: LinkId,
     standby: LinkId,
     to_home: VecDeque<Message>,
@@ -35,7 +35,7 @@ pub(super) struct Pair {
     pub(super) home: Bench,
     pub(super) standby: Bench,
     /// The oldest first; at most two.
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<PairConnection>,
     random: SplitMix64,
     /// The nodes' links to their home, and what each said last.
     pub(super) nodes: BTreeMap<u8, (LinkId, Record)>,
@@ -47,8 +47,8 @@ pub(super) struct Pair {
     sequence: u32,
 }
 
-fn config(number: u8) -> Config {
-    Config::new(node(number), Kind::SuperNode, u64::from(number))
+fn config(number: u8) -> HubConfig {
+    HubConfig::new(node(number), HubKind::SuperNode, u64::from(number))
 }
 
 impl Pair {
@@ -81,7 +81,7 @@ impl Pair {
     pub(super) fn connect(&mut self) {
         let (home, standby) = (self.home.up(STANDBY, Role::SuperNode), self.standby.up(HOME, Role::SuperNode));
         let (to_home, to_standby) = (VecDeque::new(), VecDeque::new());
-        self.ways.push(Way { home, standby, to_home, to_standby, stuck: false });
+        self.ways.push(PairConnection { home, standby, to_home, to_standby, stuck: false });
     }
 
     /// What is on the way is lost with the association.
@@ -144,7 +144,7 @@ impl Pair {
     /// What one hub has said goes to the other, over the association it took.
     fn send(&mut self, sent: Vec<(LinkId, Message)>, to_home: bool) {
         for (link, message) in sent {
-            let own = |way: &&mut Way| link == if to_home { way.standby } else { way.home };
+            let own = |way: &&mut PairConnection| link == if to_home { way.standby } else { way.home };
             if let Some(way) = self.ways.iter_mut().find(own) {
                 let queue = if to_home { &mut way.to_home } else { &mut way.to_standby };
                 queue.push_back(message);
@@ -275,7 +275,7 @@ impl Pair {
     /// What the stand-by has of the home.
     pub(super) fn copies(&self) -> Vec<Record> {
         let hub = &self.standby.hub;
-        hub.copies.of(node(HOME)).filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
+        hub.copies.nodes_of(node(HOME)).filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
     }
 
     /// What of it the home holds and is to be there.

@@ -32,12 +32,13 @@ fn pending_grant_keeps_its_reservation() {
     has_left(&mut bench, VIDEO_KBPS + 600);
     assert_eq!(refused(&bench.ask(b, naming(1, 1))), (b, Reason::Saturated));
     // It has begun, and is not measured yet.
-    let begun = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
-    tell(&mut bench, Command::Carries { streams: vec![begun] });
+    let begun =
+        ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
+    send_command(&mut bench, HubCommand::Carries { streams: vec![begun] });
     has_left(&mut bench, 600);
     assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
     // It has ended.
-    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
     bench.wait(BEGINNING);
     has_left(&mut bench, VIDEO_KBPS + 600);
     forwarded(&bench.ask(b, naming(3, 1)));
@@ -49,10 +50,10 @@ fn receiver_forgotten_with_its_stream() {
     let (_, asker) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(asker, subscribe(1)));
     has_left(&mut bench, 0);
-    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
     forwarded(&bench.ask(asker, subscribe(2)));
     bench.wait(BEGINNING);
-    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
     assert_eq!(refused(&bench.ask(asker, subscribe(3))), (asker, Reason::Saturated));
 }
 
@@ -133,7 +134,10 @@ fn unused_grant_expires_on_idle_hub() {
 fn is_sent(bench: &mut Bench, to: &[(u8, u16)], left: u32) {
     let to = to.iter().map(|(host, port)| ([10, 0, 0, *host], *port).into()).collect();
     let (cell, provider, kbps) = (Some(HERE), Some(node(1)), VIDEO_KBPS);
-    tell(bench, Command::Carries { streams: vec![Carried { service: Service::Video, cell, provider, kbps, to }] });
+    send_command(
+        bench,
+        HubCommand::Carries { streams: vec![ReflectedStream { service: Service::Video, cell, provider, kbps, to }] },
+    );
     has_left(bench, left);
 }
 
