@@ -14,10 +14,10 @@ use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::naming::{connected, pick};
 use roost_daemon::shared::millis;
-use roost_proto::peer::{Command, Provider, Reflection, Ticket, Wanted};
-use roost_proto::room::Room;
-use roost_proto::wire::{Candidate, Coverage, Found, MAX_CANDIDATES};
-use roost_proto::{Area, Called, Cell, NodeId, SchemeSet, Service, who};
+use roost_proto::peer::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use roost_proto::room::RoomId;
+use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES};
+use roost_proto::{Area, Cell, NodeId, NodeSelector, SchemeSet, Service, format_node};
 use tokio::time::Instant;
 
 use crate::naming::{Guests, Meant, everybody};
@@ -46,7 +46,7 @@ impl Node {
     pub(crate) async fn ask(
         &self,
         purpose: Purpose,
-        command: impl FnOnce(Ticket) -> Command,
+        command: impl FnOnce(Ticket) -> NodeCommand,
     ) -> Result<Replies, Refusal> {
         if self.shared.state() == Doing::Draining {
             return Err(leaving(Gone));
@@ -62,10 +62,10 @@ impl Node {
         &self,
         service: Service,
         area: Area,
-        (count, names): (u8, Option<Called>),
+        (count, names): (u8, Option<NodeSelector>),
         timeout: Option<Duration>,
-    ) -> Result<Found, Refusal> {
-        let command = |ticket| Command::Lookup { ticket, service, area, count, names };
+    ) -> Result<LookupResult, Refusal> {
+        let command = |ticket| NodeCommand::Lookup { ticket, service, area, count, names };
         let mut replies = self.ask(Purpose::Other, command).await?;
         // Without one the machine says when it is over.
         match tokio::time::timeout(timeout.unwrap_or(MAX_DURATION), replies.next()).await {
@@ -91,12 +91,12 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
             let provider = node.meant(called, Meant::Offers(query.service), query.timeout).await?;
             let (provider, cell) = known(&node, provider, &query).await?;
             // Hubs find a provider by its place.
-            let known = cell.filter(|_| !matches!(query.area, Area::At(_)));
-            (Some(provider), known.map_or(query.area, Area::At))
+            let known = cell.filter(|_| !matches!(query.area, Area::Exact(_)));
+            (Some(provider), known.map_or(query.area, Area::Exact))
         }
         None => (None, query.area),
     };
-    let wanted = Wanted {
+    let wanted = ServiceRequest {
         mode: query.mode,
         count: query.count,
         duration: query.duration,
@@ -112,10 +112,10 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         resume: query.resume,
         reflect: query.reflect.filter(|_| query.service.is_stream()),
         trace: query.trace,
-        ..Wanted::new(query.service, area)
+        ..ServiceRequest::new(query.service, area)
     };
     let purpose = Purpose::Request(query.service, query.mode);
-    let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;
+    let replies = node.ask(purpose, |ticket| NodeCommand::Request { ticket, request: wanted }).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
     if frames {
         Ok(deliver::framed(replies, node, query.provider))
@@ -134,13 +134,13 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(P
         return Ok(named(place));
     }
     let has_link = node.shared.transport.links().iter().any(|link| link.peer.node == provider);
-    let is_placed = query.reflect != Some(Reflection::Always) || matches!(query.area, Area::At(_));
+    let is_placed = query.reflect != Some(ReflectionPolicy::Always) || matches!(query.area, Area::Exact(_));
     if has_link && is_placed {
         return Ok((Provider { node: provider, addresses: Vec::new() }, None));
     }
     let (service, count) = (query.service, MAX_CANDIDATES as u8);
     // Of everybody: anywhere would do with the first.
-    let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
+    let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
     let found = node.find(service, everywhere, (count, Some(provider.into())), query.timeout).await?;
     let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
     match place().filter(|_| found.candidates.iter().any(offers)) {
@@ -148,7 +148,7 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(P
         None if has_link => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
         None => {
             let (code, why) = not_among(found.coverage, found.candidates.len());
-            let provider = who(provider, node.name(provider).as_deref());
+            let provider = format_node(provider, node.name(provider).as_deref());
             Err(Refusal::new(code, format!("node {provider} is not among those that offer {service}: {why}")))
         }
     }
@@ -161,14 +161,14 @@ pub(crate) fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
             let why = format!("a lookup names no more than {MAX_CANDIDATES}; look it up at its place first (--at X,Y)");
             return (Code::NotFound, why);
         }
-        Coverage::Whole | Coverage::First => Code::NotFound,
-        Coverage::Young => Code::NotYetKnown,
+        Coverage::Complete | Coverage::FirstMatch => Code::NotFound,
+        Coverage::HubStarting => Code::NotYetKnown,
         Coverage::Partial => Code::TimedOut,
         Coverage::UnreachableAbove => Code::UnreachableAbove,
     };
     let why = match coverage {
-        Coverage::Whole | Coverage::First => "no hub knows of it",
-        Coverage::Young => "a hub has just started and has not heard of everyone yet; try again in a minute",
+        Coverage::Complete | Coverage::FirstMatch => "no hub knows of it",
+        Coverage::HubStarting => "a hub has just started and has not heard of everyone yet; try again in a minute",
         Coverage::Partial => "not everybody answered in time; try again",
         Coverage::UnreachableAbove => "the super nodes above cannot be reached",
     };
@@ -186,10 +186,11 @@ async fn lookup(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Respons
 
 async fn ping(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let called = Params::new(&pairs, &["node"], false)?.called("node")?;
-    let none = |called: Called| move || Refusal::new(Code::NotFound, format!("no association with {called} is up"));
+    let none =
+        |called: NodeSelector| move || Refusal::new(Code::NotFound, format!("no association with {called} is up"));
     let meant = |called| pick(&called, &connected(&node.shared), none(called));
     let wanted: Option<NodeId> = called.map(meant).transpose()?;
-    let mut replies = node.ask(Purpose::Other, |ticket| Command::Ping { ticket, node: wanted }).await?;
+    let mut replies = node.ask(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: wanted }).await?;
     // The machine says when it is over, which depends on how far away the other is.
     match replies.next().await {
         Some(Reply::Pong { rtt, address }) => {
@@ -212,7 +213,7 @@ fn no_answer(reply: Option<Reply>, late: &str) -> Refusal {
 
 async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let WatchQuery { services, area, names } = WatchQuery::from_pairs(&pairs)?;
-    let replies = node.ask(Purpose::Other, |ticket| Command::Watch { ticket, services, area, names }).await?;
+    let replies = node.ask(Purpose::Other, |ticket| NodeCommand::Watch { ticket, services, area, names }).await?;
     Ok(lines(replies, move |reply| {
         let line = match reply {
             Reply::Changed(change) => Some(json_line(&node.watch_event(&change))),
@@ -224,8 +225,8 @@ async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response
 
 async fn room(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let RoomQuery { name, names } = RoomQuery::from_pairs(&pairs)?;
-    let room = Room::named(&name);
-    let replies = node.ask(Purpose::Other, |ticket| Command::Enter { ticket, room }).await?;
+    let room = RoomId::named(&name);
+    let replies = node.ask(Purpose::Other, |ticket| NodeCommand::JoinRoom { ticket, room }).await?;
     let guests = Arc::new(Guests::new(node, names));
     Ok(lines(replies, move |reply| {
         let guests = Arc::clone(&guests);
@@ -264,7 +265,7 @@ where
 async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let to: Cell = Params::new(&pairs, &["at"], false)?.required("at")?;
     let from = node.machine_status().await.map_err(leaving)?.cell;
-    node.mailbox.command(Command::Move { cell: to }).await.map_err(leaving)?;
+    node.mailbox.command(NodeCommand::Move { cell: to }).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
     Ok(json(&Moved { schema: SCHEMA, from, to }))
 }
@@ -281,7 +282,7 @@ async fn end(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<(), Refusa
         }
         Some(_) => {}
     }
-    node.mailbox.command(Command::End { ticket }).await.map_err(leaving)
+    node.mailbox.command(NodeCommand::EndSubscription { ticket }).await.map_err(leaving)
 }
 
 async fn streams(State(node): State<Node>) -> Response {
@@ -312,15 +313,15 @@ mod tests {
     #[test]
     fn not_found_requires_whole_lookup() {
         for (coverage, found, code) in [
-            (Coverage::Whole, 3, Code::NotFound),
-            (Coverage::Young, 0, Code::NotYetKnown),
+            (Coverage::Complete, 3, Code::NotFound),
+            (Coverage::HubStarting, 0, Code::NotYetKnown),
             (Coverage::Partial, 63, Code::TimedOut),
             (Coverage::UnreachableAbove, 0, Code::UnreachableAbove),
         ] {
             assert_eq!(not_among(coverage, found).0, code, "{coverage:?}");
         }
-        let (_, why) = not_among(Coverage::Whole, MAX_CANDIDATES);
+        let (_, why) = not_among(Coverage::Complete, MAX_CANDIDATES);
         assert!(why.contains("no more than 64") && why.contains("--at"), "{why}");
-        assert!(not_among(Coverage::Whole, 3).1.contains("no hub knows"));
+        assert!(not_among(Coverage::Complete, 3).1.contains("no hub knows"));
     }
 }

@@ -9,7 +9,7 @@ use roost_daemon::config::units::size_bytes;
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
 use roost_daemon::media::Place;
 use roost_proto::peer::Discovery;
-use roost_proto::{Cell, Class, Classes, Endpoint, Role, Service, ServiceSet};
+use roost_proto::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
 
@@ -29,7 +29,7 @@ pub(crate) struct Config {
     /// How long a stream lasts that was requested without a duration.
     pub(crate) stream_duration: Duration,
     /// Over which paths data leaves that was asked for without saying that.
-    pub(crate) classes: Classes,
+    pub(crate) classes: DeliveryClasses,
     /// How it takes part in multicast; `None` if it does not.
     pub(crate) multicast: Option<MulticastConfig>,
     /// How it finds providers.
@@ -247,9 +247,9 @@ fn check(service: Service, text: &str) -> Result<(), String> {
 }
 
 /// Over which paths each service's data leaves.
-fn classes(settings: &Settings) -> Result<Classes, ConfigError> {
-    let class = |key| settings.required::<Class>(key);
-    Ok(Classes {
+fn classes(settings: &Settings) -> Result<DeliveryClasses, ConfigError> {
+    let class = |key| settings.required::<DeliveryClass>(key);
+    Ok(DeliveryClasses {
         video: class("delivery.video")?,
         track: class("delivery.track")?,
         image: class("delivery.image")?,
@@ -363,9 +363,13 @@ mod tests {
     fn each_service_has_delivery_class() {
         let asked =
             [("super", "udp://h:1"), ("at", "1,2"), ("delivery.video", "backup"), ("delivery.track", "duplicate")];
-        let classes = Classes { video: Class::Backup, track: Class::Duplicate, ..Classes::default() };
+        let classes = DeliveryClasses {
+            video: DeliveryClass::Backup,
+            track: DeliveryClass::Duplicate,
+            ..DeliveryClasses::default()
+        };
         assert_eq!(read(&asked).unwrap().classes, classes);
-        assert_eq!(read(&asked[..2]).unwrap().classes, Classes::default());
+        assert_eq!(read(&asked[..2]).unwrap().classes, DeliveryClasses::default());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use roost_control::server::Refusal;
 use roost_control::{self as control, Code, FRAMES, Frame, Progress, RequestEvent};
 use roost_daemon::http::{Body, HeaderValue, IntoResponse, Response, header};
 use roost_daemon::shared::millis;
-use roost_proto::Called;
-use roost_proto::wire::Offer;
+use roost_proto::NodeSelector;
+use roost_proto::wire::FlowDescription;
 use tokio::time::{Instant, Interval};
 
 use crate::node::Node;
@@ -20,7 +20,7 @@ use crate::tickets::{Replies, Reply};
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Events and data as they come, in frames. Ends after the last event.
-pub(crate) fn framed(replies: Replies, node: Node, named: Option<Called>) -> Response {
+pub(crate) fn framed(replies: Replies, node: Node, named: Option<NodeSelector>) -> Response {
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
     progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let state = Framing { replies, node, named, progress, began: Instant::now(), bytes: 0 };
@@ -35,7 +35,7 @@ struct Framing {
     replies: Replies,
     node: Node,
     /// The provider's id or name in the query, checked against its certificate.
-    named: Option<Called>,
+    named: Option<NodeSelector>,
     progress: Interval,
     began: Instant,
     bytes: u64,
@@ -100,7 +100,7 @@ impl Framing {
 
 /// The bare bytes, once a provider has accepted. A transfer that is not
 /// complete breaks the connection off, so that no tool takes it for whole.
-pub(crate) async fn raw(mut replies: Replies, node: &Node, named: Option<Called>) -> Result<Response, Refusal> {
+pub(crate) async fn raw(mut replies: Replies, node: &Node, named: Option<NodeSelector>) -> Result<Response, Refusal> {
     let accepted = loop {
         match replies.next().await {
             Some(Reply::Accepted(accepted)) => break accepted,
@@ -113,8 +113,8 @@ pub(crate) async fn raw(mut replies: Replies, node: &Node, named: Option<Called>
     };
     node.check_name(named, accepted.provider)?;
     let (format, length) = match accepted.offer {
-        Offer::Stream { format, .. } => (format, None),
-        Offer::Object { format, bytes, offset, .. } => (format, Some(bytes - offset.unwrap_or(0))),
+        FlowDescription::Stream { format, .. } => (format, None),
+        FlowDescription::Object { format, bytes, offset, .. } => (format, Some(bytes - offset.unwrap_or(0))),
     };
     let bytes = stream::unfold(Some(replies), |state| async move {
         let mut replies = state?;

@@ -8,8 +8,8 @@ use prometheus::{
 };
 use roost_daemon::metrics::{Followers, Metrics, Total};
 use roost_proto::Service;
-use roost_proto::peer::{Status, Summary};
-use roost_proto::wire::{Mode, Reason};
+use roost_proto::peer::{NodeStatus, RequestSummary};
+use roost_proto::wire::{Reason, RequestMode};
 
 /// Edges of the first-byte histogram, seconds: from a warm loopback to a
 /// geostationary hop with retries.
@@ -31,15 +31,15 @@ pub(crate) struct NodeMetrics {
     attached: IntGauge,
     hub_rtt: Gauge,
     standby: IntGauge,
-    machine: Followers<Status>,
+    machine: Followers<NodeStatus>,
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [(&str, &str, Total<Status>); 18] = [
+const MACHINE: [(&str, &str, Total<NodeStatus>); 18] = [
     ("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| s.counters.redirects),
     ("roost_node_returns_total", "Times that it went back to a hub that it had lost.", |s| s.counters.returns),
     ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
-    ("roost_node_meetings_total", "Providers dialled that did not reach the node.", |s| s.counters.meetings),
+    ("roost_node_meetings_total", "Providers dialled that did not reach the node.", |s| s.counters.provider_dials),
     ("roost_node_hedges_total", "Requests put to the stand-by too as the hub was silent.", |s| s.counters.hedges),
     ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
     ("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| s.counters.declined_busy),
@@ -48,12 +48,20 @@ const MACHINE: [(&str, &str, Total<Status>); 18] = [
     ("roost_node_later_total", "Messages of later versions, which were skipped.", |s| s.counters.later),
     ("roost_node_refused_total", "Messages from one who may not send them.", |s| s.counters.refused),
     ("roost_node_stale_total", "Messages of requests that are over.", |s| s.counters.stale),
-    ("roost_node_inquiries_total", "Requests sent by multicast, repetitions included.", |s| s.counters.inquiries),
-    ("roost_node_found_on_link_total", "Requests served by who was found by multicast.", |s| s.counters.found_on_link),
-    ("roost_node_missed_on_link_total", "Requests that nobody answered by multicast.", |s| s.counters.missed_on_link),
-    ("roost_node_volunteered_total", "Requests of others answered by multicast.", |s| s.counters.volunteered),
+    ("roost_node_inquiries_total", "Requests sent by multicast, repetitions included.", |s| {
+        s.counters.multicast_requests
+    }),
+    ("roost_node_found_on_link_total", "Requests served by who was found by multicast.", |s| {
+        s.counters.found_by_multicast
+    }),
+    ("roost_node_missed_on_link_total", "Requests that nobody answered by multicast.", |s| {
+        s.counters.missed_by_multicast
+    }),
+    ("roost_node_volunteered_total", "Requests of others answered by multicast.", |s| s.counters.multicast_replies),
     ("roost_node_suppressed_total", "Requests of others left to another provider.", |s| s.counters.suppressed),
-    ("roost_node_inquiries_ignored_total", "Requests by multicast beyond the limit.", |s| s.counters.inquiries_ignored),
+    ("roost_node_inquiries_ignored_total", "Requests by multicast beyond the limit.", |s| {
+        s.counters.multicast_requests_ignored
+    }),
 ];
 
 impl NodeMetrics {
@@ -87,10 +95,10 @@ impl NodeMetrics {
     }
 
     /// Counts a request that ended with a transfer.
-    pub(crate) fn finished(&self, service: Service, mode: Mode, summary: &Summary) {
+    pub(crate) fn finished(&self, service: Service, mode: RequestMode, summary: &RequestSummary) {
         let outcome = match summary {
-            Summary { digest_ok: Some(false), .. } => "damaged",
-            Summary { complete: false, .. } => "incomplete",
+            RequestSummary { digest_ok: Some(false), .. } => "damaged",
+            RequestSummary { complete: false, .. } => "incomplete",
             _ => "ok",
         };
         let service = service.name();
@@ -103,7 +111,7 @@ impl NodeMetrics {
     }
 
     /// Counts a request that came to nothing.
-    pub(crate) fn failed(&self, service: Service, mode: Mode, reason: Reason) {
+    pub(crate) fn failed(&self, service: Service, mode: RequestMode, reason: Reason) {
         self.requests.with_label_values(&[service.name(), mode_name(mode), reason_name(reason)]).inc();
     }
 
@@ -121,7 +129,7 @@ impl NodeMetrics {
     }
 
     /// Takes over what the machine counts.
-    pub(crate) fn update(&self, status: &Status) {
+    pub(crate) fn update(&self, status: &NodeStatus) {
         self.machine.update(status);
         for service in Service::ALL {
             let active = status.sessions.iter().filter(|session| session.service == service).count();
@@ -133,11 +141,11 @@ impl NodeMetrics {
     }
 }
 
-const fn mode_name(mode: Mode) -> &'static str {
+const fn mode_name(mode: RequestMode) -> &'static str {
     match mode {
-        Mode::Forward => "forward",
-        Mode::Relay => "relay",
-        Mode::Locate => "locate",
+        RequestMode::Forward => "forward",
+        RequestMode::Relay => "relay",
+        RequestMode::Lookup => "locate",
     }
 }
 
@@ -158,7 +166,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::Saturated => "saturated",
         Reason::Reflected => "reflected",
         Reason::Unspecified => "unspecified",
-        Reason::TooOld => "too_old",
+        Reason::UnsupportedVersion => "too_old",
         // A reason of a later version of the protocol is one that is broken here.
         _ => "protocol",
     }

@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use roost_control::server::Refusal;
 use roost_control::{self as control, Code, Roster, WatchEvent};
 use roost_daemon::naming::{certified, connected, pick};
-use roost_proto::called::is_name;
-use roost_proto::room::Member;
-use roost_proto::wire::{Candidate, Change, Coverage, MAX_CANDIDATES};
-use roost_proto::{Area, Called, NodeId, Service, ServiceSet};
+use roost_proto::called::is_node_name;
+use roost_proto::room::RoomMember;
+use roost_proto::wire::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
+use roost_proto::{Area, NodeId, NodeSelector, Service, ServiceSet};
 
 use crate::api::{leaving, not_among};
 use crate::node::Node;
@@ -27,8 +27,8 @@ const AT_ONCE: usize = 8;
 const MAX_ASKED: usize = 4_096;
 
 /// Names of everybody, if any are wanted.
-pub(crate) fn everybody(names: bool) -> Option<Called> {
-    names.then_some(Called::EVERYBODY)
+pub(crate) fn everybody(names: bool) -> Option<NodeSelector> {
+    names.then_some(NodeSelector::EVERYBODY)
 }
 
 /// The nodes of which one is meant.
@@ -61,7 +61,7 @@ impl Node {
     /// Notes the names that hubs have told.
     pub(crate) fn note_names(&self, candidates: &[Candidate]) {
         for candidate in candidates {
-            if let Some(name) = candidate.name.as_ref().filter(|name| is_name(name)) {
+            if let Some(name) = candidate.name.as_ref().filter(|name| is_node_name(name)) {
                 self.names.note(candidate.node, name);
             }
         }
@@ -70,16 +70,16 @@ impl Node {
     /// Gives a candidate its name, if that is known: its certificate's before what a hub says.
     pub(crate) fn name_candidate(&self, candidate: &mut control::Candidate) {
         // No certificate has a name that commands a terminal, whatever a hub says.
-        candidate.name = self.name(candidate.node).or(candidate.name.take().filter(|name| is_name(name)));
+        candidate.name = self.name(candidate.node).or(candidate.name.take().filter(|name| is_node_name(name)));
     }
 
     /// A change with the names that it tells, and others that are known.
-    pub(crate) fn watch_event(&self, change: &Change) -> WatchEvent {
-        self.note_names(&change.present);
+    pub(crate) fn watch_event(&self, change: &WatchChange) -> WatchEvent {
+        self.note_names(&change.updated);
         let mut event = rows::watch_event(change);
         event.present.iter_mut().for_each(|candidate| self.name_candidate(candidate));
         let named = |node: &NodeId| Some((node.to_string(), self.name(*node)?));
-        event.gone_names = change.gone.iter().filter_map(named).collect();
+        event.gone_names = change.removed.iter().filter_map(named).collect();
         event
     }
 
@@ -87,7 +87,7 @@ impl Node {
     /// or the link, know.
     pub(crate) async fn meant(
         &self,
-        called: Called,
+        called: NodeSelector,
         among: Meant,
         timeout: Option<Duration>,
     ) -> Result<NodeId, Refusal> {
@@ -95,12 +95,12 @@ impl Node {
             return Ok(node);
         }
         // Of everybody: anywhere would do with the first.
-        let everywhere = Area::Near(self.machine_status().await.map_err(leaving)?.cell);
+        let everywhere = Area::Nearest(self.machine_status().await.map_err(leaving)?.cell);
         let wanted = (MAX_CANDIDATES as u8, Some(called));
         let answers =
             join_all(among.services().iter().map(|service| self.find(*service, everywhere, wanted, timeout))).await;
         let (mut known, mut coverage, mut knows_names, mut failure) =
-            (connected(&self.shared), Coverage::Whole, true, None);
+            (connected(&self.shared), Coverage::Complete, true, None);
         for answer in answers {
             let found = match answer {
                 Ok(found) => found,
@@ -112,7 +112,7 @@ impl Node {
             coverage = coverage.with(found.coverage);
             for Candidate { node, name, services, .. } in found.candidates {
                 // A hub of an older version names everybody, without names.
-                knows_names &= called.means(node, name.as_deref());
+                knows_names &= called.matches(node, name.as_deref());
                 if !among.admits(services) {
                     continue;
                 }
@@ -124,9 +124,9 @@ impl Node {
 
     /// Checks that a node that was meant by its name has that name in its certificate, since a hub may
     /// tell any name. Without a connection to the node there is no proof, and the check passes.
-    pub(crate) fn check_name(&self, called: Option<Called>, node: NodeId) -> Result<(), Refusal> {
+    pub(crate) fn check_name(&self, called: Option<NodeSelector>, node: NodeId) -> Result<(), Refusal> {
         let (Some(called), Some(name)) = (called, certified(&self.shared, node)) else { return Ok(()) };
-        if called.means(node, Some(&name)) {
+        if called.matches(node, Some(&name)) {
             return Ok(());
         }
         let message =
@@ -136,7 +136,7 @@ impl Node {
 }
 
 /// Why nobody is meant; without a coverage, the hubs tell no names.
-fn nobody(called: Called, among: Meant, coverage: Option<Coverage>) -> Refusal {
+fn nobody(called: NodeSelector, among: Meant, coverage: Option<Coverage>) -> Refusal {
     let Some(coverage) = coverage else {
         let message = format!("no hub says who is called {called}: give the node's id, or the beginning of it");
         return Refusal::new(Code::NotFound, message);
@@ -163,7 +163,7 @@ impl Guests {
     }
 
     /// The members with the names that are known; those of new members are asked for first.
-    pub(crate) async fn named(&self, members: &[Member]) -> Roster {
+    pub(crate) async fn named(&self, members: &[RoomMember]) -> Roster {
         if self.asks {
             let fresh = self.fresh(members);
             let learn = async {
@@ -182,7 +182,7 @@ impl Guests {
     }
 
     /// The members whose names are not known and were not asked for.
-    fn fresh(&self, members: &[Member]) -> Vec<Member> {
+    fn fresh(&self, members: &[RoomMember]) -> Vec<RoomMember> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.len() >= MAX_ASKED {
             asked.clear();
@@ -192,10 +192,10 @@ impl Guests {
     }
 
     /// Asks the hubs for a member's name, by what it offers where it is.
-    async fn learn(&self, member: &Member) {
+    async fn learn(&self, member: &RoomMember) {
         // A node that is called is found by any service.
         let service = member.services.iter().next().unwrap_or(Service::Video);
-        let there = Area::Within { centre: member.cell, radius: 0 };
+        let there = Area::Radius { center: member.cell, radius: 0 };
         // The lookup notes the names that it finds; one that fails has found nobody.
         let _ = self.node.find(service, there, (1, Some(member.node.into())), Some(NAMES_TIMEOUT)).await;
     }

@@ -18,7 +18,7 @@ use roost_daemon::repeats::Repeats;
 use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_secret, random_seed};
 use roost_identity::Identity;
-use roost_proto::peer::{self, Command, Discovery, Peer};
+use roost_proto::peer::{self, Discovery, NodeCommand, Peer};
 use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
 use roost_reflector::relay;
 use roost_services::{SourceError, Sources};
@@ -139,7 +139,7 @@ impl Program for OverlayNode {
         let relay = relay.map_err(|error: std::io::Error| Failure::failed(error))?;
         let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
-        let driver = tokio::spawn(driver.run(stop, Command::Leave));
+        let driver = tokio::spawn(driver.run(stop, NodeCommand::Leave));
         let providers = Arc::<Providers>::default();
         let service =
             Node { shared, mailbox, tickets, providers, names, shelf, metrics, tallies, relay, media_metrics };
@@ -199,11 +199,11 @@ fn machine_config(
     hubs: Vec<Vec<Address>>,
     addresses: Vec<Address>,
     media: Option<SocketAddr>,
-) -> Result<peer::Config, Failure> {
+) -> Result<peer::NodeConfig, Failure> {
     // A record of a later start replaces any of an earlier one; a clock before
     // 1970 has failed the check of the certificate's dates already.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(peer::Config {
+    Ok(peer::NodeConfig {
         node: identity.node(),
         name: identity.name().to_owned(),
         epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
@@ -226,7 +226,7 @@ fn machine_config(
 
 impl Node {
     /// The machine's own status.
-    pub(crate) async fn machine_status(&self) -> Result<peer::Status, Gone> {
+    pub(crate) async fn machine_status(&self) -> Result<peer::NodeStatus, Gone> {
         self.mailbox.inspect(Peer::status).await
     }
 
@@ -305,13 +305,13 @@ impl Endpoints for Node {
         let services = sources.services();
         self.shelf.replace(sources);
         self.shelf.prepare();
-        self.mailbox.post(Command::Reconfigure { services, max_streams, uplink_kbps });
+        self.mailbox.post(NodeCommand::Reconfigure { services, max_streams, uplink_kbps });
         Ok(())
     }
 
     /// Offers nothing any more, and lets what is under way come to its end.
     async fn drain(&self) {
-        let nothing = Command::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: 0 };
+        let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: 0 };
         if self.mailbox.command(nothing).await.is_err() {
             return;
         }

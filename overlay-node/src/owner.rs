@@ -11,7 +11,7 @@ use roost_daemon::Shared;
 use roost_daemon::driver::{Next, Owner};
 use roost_daemon::naming::Names;
 use roost_daemon::repeats::Repeats;
-use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
+use roost_proto::peer::{NodeCommand, NodeEvent, Peer, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{NodeId, RequestId};
 use tokio::task::AbortHandle;
@@ -41,23 +41,23 @@ pub(crate) struct NodeOwner {
 }
 
 impl Owner<Peer> for NodeOwner {
-    fn take(&mut self, event: Event) -> Next {
+    fn take(&mut self, event: NodeEvent) -> Next {
         match event {
-            Event::Attached { hub, address } => {
+            NodeEvent::Attached { hub, address } => {
                 tracing::info!(hub = hub.name, node = ?hub.node, role = %hub.role, "attached");
                 tracing::debug!(%address, "the hub's address");
                 self.repeats.clear();
                 self.shared.set_state(State::Attached);
             }
-            Event::Detached { reason } => {
+            NodeEvent::Detached { reason } => {
                 self.detached(&reason);
                 self.shared.set_state(State::Attaching);
             }
-            Event::Displaced => {
+            NodeEvent::IdentityConflict => {
                 tracing::warn!("another daemon uses this identity");
                 self.shared.note_error("another daemon uses this node's identity");
             }
-            Event::Later { node, protocol, message } => {
+            NodeEvent::LaterVersion { node, protocol, message } => {
                 if let Some(suppressed) = self.later.admit() {
                     tracing::warn!(
                         name = self.names.get(&self.shared, node),
@@ -69,32 +69,34 @@ impl Owner<Peer> for NodeOwner {
                     );
                 }
             }
-            Event::Open { session, service, duration, requester, reflected } => {
+            NodeEvent::OpenSource { session, service, duration, requester, reflected } => {
                 let name = || self.names.get(&self.shared, requester);
                 tracing::debug!(session = session.0, %service, name = name(), ?requester, "serving");
                 self.sessions.open(session, service, duration, reflected);
             }
-            Event::Read { session, pushed: None, offset, length } => self.sessions.read(session, offset, length),
-            Event::Read { session, pushed: Some(ticket), offset, length } => {
+            NodeEvent::ReadObject { session, pushed: None, offset, length } => {
+                self.sessions.read(session, offset, length)
+            }
+            NodeEvent::ReadObject { session, pushed: Some(ticket), offset, length } => {
                 self.desk.tickets.deliver(ticket, Reply::Read { session, offset, length });
             }
-            Event::Offered { from, push } => {
+            NodeEvent::PushOffered { from, push } => {
                 self.offers.retain(|_, taking| !taking.is_finished());
                 let key = (from, push.id);
                 self.offers.insert(key, tokio::spawn(self.desk.clone().take(from, push)).abort_handle());
             }
-            Event::Unoffered { from, id } => {
+            NodeEvent::PushRevoked { from, id } => {
                 if let Some(taking) = self.offers.remove(&(from, id)) {
                     taking.abort();
                 }
             }
-            Event::Close { session, bytes, reason } => {
+            NodeEvent::CloseSource { session, bytes, reason } => {
                 if let Some(service) = self.sessions.close(session) {
                     tracing::debug!(session = session.0, %service, bytes, ?reason, "served");
                     self.metrics.served(service, bytes, reason);
                 }
             }
-            Event::Left => return Next::Stop,
+            NodeEvent::Left => return Next::Stop,
             event => self.reflect(event),
         }
         Next::Continue
@@ -103,28 +105,28 @@ impl Owner<Peer> for NodeOwner {
 
 impl NodeOwner {
     /// What is about streams that super nodes reflect; the rest is for those who wait.
-    fn reflect(&mut self, event: Event) {
+    fn reflect(&mut self, event: NodeEvent) {
         match event {
-            Event::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
-            Event::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
-            Event::Expect { ticket, tag, door } => self.watching.expect(ticket, tag, door),
-            Event::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed } => {
+            NodeEvent::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
+            NodeEvent::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
+            NodeEvent::ExpectTag { ticket, tag, door } => self.watching.expect(ticket, tag, door),
+            NodeEvent::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed } => {
                 self.watching.order(Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed });
             }
-            Event::Seal { session, service, opening } => {
+            NodeEvent::Seal { session, service, opening } => {
                 let sealed =
                     self.lock.as_ref().and_then(|(node, lock)| lock.seal(SystemTime::now(), *node, service, &opening));
-                let sealed = sealed.map(|sealed| Command::Sealed { session, sealed });
+                let sealed = sealed.map(|sealed| NodeCommand::Sealed { session, sealed });
                 sealed.into_iter().for_each(|sealed| self.desk.mailbox.post(sealed));
             }
-            Event::Unseal { ticket, service, provider, sealed } => {
+            NodeEvent::Unseal { ticket, service, provider, sealed } => {
                 match self.lock.as_ref().and_then(|(_, lock)| lock.open(SystemTime::now(), provider, service, &sealed))
                 {
-                    Some(opening) => self.desk.mailbox.post(Command::Unsealed { ticket, provider, opening }),
+                    Some(opening) => self.desk.mailbox.post(NodeCommand::Unsealed { ticket, provider, opening }),
                     None => tracing::debug!(?provider, "what a hub says to open a stream does not"),
                 }
             }
-            Event::Key { ticket, epoch, secret } => self.watching.order(Order::Key { ticket, epoch, secret }),
+            NodeEvent::Key { ticket, epoch, secret } => self.watching.order(Order::Key { ticket, epoch, secret }),
             event => self.reply(event),
         }
     }
@@ -145,24 +147,24 @@ impl NodeOwner {
     fn data(&self, ticket: Ticket, payload: Bytes) {
         if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver_data(ticket, payload) {
             self.metrics.failed(service, mode, Reason::Busy);
-            self.desk.mailbox.post(Command::Cancel { ticket });
+            self.desk.mailbox.post(NodeCommand::Cancel { ticket });
         }
     }
 
     /// Hands an answer to the API call that waits for it.
-    fn reply(&mut self, event: Event) {
+    fn reply(&mut self, event: NodeEvent) {
         let (ticket, reply) = match event {
-            Event::Accepted { ticket, provider, cell, offer, scheme, relayed, reflected } => {
+            NodeEvent::Accepted { ticket, provider, cell, flow: offer, scheme, relayed, reflected } => {
                 if !reflected {
                     self.watching.turns_direct(ticket);
                 }
                 (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed, reflected }))
             }
-            Event::Data { ticket, payload } => return self.data(ticket, payload),
-            Event::Finished { ticket, mut summary } => {
+            NodeEvent::Data { ticket, payload } => return self.data(ticket, payload),
+            NodeEvent::Finished { ticket, mut summary } => {
                 let who = |node| self.names.who(&self.shared, node);
                 if let Some((reason, detail)) = self.watching.over(ticket, Some(&mut summary), who) {
-                    return self.reply(Event::Failed { ticket, reason, detail, retry_after: None });
+                    return self.reply(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
                 }
                 let counted = summary.clone();
                 if let Some(Purpose::Request(service, mode)) =
@@ -173,7 +175,7 @@ impl NodeOwner {
                 }
                 return;
             }
-            Event::Failed { ticket, reason, detail, retry_after } => {
+            NodeEvent::Failed { ticket, reason, detail, retry_after } => {
                 let _ = self.watching.over(ticket, None, |node| self.names.who(&self.shared, node));
                 let sentence = detail.clone();
                 let reply = Reply::Failed { reason, detail, retry_after };
@@ -183,12 +185,12 @@ impl NodeOwner {
                 }
                 return;
             }
-            Event::Traced { ticket, trace } => (ticket, Reply::Traced(trace)),
-            Event::Found { ticket, found } => (ticket, Reply::Found(found)),
-            Event::Changed { ticket, change } => (ticket, Reply::Changed(change)),
-            Event::Roster { ticket, members } => (ticket, Reply::Roster(members)),
-            Event::Pushed { ticket, reception } => (ticket, Reply::Pushed(reception)),
-            Event::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),
+            NodeEvent::Traced { ticket, trace } => (ticket, Reply::Traced(trace)),
+            NodeEvent::LookupResult { ticket, found } => (ticket, Reply::Found(found)),
+            NodeEvent::Changed { ticket, change } => (ticket, Reply::Changed(change)),
+            NodeEvent::Roster { ticket, members } => (ticket, Reply::Roster(members)),
+            NodeEvent::Pushed { ticket, state: reception } => (ticket, Reply::Pushed(reception)),
+            NodeEvent::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),
             // An event of a later version of the machine.
             _ => return,
         };
@@ -196,7 +198,7 @@ impl NodeOwner {
     }
 }
 
-fn log_finished(service: roost_proto::Service, summary: &Summary) {
-    let Summary { bytes, lost, complete, relayed, .. } = *summary;
+fn log_finished(service: roost_proto::Service, summary: &RequestSummary) {
+    let RequestSummary { bytes, lost, complete, relayed, .. } = *summary;
     tracing::debug!(%service, bytes, lost, complete, relayed, first_byte = ?summary.first_byte, "a request is over");
 }

@@ -7,15 +7,15 @@ use roost_control::types::HubRow;
 use roost_control::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
 use roost_daemon::shared::millis;
 use roost_proto::flow::digest_text;
-use roost_proto::peer::{self, Home, RequestStatus, SessionStatus, Summary, Ticket, Trace, TracedHop};
+use roost_proto::peer::{self, HomeStatus, RequestStatus, RequestSummary, SessionStatus, Ticket, Trace, TracedHop};
 use roost_proto::reflection::StreamId;
-use roost_proto::room::Member;
-use roost_proto::wire::{Change, Coverage, Found, Offer, Reason};
+use roost_proto::room::RoomMember;
+use roost_proto::wire::{Coverage, FlowDescription, LookupResult, Reason, WatchChange};
 
 use crate::metrics::reason_name;
 use crate::tickets::Accepted;
 
-pub(crate) fn hub(home: &Home) -> HubRow {
+pub(crate) fn hub(home: &HomeStatus) -> HubRow {
     HubRow {
         node: home.hub.node,
         name: home.hub.name.clone(),
@@ -50,7 +50,7 @@ pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
 }
 
 /// Says what streams are that begin here, or that requests have.
-pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &peer::Status, watched: &[(StreamId, Ticket)]) {
+pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &peer::NodeStatus, watched: &[(StreamId, Ticket)]) {
     let published = machine.publications.iter();
     let published =
         published.filter_map(|one| Some((one.stream?, one.service, Some(machine.cell), Some(machine.node))));
@@ -67,7 +67,7 @@ pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &peer::Status, watch
 }
 
 /// Says which of the others is the node's home.
-pub(crate) fn name_home(rows: &mut [StreamRow], home: &Home) {
+pub(crate) fn name_home(rows: &mut [StreamRow], home: &HomeStatus) {
     let Some(media) = home.media.map(|media| media.to_string()) else { return };
     let (node, name) = (Some(home.hub.node), Some(home.hub.name.clone()));
     for row in rows {
@@ -80,7 +80,7 @@ pub(crate) fn name_home(rows: &mut [StreamRow], home: &Home) {
     }
 }
 
-pub(crate) fn lookup(found: &Found, elapsed: Duration) -> control::Lookup {
+pub(crate) fn lookup(found: &LookupResult, elapsed: Duration) -> control::Lookup {
     control::Lookup {
         schema: SCHEMA,
         coverage: coverage(found.coverage).to_owned(),
@@ -91,26 +91,26 @@ pub(crate) fn lookup(found: &Found, elapsed: Duration) -> control::Lookup {
 
 const fn coverage(coverage: Coverage) -> &'static str {
     match coverage {
-        Coverage::Whole => "whole",
-        Coverage::First => "first",
-        Coverage::Young => "young",
+        Coverage::Complete => "whole",
+        Coverage::FirstMatch => "first",
+        Coverage::HubStarting => "young",
         Coverage::Partial => "partial",
         Coverage::UnreachableAbove => "unreachable_above",
     }
 }
 
-pub(crate) fn watch_event(change: &Change) -> WatchEvent {
+pub(crate) fn watch_event(change: &WatchChange) -> WatchEvent {
     WatchEvent {
         schema: SCHEMA,
-        number: change.number,
-        present: change.present.iter().map(Into::into).collect(),
-        gone: change.gone.clone(),
+        number: change.sequence,
+        present: change.updated.iter().map(Into::into).collect(),
+        gone: change.removed.clone(),
         gone_names: BTreeMap::new(),
     }
 }
 
-pub(crate) fn roster(members: &[Member]) -> Roster {
-    let row = |member: &Member| control::Member {
+pub(crate) fn roster(members: &[RoomMember]) -> Roster {
+    let row = |member: &RoomMember| control::Member {
         node: member.node,
         cell: member.cell,
         services: member.services.iter().collect(),
@@ -136,13 +136,13 @@ pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted
         bits_per_second: None,
     };
     match &accepted.offer {
-        Offer::Stream { duration_ms, bits_per_second, format } => {
+        FlowDescription::Stream { duration_ms, bits_per_second, format } => {
             row.format.clone_from(format);
             // One without an end is as long as can be said.
             row.duration_ms = Some(*duration_ms).filter(|millis| *millis < u32::MAX);
             row.bits_per_second = Some(*bits_per_second);
         }
-        Offer::Object { bytes, digest, format, offset, .. } => {
+        FlowDescription::Object { bytes, digest, format, offset, .. } => {
             row.format.clone_from(format);
             row.bytes = Some(*bytes);
             row.sha256 = Some(digest_text(digest));
@@ -158,7 +158,7 @@ pub(crate) fn failure(reason: Reason, detail: String, retry_after: Option<Durati
     Error { retry_after_ms, ..Error::new(reason.into(), detail) }
 }
 
-pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
+pub(crate) fn summary(summary: &RequestSummary, unread: u64) -> control::Summary {
     control::Summary {
         provider: summary.provider,
         provider_name: None,
@@ -184,7 +184,7 @@ pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
 }
 
 /// What is wrong with a transfer that has ended; `None` if nothing is.
-pub(crate) fn damage(summary: &Summary) -> Option<Error> {
+pub(crate) fn damage(summary: &RequestSummary) -> Option<Error> {
     if summary.digest_ok == Some(false) {
         return Some(Error::new(Code::Incomplete, "what came is damaged: its digest is not the provider's"));
     }
@@ -220,7 +220,7 @@ pub(crate) fn trace(trace: &Trace) -> control::Trace {
     // Whoever handed the request on to somebody told that one's name.
     let named = |node| hops.iter().find(|hop| hop.hop.other == Some(node)).and_then(|hop| hop.hop.name.clone());
     let row = |TracedHop { hop, name, heard }: &TracedHop| control::TraceHop {
-        number: hop.number,
+        number: hop.index,
         node: hop.node,
         name: name.clone().or_else(|| named(hop.node)),
         tier: hop.tier,
@@ -228,8 +228,8 @@ pub(crate) fn trace(trace: &Trace) -> control::Trace {
         reason: hop.reason.map(|reason| reason_name(reason).to_owned()),
         other: hop.other,
         other_name: hop.name.clone(),
-        held_ms: micros(hop.held_us),
-        reached_ms: hop.reached_us.map(micros),
+        held_ms: micros(hop.elapsed_us),
+        reached_ms: hop.connected_us.map(micros),
         round_trip_ms: hop.round_trip_us.map(micros),
         heard_ms: millis(*heard),
     };

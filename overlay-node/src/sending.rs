@@ -11,9 +11,9 @@ use roost_control::server::{Pairs, Refusal, json_line};
 use roost_control::{Code, Error, JSON_LINES, SendEvent, SendQuery};
 use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
-use roost_proto::peer::{Command, Provider, SessionId};
-use roost_proto::wire::{Candidate, MAX_CANDIDATES, Reason, Reception};
-use roost_proto::{Area, Cell, NodeId, Role, Service, who};
+use roost_proto::peer::{NodeCommand, Provider, SessionId};
+use roost_proto::wire::{Candidate, MAX_CANDIDATES, PushState, Reason};
+use roost_proto::{Area, Cell, NodeId, Role, Service, format_node};
 
 use crate::api::leaving;
 use crate::naming::Meant;
@@ -30,7 +30,7 @@ pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Resul
     let (to, place) = find(&node, &query).await?;
     let SendQuery { node: called, name, bytes: length, digest, timeout: deadline, .. } = query;
     let receiver = to.node;
-    let command = |ticket| Command::Push { ticket, to, place, name, length, digest, deadline };
+    let command = |ticket| NodeCommand::Push { ticket, to, place, name, length, digest, deadline };
     let replies = node.ask(Purpose::Other, command).await?;
     let lines = stream::unfold((replies, node), move |(mut replies, node)| async move {
         loop {
@@ -63,7 +63,7 @@ pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Resul
 pub(crate) async fn piece(State(node): State<Node>, Pairs(pairs): Pairs, bytes: Bytes) -> Result<(), Refusal> {
     let params = Params::new(&pairs, &["session", "offset"], false)?;
     let (session, offset) = (SessionId(params.required("session")?), params.required("offset")?);
-    node.mailbox.command(Command::Piece { session, offset, bytes }).await.map_err(leaving)
+    node.mailbox.command(NodeCommand::ObjectRead { session, offset, bytes }).await.map_err(leaving)
 }
 
 /// Where a node can be dialled: where the caller says, as the hub says, as the
@@ -73,7 +73,7 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
     if to == node.shared.node() {
         return Err(Refusal::new(
             Code::Refused,
-            format!("{} is this node itself: a file goes to another one", who(to, node.name(to).as_deref())),
+            format!("{} is this node itself: a file goes to another one", format_node(to, node.name(to).as_deref())),
         ));
     }
     let known = node.shared.transport.links().into_iter().find(|link| link.peer.node == to);
@@ -83,7 +83,7 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
         Role::Server => Some("a central server"),
     });
     if let Some(hub) = hub {
-        let who = who(to, node.name(to).as_deref());
+        let who = format_node(to, node.name(to).as_deref());
         return Err(Refusal::new(Code::Refused, format!("{who} is {hub}, which takes no files: send it to a node")));
     }
     if !query.addresses.is_empty() {
@@ -103,7 +103,7 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
     let unknown = format!(
         "node {} is not known: there is no association with it, and neither its home nor a hub that was asked has \
          it; say where it listens with --address",
-        who(to, node.name(to).as_deref())
+        format_node(to, node.name(to).as_deref())
     );
     Err(Refusal::new(Code::NotFound, unknown))
 }
@@ -118,7 +118,7 @@ async fn meant(node: &Node, query: &SendQuery) -> Result<NodeId, Refusal> {
 
 /// Looks for a node, whatever it offers.
 async fn look_up(node: &Node, to: NodeId, timeout: Option<Duration>) -> Result<Option<(Provider, Place)>, Refusal> {
-    let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
+    let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
     let lookups =
         Service::ALL.map(|service| node.find(service, everywhere, (MAX_CANDIDATES as u8, Some(to.into())), timeout));
     // A lookup that fails has found nobody.
@@ -132,20 +132,22 @@ async fn look_up(node: &Node, to: NodeId, timeout: Option<Duration>) -> Result<O
 }
 
 /// What a node's last word on a file means.
-fn ending(reception: Reception, (node, node_name): (NodeId, Option<String>)) -> SendEvent {
-    let receiver = who(node, node_name.as_deref());
+fn ending(reception: PushState, (node, node_name): (NodeId, Option<String>)) -> SendEvent {
+    let receiver = format_node(node, node_name.as_deref());
     let (code, why) = match reception {
-        Reception::Stored => return SendEvent::Finished { node: Some(node), node_name },
-        Reception::NoInbox => (Code::Refused, "takes no files: it has no inbox (overlay-node --inbox DIR)"),
-        Reception::TooLarge => (Code::Refused, "takes no file as large as this (its inbox_limit)"),
-        Reception::NoRoom => (Code::Refused, "has no room in its inbox for the file: its inbox_limit or its disk"),
-        Reception::BadName => (Code::Refused, "takes no file of this name: give another one with --name"),
-        Reception::Busy => (Code::Busy, "takes too many files at the moment, or this one already"),
-        Reception::Damaged => {
+        PushState::Stored => return SendEvent::Finished { node: Some(node), node_name },
+        PushState::NoInbox => (Code::Refused, "takes no files: it has no inbox (overlay-node --inbox DIR)"),
+        PushState::TooLarge => (Code::Refused, "takes no file as large as this (its inbox_limit)"),
+        PushState::NoRoom => (Code::Refused, "has no room in its inbox for the file: its inbox_limit or its disk"),
+        PushState::BadName => (Code::Refused, "takes no file of this name: give another one with --name"),
+        PushState::Busy => (Code::Busy, "takes too many files at the moment, or this one already"),
+        PushState::Damaged => {
             (Code::Incomplete, "has removed what arrived, as it was not what was sent: send it again")
         }
-        Reception::Broken => (Code::Incomplete, "has only a part, since the transfer broke off: sent again it goes on"),
-        Reception::Unwritable => (Code::Refused, "cannot write the file: its log says why"),
+        PushState::Interrupted => {
+            (Code::Incomplete, "has only a part, since the transfer broke off: sent again it goes on")
+        }
+        PushState::Unwritable => (Code::Refused, "cannot write the file: its log says why"),
         _ => (Code::Refused, "did not take the file"),
     };
     SendEvent::Failed { error: Error::new(code, format!("{receiver} {why}")) }

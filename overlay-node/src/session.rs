@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_daemon::driver::{Gone, Mailbox};
 use roost_daemon::media::{Media, Stopped};
 use roost_daemon::{Pace, Shared};
-use roost_proto::peer::{Command, MAX_STREAM_DURATION, Opened, Peer, SessionId};
-use roost_proto::reflection::{Epoch, SECRET_BYTES, Secret, StreamId};
+use roost_proto::peer::{MAX_STREAM_DURATION, NodeCommand, Peer, SessionId, SourceOutput};
+use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
 use roost_proto::{NodeId, Service};
 use roost_services::{Feed, SourceError, SourceSpec, Sources, Stored};
 use tokio::sync::{mpsc, oneshot};
@@ -145,17 +145,17 @@ impl Feeder {
                 let whole = bytes.clone();
                 let digest = tokio::task::spawn_blocking(move || roost_proto::flow::digest(&whole)).await;
                 let Ok(digest) = digest else { return Err(Gone) };
-                let opened = Opened::Object { bytes, digest, format };
-                self.mailbox.command(Command::Opened { session, opened }).await
+                let opened = SourceOutput::Object { bytes, digest, format };
+                self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await
             }
             Ok(roost_services::Opened::Stored { file, format }) => {
-                let opened = Opened::Stored { length: file.length(), digest: file.digest(), format };
-                self.mailbox.command(Command::Opened { session, opened }).await?;
+                let opened = SourceOutput::Stored { length: file.length(), digest: file.digest(), format };
+                self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
                 self.read(service, &file).await
             }
             Ok(roost_services::Opened::Stream { bits_per_second, format, feed }) => {
-                let opened = Opened::Stream { bits_per_second, format };
-                self.mailbox.command(Command::Opened { session, opened }).await?;
+                let opened = SourceOutput::Stream { bits_per_second, format };
+                self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
                 self.feed(service, feed).await
             }
             Err(error) => self.fail(service, error.to_string()).await,
@@ -187,8 +187,8 @@ impl Feeder {
         if let Err(reason) = begins {
             return self.fail(service, reason).await;
         }
-        let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
-        self.mailbox.command(Command::Opened { session, opened }).await?;
+        let opened = SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret };
+        self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
         self.feed_relay(service, feed, stream, media).await?;
         // The relay may have something left to send; the machine closes the session.
         std::future::pending().await
@@ -213,7 +213,7 @@ impl Feeder {
                 Err(error) => return self.break_off(service, &error).await,
             }
         }
-        self.mailbox.command(Command::Ended { session: self.session }).await
+        self.mailbox.command(NodeCommand::SourceEnded { session: self.session }).await
     }
 
     /// Reads what the machine asks for, until the session is closed.
@@ -221,7 +221,7 @@ impl Feeder {
         let session = self.session;
         while let Some((offset, length)) = self.wanted.recv().await {
             match file.read(offset, length).await {
-                Ok(bytes) => self.mailbox.command(Command::Piece { session, offset, bytes }).await?,
+                Ok(bytes) => self.mailbox.command(NodeCommand::ObjectRead { session, offset, bytes }).await?,
                 Err(error) => return self.break_off(service, &error).await,
             }
         }
@@ -233,11 +233,11 @@ impl Feeder {
         let session = self.session;
         while let Some(item) = feed.next().await {
             match item {
-                Ok(payload) => self.mailbox.command(Command::Data { session, payload }).await?,
+                Ok(payload) => self.mailbox.command(NodeCommand::Data { session, payload }).await?,
                 Err(error) => return self.break_off(service, &error).await,
             }
         }
-        self.mailbox.command(Command::Ended { session }).await
+        self.mailbox.command(NodeCommand::SourceEnded { session }).await
     }
 
     /// A source that fails in the middle: the stream does not end well.
@@ -250,18 +250,18 @@ impl Feeder {
             tracing::warn!(%service, reason, suppressed, "the source gives nothing");
         }
         self.shared.note_error(format!("the {service} source gives nothing: {reason}"));
-        self.mailbox.command(Command::OpenFailed { session: self.session, reason }).await
+        self.mailbox.command(NodeCommand::SourceFailed { session: self.session, reason }).await
     }
 }
 
 /// A new stream's number, its first epoch, and what opens that. The epoch is later than any of an
 /// earlier run, as long as the clock is.
-fn first_epoch(node: NodeId) -> std::io::Result<(StreamId, Epoch, Secret)> {
+fn first_epoch(node: NodeId) -> std::io::Result<(StreamId, Epoch, EpochSecret)> {
     let mut secret = [0; SECRET_BYTES];
     roost_daemon::random_bytes(&mut secret)?;
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let epoch = Epoch(u32::try_from(seconds).unwrap_or(u32::MAX));
     let mut number = [0; 4];
     roost_daemon::random_bytes(&mut number)?;
-    Ok((StreamId::of(node, u32::from_be_bytes(number)), epoch, Secret::from_bytes(secret)))
+    Ok((StreamId::from_publisher(node, u32::from_be_bytes(number)), epoch, EpochSecret::from_bytes(secret)))
 }

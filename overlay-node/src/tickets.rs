@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_daemon::driver::{Gone, Mailbox};
-use roost_proto::peer::{Command, Peer, SessionId, Summary, Ticket, Trace};
-use roost_proto::room::Member;
-use roost_proto::wire::{Change, Found, Mode, Offer, Reason, Reception};
+use roost_proto::peer::{NodeCommand, Peer, RequestSummary, SessionId, Ticket, Trace};
+use roost_proto::room::RoomMember;
+use roost_proto::wire::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
 use roost_proto::{Address, Cell, NodeId, Scheme, Service};
 use tokio::sync::mpsc;
 
@@ -46,21 +46,21 @@ pub(crate) enum Reply {
     /// The way that it took.
     Traced(Trace),
     /// It is over.
-    Finished(Summary),
+    Finished(RequestSummary),
     /// It came to nothing.
     Failed { reason: Reason, detail: String, retry_after: Option<Duration> },
     /// Who offers it.
-    Found(Found),
+    Found(LookupResult),
     /// What has changed.
-    Changed(Change),
+    Changed(WatchChange),
     /// Who else is in the room: the latest list, in the place of those that nobody has read.
-    Roster(Vec<Member>),
+    Roster(Vec<RoomMember>),
     /// A neighbour has answered.
     Pong { rtt: Duration, address: Address },
     /// A piece of a file that is sent is to be read.
     Read { session: SessionId, offset: u64, length: u64 },
     /// What has become of a file that was sent.
-    Pushed(Reception),
+    Pushed(PushState),
 }
 
 /// See [`Reply::Accepted`].
@@ -68,7 +68,7 @@ pub(crate) enum Reply {
 pub(crate) struct Accepted {
     pub(crate) provider: NodeId,
     pub(crate) cell: Cell,
-    pub(crate) offer: Offer,
+    pub(crate) offer: FlowDescription,
     pub(crate) scheme: Scheme,
     pub(crate) relayed: bool,
     pub(crate) reflected: bool,
@@ -85,7 +85,7 @@ impl Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A request.
-    Request(Service, Mode),
+    Request(Service, RequestMode),
     /// A lookup, a watch, a room or a ping.
     Other,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Backlog {
     bytes: AtomicUsize,
     changes: AtomicUsize,
     /// The latest list of a room, while one waits to be read.
-    roster: Mutex<Option<Vec<Member>>>,
+    roster: Mutex<Option<Vec<RoomMember>>>,
     unread: AtomicU64,
     /// The bytes of objects that wait for any reader.
     objects: Option<Arc<AtomicUsize>>,
@@ -144,7 +144,7 @@ impl Backlog {
         if fits { Admission::Admitted } else { Admission::Dropped }
     }
 
-    fn roster(&self) -> MutexGuard<'_, Option<Vec<Member>>> {
+    fn roster(&self) -> MutexGuard<'_, Option<Vec<RoomMember>>> {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -267,7 +267,7 @@ pub(crate) async fn ask(
     tickets: &Arc<Tickets>,
     mailbox: &Mailbox<Peer>,
     purpose: Purpose,
-    command: impl FnOnce(Ticket) -> Command,
+    command: impl FnOnce(Ticket) -> NodeCommand,
 ) -> Result<Replies, AskError> {
     let ticket = Ticket(tickets.last.fetch_add(1, Ordering::Relaxed) + 1);
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -328,14 +328,14 @@ impl Replies {
         self.taken += data.len() as u64;
         if self.backlog.objects.is_some() && self.taken >= TAKEN_BYTES {
             let (ticket, bytes) = (self.ticket, std::mem::take(&mut self.taken));
-            self.mailbox.post(Command::Taken { ticket, bytes });
+            self.mailbox.post(NodeCommand::Consumed { ticket, bytes });
         }
     }
 
     /// Cancels it: nothing more comes.
     pub(crate) fn give_up(&mut self) {
         if !self.over && self.tickets.lock().remove(&self.ticket).is_some() {
-            self.mailbox.post(Command::Cancel { ticket: self.ticket });
+            self.mailbox.post(NodeCommand::Cancel { ticket: self.ticket });
         }
         self.over = true;
     }
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn slow_stream_reader_loses_datagrams() {
-        let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Video, Mode::Forward));
+        let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Video, RequestMode::Forward));
         for _ in 0..100 {
             tickets.deliver(Ticket(1), piece());
         }
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn object_waits_for_slow_reader() {
-        let (tickets, receiver, backlog) = taken(Purpose::Request(Service::Image, Mode::Forward));
+        let (tickets, receiver, backlog) = taken(Purpose::Request(Service::Image, RequestMode::Forward));
         for _ in 0..100 {
             tickets.deliver(Ticket(1), piece());
         }
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn slow_room_reader_gets_latest_roster() {
         let (tickets, mut receiver, backlog) = taken(Purpose::Other);
-        let member = |number: u8| Member {
+        let member = |number: u8| RoomMember {
             node: NodeId::from_bytes([number; 16]),
             cell: Cell::new(1, 1),
             services: roost_proto::ServiceSet::ALL,
@@ -422,14 +422,14 @@ mod tests {
 
     #[test]
     fn all_objects_together_have_a_limit() {
-        let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Image, Mode::Forward));
+        let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Image, RequestMode::Forward));
         let big = Bytes::from(vec![0; 31 << 20]);
         let most = MAX_OBJECTS_BYTES / cost(&big);
         for _ in 0..most {
             assert_eq!(tickets.deliver_data(Ticket(1), big.clone()), None);
         }
         let refused = tickets.deliver_data(Ticket(1), big.clone());
-        assert_eq!(refused, Some(Purpose::Request(Service::Image, Mode::Forward)));
+        assert_eq!(refused, Some(Purpose::Request(Service::Image, RequestMode::Forward)));
         assert_eq!(tickets.deliver_data(Ticket(1), big.clone()), None, "the ticket is over");
         let mut read = receiver.try_recv().unwrap();
         backlog.release(&mut read);

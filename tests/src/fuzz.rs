@@ -14,7 +14,7 @@ use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
 use roost_reflector::relay::Config as RelayConfig;
 use roost_reflector::words::Said;
 use roost_reflector::{
-    Epoch, Flags, Header, Limits as Epochs, Outcome, Publisher, Relay, Secret, StreamId, Subscriber, Tag,
+    Epoch, EpochSecret, Flags, Header, Limits as Epochs, Outcome, Publisher, Relay, StreamId, StreamTag, Subscriber,
 };
 use roost_services::{image, sensor, track, video};
 pub use roost_transport::fuzzing::{
@@ -140,7 +140,7 @@ pub fn objects(bytes: &[u8]) {
 /// Packets of a reflected stream, in pieces of the length that each piece's first byte says: a
 /// genuine one, changed where the piece says, is refused unless the hop's byte alone was changed.
 pub fn reflected_packets(bytes: &[u8]) {
-    let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::from_bytes([1; 32]));
+    let (stream, epoch, secret) = (StreamId(1), Epoch(1), EpochSecret::from_bytes([1; 32]));
     let mut subscriber = Subscriber::new(stream);
     subscriber.add_epoch(epoch, &secret);
     let Ok(mut publisher) = Publisher::new(Time::ZERO, stream, epoch, &secret, Epochs::default()) else { return };
@@ -168,8 +168,8 @@ pub fn reflected_words(bytes: &[u8]) {
     let (above, below) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 1).into());
     let (mut now, mut relay) = (Time::ZERO, Relay::new(RelayConfig::default(), [1; 32]));
     let stream = StreamId(1);
-    let _ = relay.publish(now, stream).and_then(|()| relay.offer(now, stream, below, Tag(1)));
-    let _ = relay.expect(now, Tag(2));
+    let _ = relay.publish(now, stream).and_then(|()| relay.offer(now, stream, below, StreamTag(1)));
+    let _ = relay.expect(now, StreamTag(2));
     let mut rest = bytes;
     while let Some((&len, tail)) = rest.split_first() {
         let (piece, after) = tail.split_at(tail.len().min(len.into()));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use roost_identity::{Identity, Policy};
 use roost_proto::record::{Capacity, Record, Version};
-use roost_proto::wire::{Candidate, Coverage, Found, Hello, Message, Mode};
+use roost_proto::wire::{Candidate, Coverage, Hello, LookupResult, Message, RequestMode};
 use roost_proto::{Address, Cell, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme, ServiceSet};
 use roost_transport::{Config, Event, Events, Limits, Transport};
 use tokio::runtime::{Builder, Runtime};
@@ -201,7 +201,7 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
         Message::Publish(record) => Some(lease(record.version)),
         Message::Renew(renew) => Some(lease(renew.version)),
         Message::Ping(token) => Some(Message::Pong(token)),
-        Message::Request(request) if request.mode == Mode::Locate => {
+        Message::Request(request) if request.mode == RequestMode::Lookup => {
             let provider = Candidate {
                 node: NodeId::from_bytes([9; 16]),
                 version: Version { epoch: 1, sequence: 1 },
@@ -211,7 +211,11 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
                 addresses: Vec::new(),
                 name: Some(name.to_owned()),
             };
-            Some(Message::Found(Found { id: request.id, candidates: vec![provider], coverage: Coverage::Whole }))
+            Some(Message::LookupResult(LookupResult {
+                id: request.id,
+                candidates: vec![provider],
+                coverage: Coverage::Complete,
+            }))
         }
         _ => None,
     }

@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use roost_proto::peer::MAX_REQUESTS;
-use roost_proto::reflection::Tag;
-use roost_proto::wire::{Message, Mode, Params, Reason, Reflect, Request};
+use roost_proto::reflection::StreamTag;
+use roost_proto::wire::{CopyTarget, Message, Reason, Request, RequestMode, RequestParams};
 use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
 use roost_reflector::words::Said;
 use roost_tests::hostile::{PAUSE, SALVO, Scene, captured};
@@ -148,18 +148,18 @@ fn join_flood_is_refused_with_reason() {
 
 /// A request for a copy of the video, with a tag of its own.
 fn wants_copy(number: u32, to: SocketAddr, provider: Option<NodeId>) -> Message {
-    let reflect = Reflect { to, tag: Tag(u64::from(number) << 32 | 5), hops: 0, provider, resumes: None };
+    let reflect = CopyTarget { to, tag: StreamTag(u64::from(number) << 32 | 5), hops: 0, provider, is_resuming: None };
     Message::Request(Request {
         id: RequestId(number),
         nonce: Nonce::from_u64(number.into()),
         service: Service::Video,
-        area: Area::At(Cell { x: 5, y: 5 }),
-        mode: Mode::Forward,
+        area: Area::Exact(Cell { x: 5, y: 5 }),
+        mode: RequestMode::Forward,
         deadline_ms: 5_000,
         count: 0,
-        params: Some(Params { reflect: Some(reflect), ..Params::default() }),
+        params: Some(RequestParams { copy_target: Some(reflect), ..RequestParams::default() }),
         scope: None,
-        names: None,
+        selector: None,
     })
 }
 

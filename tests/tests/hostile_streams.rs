@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-use roost_proto::reflection::Tag;
+use roost_proto::reflection::StreamTag;
 use roost_reflector::words::{Nack, Reported, Said, Word};
 use roost_reflector::{Header, Hop, StreamId};
 use roost_tests::hostile::{PAUSE, Scene, captured, media, packets_of, rejected, send_all, take_over};
@@ -86,11 +86,11 @@ fn rubbish(packet: &[u8]) -> Vec<Vec<u8>> {
     let reported =
         Reported { received: u64::MAX, lost: u64::MAX, missed: u64::MAX, highest: u64::MAX, jitter_us: u32::MAX };
     let said = [
-        Said::Offer(Tag(1)),
+        Said::Offer(StreamTag(1)),
         Said::Alive { depth: 0, next: u64::MAX },
         Said::Moving,
         Said::Done,
-        Said::Answer { tag: Tag(1), next: u64::MAX },
+        Said::Answer { tag: StreamTag(1), next: u64::MAX },
         Said::Report(reported),
         Said::Nack(nack),
         Said::KeyFrame,

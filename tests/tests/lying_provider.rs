@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use roost_proto::reflection::{Epoch, Secret, StreamId};
-use roost_proto::wire::{Accept, Forward, Message, Offer, Params, Reflect, Reflected};
+use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
+use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, ProviderRequest, RequestParams, StreamKeys};
 use roost_proto::{Cell, LinkId, ServiceSet, Time};
 use roost_reflector::words::{Said, Word};
 use roost_reflector::{Flags, Limits, Publisher};
@@ -32,7 +32,7 @@ struct Swindler {
     socket: UdpSocket,
     /// Who has asked, where the stream is wanted, and whether it was answered there.
     requester: Option<LinkId>,
-    leg: Option<Reflect>,
+    leg: Option<CopyTarget>,
     flows: bool,
     /// How often it was asked, and how many packets it has sent.
     asked: usize,
@@ -46,22 +46,25 @@ impl Swindler {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         liar.say(&Message::Publish(liar.record(CELL, ServiceSet::ALL, socket.local_addr().unwrap())));
-        let stream = StreamId::of(liar.node, 1);
+        let stream = StreamId::from_publisher(liar.node, 1);
         let publisher =
-            Publisher::new(Time::ZERO, stream, EPOCH, &Secret::from_bytes(TRUE), Limits::default()).unwrap();
+            Publisher::new(Time::ZERO, stream, EPOCH, &EpochSecret::from_bytes(TRUE), Limits::default()).unwrap();
         let (requester, leg, flows, asked, sent) = (None, None, false, 0, 0);
         Self { liar, stream, publisher, socket, requester, leg, flows, asked, sent }
     }
 
-    fn accept(&mut self, forward: Forward) {
-        let Forward { id, nonce, reply_to, params, .. } = forward;
+    fn accept(&mut self, forward: ProviderRequest) {
+        let ProviderRequest { id, nonce, reply_to, params, .. } = forward;
         let requester = *self.requester.get_or_insert_with(|| self.liar.reach(reply_to));
-        let offer = Offer::Stream { duration_ms: 60_000, bits_per_second: 100_000, format: "video/mp2t".to_owned() };
-        let secret = Secret::from_bytes(TOLD);
-        let reflected = Some(Reflected { stream: self.stream, epoch: EPOCH, secret, next: None });
-        self.liar
-            .say_to(requester, &Message::Accept(Accept { id, nonce, offer, cell: CELL, provider: None, reflected }));
-        (self.leg, self.flows) = (Params::reflect_of(params), false);
+        let offer =
+            FlowDescription::Stream { duration_ms: 60_000, bits_per_second: 100_000, format: "video/mp2t".to_owned() };
+        let secret = EpochSecret::from_bytes(TOLD);
+        let reflected = Some(StreamKeys { stream: self.stream, epoch: EPOCH, secret, next: None });
+        self.liar.say_to(
+            requester,
+            &Message::Accept(Accept { id, nonce, flow: offer, cell: CELL, provider: None, stream_keys: reflected }),
+        );
+        (self.leg, self.flows) = (RequestParams::copy_target(params), false);
         self.asked += 1;
     }
 
@@ -75,7 +78,7 @@ impl Swindler {
                 _ => {}
             }
         }
-        let Some(Reflect { to, tag, .. }) = self.leg else { return };
+        let Some(CopyTarget { to, tag, .. }) = self.leg else { return };
         let mut packet = BytesMut::new();
         if self.flows {
             self.publisher.seal(Time::ZERO, 0, Flags::default(), &[0; 188], &mut packet).unwrap();
@@ -92,7 +95,7 @@ impl Swindler {
         while !watcher.has_ended() {
             assert!(Instant::now() < end, "it still watches: asked {} times, {} packets", self.asked, self.sent);
             for message in self.liar.hear(PACE) {
-                if let Message::Forward(forward) = message {
+                if let Message::ProviderRequest(forward) = message {
                     self.accept(forward);
                 }
             }

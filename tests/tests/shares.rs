@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::wire::{Accept, Chunk, Forward, Message, Mode, Offer, Packet, Params, Report, Request};
+use roost_proto::wire::{
+    Accept, Chunk, Datagram, FlowDescription, Message, ProviderRequest, Report, Request, RequestMode, RequestParams,
+};
 use roost_proto::{Address, Area, Cell, LinkId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::beside::Served;
 use roost_tests::liar::Liar;
@@ -39,7 +41,7 @@ fn at(daemon: &Daemon) -> std::net::SocketAddr {
 }
 
 /// A request for a service anywhere, for an hour of it if it is a stream.
-fn request(number: u32, service: Service, mode: Mode) -> Request {
+fn request(number: u32, service: Service, mode: RequestMode) -> Request {
     Request {
         id: RequestId(number),
         nonce: Nonce::from_u64(number.into()),
@@ -48,9 +50,9 @@ fn request(number: u32, service: Service, mode: Mode) -> Request {
         mode,
         deadline_ms: 10_000,
         count: 0,
-        params: Some(Params { duration_ms: Some(3_600_000), ..Params::default() }),
+        params: Some(RequestParams { duration_ms: Some(3_600_000), ..RequestParams::default() }),
         scope: None,
-        names: None,
+        selector: None,
     }
 }
 
@@ -73,7 +75,7 @@ impl Hoarder {
     fn ask(&mut self) {
         for _ in 0..WANTED {
             self.asked += 1;
-            let request = request(self.asked, self.service, Mode::Forward);
+            let request = request(self.asked, self.service, RequestMode::Forward);
             self.liar.say_to(self.provider, &Message::Request(request));
         }
     }
@@ -146,7 +148,7 @@ fn lookup_flood_spares_other_nodes() {
     let attack = || {
         for _ in 0..FLOOD {
             number += 1;
-            liar.say(&Message::Request(request(number, Service::Video, Mode::Locate)));
+            liar.say(&Message::Request(request(number, Service::Video, RequestMode::Lookup)));
         }
     };
     let beside = Served::beside(attack, || requester.roost(&what).status.success());
@@ -155,11 +157,11 @@ fn lookup_flood_spares_other_nodes() {
 }
 
 /// The request that the hub hands to a provider.
-fn forwarded(liar: &Liar) -> Forward {
+fn forwarded(liar: &Liar) -> ProviderRequest {
     let forward = wait_until(PATIENCE, || {
         let heard = liar.hear(Duration::from_millis(50));
         heard.into_iter().find_map(|message| match message {
-            Message::Forward(forward) => Some(forward),
+            Message::ProviderRequest(forward) => Some(forward),
             _ => None,
         })
     });
@@ -180,10 +182,11 @@ fn trickling_object_ends_within_patience() {
     command.arg("--socket").arg(&requester.socket);
     command.args(["request", "image", "--at", "5,5", "--patience", "4s", "-o", &text(&network.path("image"))]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+    let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
     let link = liar.reach(reply_to);
-    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    liar.say_to(link, &Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None }));
+    let offer =
+        FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
+    liar.say_to(link, &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }));
     let (began, mut offset) = (Instant::now(), 0);
     // A byte five times a second, whoever asks again.
     while child.try_wait().unwrap().is_none() {
@@ -217,10 +220,10 @@ fn absurd_lengths_end_only_request() {
             requester.command(&["request", "image", "--at", "5,5", "--patience", "2s", "--timeout", "5s"]);
         let file = network.path("image");
         let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+        let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
         let link = liar.reach(reply_to);
-        let offer = Offer::Object { bytes, digest: [0; 32], format: String::new(), inline: None, offset };
-        liar.say_to(link, &Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None }));
+        let offer = FlowDescription::Object { bytes, digest: [0; 32], format: String::new(), inline: None, offset };
+        liar.say_to(link, &Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None }));
         let began = Instant::now();
         while child.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE, "it waits still, {bytes} {offset:?}: {}", requester.log());
@@ -253,11 +256,16 @@ fn unusable_stream_is_failure() {
     let (bytes, digest) = roost_services::digest_of(&sent, |_| {}).unwrap();
     let mut command = requester.command(&["request", "track", "--at", "5,5", "--for", "1s", "--patience", "5s"]);
     let mut child = command.arg("-o").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let Forward { id, nonce, reply_to, .. } = forwarded(&liar);
+    let ProviderRequest { id, nonce, reply_to, .. } = forwarded(&liar);
     let link = liar.reach(reply_to);
-    let offer = Offer::Stream { duration_ms: 1_000, bits_per_second: 1_000, format: "application/x-ndjson".to_owned() };
-    let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None });
-    let packet = Message::Packet(Packet { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"no record\n") });
+    let offer = FlowDescription::Stream {
+        duration_ms: 1_000,
+        bits_per_second: 1_000,
+        format: "application/x-ndjson".to_owned(),
+    };
+    let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
+    let packet =
+        Message::Datagram(Datagram { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"no record\n") });
     // Datagrams may be lost, so each is said until it is over.
     while child.try_wait().unwrap().is_none() {
         for message in [&accept, &packet, &Message::End { id, packets: 1, bytes, digest }] {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use roost_control::Accepted;
-use roost_proto::who;
+use roost_proto::format_node;
 use roost_terminal::{Output, SCHEMA, TICK};
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ impl Progress {
     pub(crate) fn accepted(&mut self, accepted: &Accepted) {
         let stream = accepted.duration_ms.zip(accepted.bits_per_second);
         let expected = stream.map(|(millis, rate)| u64::from(millis) * u64::from(rate) / 8_000);
-        let provider = who(accepted.provider, accepted.provider_name.as_deref());
+        let provider = format_node(accepted.provider, accepted.provider_name.as_deref());
         self.known(
             format!("from {provider} at {}", accepted.cell),
             accepted.bytes.or(expected),

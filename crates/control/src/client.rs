@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
-use roost_proto::{Called, Cell};
+use roost_proto::{Cell, NodeSelector};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
@@ -131,7 +131,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn index(&self, limit: u32, after: Option<Called>) -> Result<Index, ClientError> {
+    pub async fn index(&self, limit: u32, after: Option<NodeSelector>) -> Result<Index, ClientError> {
         let mut index = self.index_page(limit, after).await?;
         let mut page = index.nodes.len();
         while let Some(last) = index.nodes.last().filter(|_| page > 0 && index.nodes.len() < limit as usize) {
@@ -142,7 +142,7 @@ impl Client {
         Ok(index)
     }
 
-    async fn index_page(&self, limit: u32, after: Option<Called>) -> Result<Index, ClientError> {
+    async fn index_page(&self, limit: u32, after: Option<NodeSelector>) -> Result<Index, ClientError> {
         let after = after.map(|node| format!("&after={}", escaped(node.as_str()))).unwrap_or_default();
         self.json(Method::GET, &format!("/v1/index?limit={limit}{after}")).await
     }
@@ -220,7 +220,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn ping(&self, node: Option<Called>) -> Result<Ping, ClientError> {
+    pub async fn ping(&self, node: Option<NodeSelector>) -> Result<Ping, ClientError> {
         let query = node.map(|node| format!("?node={}", escaped(node.as_str()))).unwrap_or_default();
         self.json(Method::POST, &format!("/v1/ping{query}")).await
     }

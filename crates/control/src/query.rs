@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use roost_proto::flow::PATIENCE;
-use roost_proto::peer::Reflection;
-use roost_proto::wire::{Mode, Resume};
-use roost_proto::{Area, Called, Cell, Class, Profile, Scheme, Scope, Service, ServiceSet};
+use roost_proto::flow::STALL_TIMEOUT;
+use roost_proto::peer::ReflectionPolicy;
+use roost_proto::wire::{RequestMode, ResumePoint};
+use roost_proto::{Area, Cell, DeliveryClass, NodeSelector, Profile, Scheme, Scope, Service, ServiceSet};
 
 /// Longest time that a request waits for an acceptance, and a lookup for an answer, unless the query
 /// sets another or the hub is far away.
@@ -60,11 +60,11 @@ pub struct RequestQuery {
     pub area: Area,
     /// `provider=NODE`: whom to ask, without a hub, by id, beginning of it or name; `None` leaves it
     /// to the hub.
-    pub provider: Option<Called>,
+    pub provider: Option<NodeSelector>,
     /// `k=N`: how many providers to try; 0 is the hub's default.
     pub count: u8,
     /// `mode=forward|relay`.
-    pub mode: Mode,
+    pub mode: RequestMode,
     /// `scope=cell|link|home|area|anywhere`: how far the provider may be.
     pub scope: Scope,
     /// `for=30s`: how long a stream lasts; `None` is the provider's default.
@@ -74,16 +74,16 @@ pub struct RequestQuery {
     /// `profile=piloting|surveillance|command`: what matters most of its delivery.
     pub profile: Option<Profile>,
     /// `class=stripe|duplicate|backup`: over which paths the data comes.
-    pub class: Option<Class>,
+    pub class: Option<DeliveryClass>,
     /// `timeout=10s`: how long to wait for an acceptance; `None` is [`DEFAULT_TIMEOUT`], or longer
     /// over a long path.
     pub timeout: Option<Duration>,
     /// `patience=30s`: how long what is under way may come no further.
     pub patience: Duration,
     /// `resume=SHA256@BYTES`: what of an object is there already.
-    pub resume: Option<Resume>,
+    pub resume: Option<ResumePoint>,
     /// `reflect=always|if-busy|never`: whether super nodes reflect a stream; an object never is.
-    pub reflect: Option<Reflection>,
+    pub reflect: Option<ReflectionPolicy>,
     /// `trace=true`: whether its way is told, by [`crate::RequestEvent::Traced`].
     pub trace: bool,
 }
@@ -157,16 +157,16 @@ impl RequestQuery {
             area,
             provider: None,
             count: 0,
-            mode: Mode::Forward,
+            mode: RequestMode::Forward,
             scope: Scope::Anywhere,
             duration: None,
             transport: None,
             profile: None,
             class: None,
             timeout: None,
-            patience: PATIENCE,
+            patience: STALL_TIMEOUT,
             resume: None,
-            reflect: Some(Reflection::IfBusy),
+            reflect: Some(ReflectionPolicy::IfBusy),
             trace: false,
         }
     }
@@ -179,8 +179,8 @@ impl RequestQuery {
         let params = Params::new(pairs, &Self::KNOWN, true)?;
         let provider = params.called("provider")?;
         let mode = match params.get("mode") {
-            None | Some("forward") => Mode::Forward,
-            Some("relay") => Mode::Relay,
+            None | Some("forward") => RequestMode::Forward,
+            Some("relay") => RequestMode::Relay,
             Some(other) => return Err(QueryError(format!("unknown mode {other:?}: expected forward or relay"))),
         };
         Ok(Self {
@@ -195,9 +195,9 @@ impl RequestQuery {
             profile: params.parsed("profile")?,
             class: params.parsed("class")?,
             timeout: params.duration("timeout")?,
-            patience: params.duration("patience")?.unwrap_or(PATIENCE),
+            patience: params.duration("patience")?.unwrap_or(STALL_TIMEOUT),
             resume: params.parsed::<ResumeText>("resume")?.map(|text| text.0),
-            reflect: params.parsed("reflect")?.map_or(Some(Reflection::IfBusy), |text: ReflectText| text.0),
+            reflect: params.parsed("reflect")?.map_or(Some(ReflectionPolicy::IfBusy), |text: ReflectText| text.0),
             trace: params.parsed("trace")?.unwrap_or(false),
         })
     }
@@ -209,7 +209,7 @@ impl RequestQuery {
             push(&mut text, "provider", escaped(provider.as_str()));
         }
         push_count(&mut text, self.count);
-        if self.mode == Mode::Relay {
+        if self.mode == RequestMode::Relay {
             text.push_str("&mode=relay");
         }
         if self.scope != Scope::Anywhere {
@@ -227,13 +227,13 @@ impl RequestQuery {
         if let Some(class) = self.class {
             push(&mut text, "class", class);
         }
-        if self.patience != PATIENCE {
+        if self.patience != STALL_TIMEOUT {
             push_duration(&mut text, "patience", self.patience);
         }
         if let Some(resume) = self.resume {
             push(&mut text, "resume", ResumeText(resume));
         }
-        if self.reflect != Some(Reflection::IfBusy) {
+        if self.reflect != Some(ReflectionPolicy::IfBusy) {
             push(&mut text, "reflect", ReflectText(self.reflect));
         }
         if self.trace {
@@ -276,9 +276,9 @@ impl AreaQuery {
     /// The parameters that name the area.
     pub fn to_text(self) -> String {
         match self.0 {
-            Area::At(cell) => format!("at={cell}"),
-            Area::Near(cell) => format!("near={cell}"),
-            Area::Within { centre, radius } => format!("near={centre}&within={radius}"),
+            Area::Exact(cell) => format!("at={cell}"),
+            Area::Nearest(cell) => format!("near={cell}"),
+            Area::Radius { center: centre, radius } => format!("near={centre}&within={radius}"),
             Area::Rectangle { min, max } => format!("rect={min},{max}"),
             Area::Anywhere => "any=true".to_owned(),
         }
@@ -338,8 +338,8 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// Fails if the text is empty or longer than a name.
-    pub fn called(&self, key: &str) -> Result<Option<Called>, QueryError> {
-        let called: Option<Called> = self.parsed(key)?;
+    pub fn called(&self, key: &str) -> Result<Option<NodeSelector>, QueryError> {
+        let called: Option<NodeSelector> = self.parsed(key)?;
         if called.is_some_and(|called| called.is_everybody()) {
             return Err(QueryError(format!("{key} is empty: expected a node's id, the beginning of it, or its name")));
         }
@@ -376,9 +376,9 @@ impl<'a> Params<'a> {
         let named = ["at", "near", "rect", "any"].into_iter().filter(|key| self.get(key).is_some()).count();
         let wrong = "name one area: at=X,Y, near=X,Y, near=X,Y&within=R, rect=X1,Y1,X2,Y2 or any=true";
         let area = match (self.parsed("at")?, self.parsed("near")?, self.get("rect"), self.get("any"), radius) {
-            (Some(cell), None, None, None, None) => Area::At(cell),
-            (None, Some(cell), None, None, None) => Area::Near(cell),
-            (None, Some(centre), None, None, Some(radius)) => Area::Within { centre, radius },
+            (Some(cell), None, None, None, None) => Area::Exact(cell),
+            (None, Some(cell), None, None, None) => Area::Nearest(cell),
+            (None, Some(centre), None, None, Some(radius)) => Area::Radius { center: centre, radius },
             (None, None, Some(corners), None, None) => parse_rectangle(corners)?,
             (None, None, None, Some("true" | ""), None) => Area::Anywhere,
             _ if named > 1 => return Err(QueryError(format!("more than one area is given: {wrong}"))),
@@ -447,21 +447,21 @@ mod tests {
     fn request_query_round_trips() {
         let centre = Cell::new(-3, 7);
         for area in [
-            Area::At(centre),
-            Area::Near(centre),
-            Area::Within { centre, radius: 9 },
+            Area::Exact(centre),
+            Area::Nearest(centre),
+            Area::Radius { center: centre, radius: 9 },
             Area::rectangle(Cell::new(5, 5), centre),
             Area::Anywhere,
         ] {
             let query = RequestQuery {
                 provider: Some("uav7".parse().unwrap()),
                 count: 3,
-                mode: Mode::Relay,
+                mode: RequestMode::Relay,
                 scope: Scope::Home,
                 duration: Some(Duration::from_millis(2500)),
                 transport: Some(Scheme::Quic),
                 profile: Some(Profile::Piloting),
-                class: Some(Class::Backup),
+                class: Some(DeliveryClass::Backup),
                 ..RequestQuery::new(Service::Video, area)
             };
             assert_eq!(RequestQuery::from_pairs(&pairs(&query.to_text())), Ok(query));

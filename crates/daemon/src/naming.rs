@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use roost_control::Code;
 use roost_control::server::Refusal;
-use roost_proto::{Called, NodeId, printable, who};
+use roost_proto::{NodeId, NodeSelector, format_node, printable};
 
 use crate::shared::Shared;
 
@@ -45,7 +45,7 @@ impl Names {
 
     /// A node as people read it.
     pub fn who(&self, shared: &Shared, node: NodeId) -> String {
-        who(node, self.get(shared, node).as_deref())
+        format_node(node, self.get(shared, node).as_deref())
     }
 
     /// The name of a node: from its certificate if there is a connection with it, else as it was heard.
@@ -80,7 +80,7 @@ pub fn connected(shared: &Shared) -> BTreeMap<NodeId, Option<String>> {
 /// # Errors
 /// Fails with `nobody` if there is none, and with their ids if there are several.
 pub fn pick(
-    called: &Called,
+    called: &NodeSelector,
     known: &BTreeMap<NodeId, Option<String>>,
     nobody: impl FnOnce() -> Refusal,
 ) -> Result<NodeId, Refusal> {
@@ -90,7 +90,7 @@ pub fn pick(
     let has_name = |(_, name): &(&NodeId, &Option<String>)| name.as_deref() == Some(called.as_str());
     let mut meant: Vec<_> = known.iter().filter(has_name).collect();
     if meant.is_empty() {
-        meant = known.iter().filter(|(node, _)| called.means(**node, None)).collect();
+        meant = known.iter().filter(|(node, _)| called.matches(**node, None)).collect();
     }
     match meant[..] {
         [] => Err(nobody()),

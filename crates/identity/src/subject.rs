@@ -3,7 +3,7 @@
 use std::fmt;
 
 use roost_proto::Role;
-use roost_proto::called::is_name;
+use roost_proto::called::is_node_name;
 
 /// The longest name of a group or a node, in bytes.
 pub const MAX_NAME_BYTES: usize = roost_proto::wire::MAX_NAME_BYTES;
@@ -15,7 +15,7 @@ pub struct NameError(String);
 
 /// Accepts a name that is safe in a URI, a file name and a log line.
 pub(crate) fn check_name(text: &str) -> Result<(), NameError> {
-    if is_name(text) { Ok(()) } else { Err(NameError(text.to_owned())) }
+    if is_node_name(text) { Ok(()) } else { Err(NameError(text.to_owned())) }
 }
 
 /// The holder of a certificate, as its one subject alternative name gives it.

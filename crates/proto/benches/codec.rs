@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use roost_proto::wire::{Message, Mode, Packet, Renew, Request};
+use roost_proto::wire::{Datagram, Message, Renew, Request, RequestMode};
 use roost_proto::{Area, Capacity, Cell, Nonce, RequestId, Service, Version};
 
 fn messages() -> [(&'static str, Message); 4] {
@@ -15,17 +15,17 @@ fn messages() -> [(&'static str, Message); 4] {
         id: RequestId(1_234),
         nonce: Nonce::from_u64(0x0123_4567_89ab_cdef),
         service: Service::Video,
-        area: Area::At(Cell::new(27, 92)),
-        mode: Mode::Forward,
+        area: Area::Exact(Cell::new(27, 92)),
+        mode: RequestMode::Forward,
         deadline_ms: 5_000,
         count: 0,
         params: None,
         scope: None,
-        names: None,
+        selector: None,
     };
     let packet = |bytes| {
         let payload = Bytes::from(vec![7; bytes]);
-        Message::Packet(Packet { id: RequestId(1_234), sequence: 500, sent_us: 8_000_000, payload })
+        Message::Datagram(Datagram { id: RequestId(1_234), sequence: 500, sent_us: 8_000_000, payload })
     };
     [
         ("renew", Message::Renew(Renew { version, capacity: Some(Capacity { streams: 4, uplink_kbps: 10_000 }) })),

@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use roost_proto::directory::{Aim, Directory, MAX_NODES, Query};
+use roost_proto::directory::{Directory, DirectoryQuery, MAX_NODES, SearchPurpose};
 use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::Peer;
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Message, Mode, Request};
+use roost_proto::wire::{Message, Request, RequestMode};
 use roost_proto::{
     Address, Area, Capacity, Cell, Input, LinkId, Machine, NodeId, Nonce, Record, RequestId, Role, Scheme, Service,
     ServiceSet, Time, Transmit, Version,
@@ -80,9 +80,9 @@ fn lookups(criterion: &mut Criterion) {
         let directory = directory(&records);
         let mut hits = Vec::new();
         let areas: [Case; 4] = [
-            ("exact", Area::At, 8),
-            ("nearest 8", Area::Near, 8),
-            ("within 10", |centre| Area::Within { centre, radius: 10 }, 16),
+            ("exact", Area::Exact, 8),
+            ("nearest 8", Area::Nearest, 8),
+            ("within 10", |centre| Area::Radius { center: centre, radius: 10 }, 16),
             ("rectangle", |cell| Area::rectangle(cell, Cell::new(cell.x + 20, cell.y + 20)), 16),
         ];
         for (name, area, count) in areas {
@@ -91,7 +91,15 @@ fn lookups(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     let cell = turn.next().map_or(Cell::new(0, 0), |record| record.cell);
                     let (service, area, origin) = (Service::Track, area(cell), cell);
-                    let query = Query { service, area, origin, count, except: None, aim: Aim::List, names: None };
+                    let query = DirectoryQuery {
+                        service,
+                        area,
+                        origin,
+                        count,
+                        except: None,
+                        aim: SearchPurpose::List,
+                        names: None,
+                    };
                     directory.find(black_box(&query), &mut hits);
                     black_box(hits.len())
                 });
@@ -131,7 +139,7 @@ fn requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hub");
     for entries in [10_000, 100_000] {
         let records = records(entries);
-        for (name, mode) in [("locate", Mode::Locate), ("forward", Mode::Forward)] {
+        for (name, mode) in [("locate", RequestMode::Lookup), ("forward", RequestMode::Forward)] {
             let (mut hub, link) = hub(&records);
             let mut turn = records.iter().cycle();
             let mut number = 0;
@@ -139,11 +147,21 @@ fn requests(criterion: &mut Criterion) {
                 bencher.iter_batched(
                     || {
                         number = (number + 1) % RequestId::FIRST_OF_HUB;
-                        let area = Area::At(turn.next().map_or(Cell::new(0, 0), |record| record.cell));
+                        let area = Area::Exact(turn.next().map_or(Cell::new(0, 0), |record| record.cell));
                         let (id, nonce) = (RequestId(number), Nonce::from_u64(u64::from(number)));
                         let (service, deadline_ms, count, params, scope) = (Service::Track, 5_000, 8, None, None);
-                        let request =
-                            Request { id, nonce, service, area, mode, deadline_ms, count, params, scope, names: None };
+                        let request = Request {
+                            id,
+                            nonce,
+                            service,
+                            area,
+                            mode,
+                            deadline_ms,
+                            count,
+                            params,
+                            scope,
+                            selector: None,
+                        };
                         Message::Request(request).encode()
                     },
                     |message| {

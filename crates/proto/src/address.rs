@@ -223,7 +223,7 @@ impl Address {
     /// The address with every unspecified host replaced by `observed`, the
     /// host from which its owner is seen to send.
     #[must_use]
-    pub fn seen_from(mut self, observed: IpAddr) -> Self {
+    pub fn with_observed_host(mut self, observed: IpAddr) -> Self {
         for host in &mut self.hosts {
             if host.is_unspecified() {
                 *host = observed;
@@ -234,13 +234,13 @@ impl Address {
 
     /// Whether a host of it means something on its own machine only: a
     /// loopback or unspecified one.
-    pub fn is_confined(&self) -> bool {
+    pub fn has_local_host(&self) -> bool {
         self.hosts.iter().any(is_confined)
     }
 
     /// What of the address is of use on other machines; `None` if nothing is.
     #[must_use]
-    pub fn abroad(mut self) -> Option<Self> {
+    pub fn without_local_hosts(mut self) -> Option<Self> {
         self.hosts.retain(|host| !is_confined(host));
         (!self.hosts.is_empty()).then_some(self)
     }
@@ -360,11 +360,11 @@ mod tests {
             hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
         };
         let mixed = address(&["127.0.0.1", "10.0.0.1", "::1", "::ffff:127.0.0.2", "0.0.0.0"]);
-        assert!(mixed.is_confined());
-        assert_eq!(mixed.abroad(), Some(address(&["10.0.0.1"])));
-        assert_eq!(address(&["127.0.0.1", "::"]).abroad(), None);
+        assert!(mixed.has_local_host());
+        assert_eq!(mixed.without_local_hosts(), Some(address(&["10.0.0.1"])));
+        assert_eq!(address(&["127.0.0.1", "::"]).without_local_hosts(), None);
         let open = address(&["10.0.0.1", "fd00::1"]);
-        assert_eq!((open.is_confined(), open.clone().abroad()), (false, Some(open)));
+        assert_eq!((open.has_local_host(), open.clone().without_local_hosts()), (false, Some(open)));
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Backoff {
     }
 
     /// It works, for the time being.
-    pub(crate) fn works(&mut self, now: Time) {
+    pub(crate) fn record_success(&mut self, now: Time) {
         self.since.get_or_insert(now);
     }
 
@@ -34,7 +34,7 @@ impl Backoff {
     }
 
     /// It has failed, or works no longer. Returns how long to wait.
-    pub(crate) fn fails(&mut self, now: Time, random: &mut SplitMix64) -> Duration {
+    pub(crate) fn record_failure(&mut self, now: Time, random: &mut SplitMix64) -> Duration {
         if self.since.take().is_some_and(|since| now.since(since) >= self.longest) {
             self.next = self.first;
         }
@@ -55,9 +55,9 @@ mod tests {
         let mut now = Time::ZERO;
         let mut pauses = Vec::new();
         for stay in [0, 1, 2, 3, 7, 8, 0] {
-            backoff.works(now);
+            backoff.record_success(now);
             now = now + Duration::from_secs(stay);
-            pauses.push(backoff.fails(now, &mut random));
+            pauses.push(backoff.record_failure(now, &mut random));
         }
         for (pause, base) in pauses.into_iter().zip([1, 2, 4, 8, 8, 1, 2]) {
             assert!(pause >= first * base * 3 / 4 && pause <= first * base * 5 / 4, "{pause:?}, not about {base} s");

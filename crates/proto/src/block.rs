@@ -23,14 +23,14 @@ pub(crate) struct Block {
 /// One service in one block, in the order of service, row, column: 2 + 18 + 18 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
-pub struct Patch(#[n(0)] u64);
+pub struct BlockService(#[n(0)] u64);
 
 impl Block {
     /// The last row and column of the grid.
     pub(crate) const LAST: u32 = (2 * MAX_COORDINATE as u32) >> INNER_BITS;
 
     /// The block in which `cell` lies.
-    pub(crate) fn of(cell: Cell) -> Self {
+    pub(crate) fn from_cell(cell: Cell) -> Self {
         Self { row: offset(cell.y) >> INNER_BITS, column: offset(cell.x) >> INNER_BITS }
     }
 
@@ -38,25 +38,25 @@ impl Block {
     pub(crate) fn bounds(area: Area) -> (RangeInclusive<u32>, RangeInclusive<u32>) {
         let (min, max) = match area {
             Area::Rectangle { min, max } => (min, max),
-            Area::Within { centre, radius } => {
+            Area::Radius { center: centre, radius } => {
                 // A valid radius is at most four times the largest coordinate.
                 let radius = radius as i32;
                 let low = |at: i32| (at - radius).max(-MAX_COORDINATE);
                 let high = |at: i32| (at + radius).min(MAX_COORDINATE);
                 (Cell::new(low(centre.x), low(centre.y)), Cell::new(high(centre.x), high(centre.y)))
             }
-            Area::At(cell) => (cell, cell),
-            Area::Near(_) | Area::Anywhere => return (0..=Self::LAST, 0..=Self::LAST),
+            Area::Exact(cell) => (cell, cell),
+            Area::Nearest(_) | Area::Anywhere => return (0..=Self::LAST, 0..=Self::LAST),
         };
-        let (low, high) = (Self::of(min), Self::of(max));
+        let (low, high) = (Self::from_cell(min), Self::from_cell(max));
         (low.row..=high.row, low.column..=high.column)
     }
 }
 
-impl Patch {
+impl BlockService {
     /// `service` in the block around `cell`.
-    pub fn of(service: Service, cell: Cell) -> Self {
-        Self::at(service, Block::of(cell))
+    pub fn from_cell(service: Service, cell: Cell) -> Self {
+        Self::at(service, Block::from_cell(cell))
     }
 
     pub(crate) fn at(service: Service, block: Block) -> Self {
@@ -125,21 +125,21 @@ mod tests {
     fn block_service_number_round_trips() {
         for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE)] {
             for service in Service::ALL {
-                let patch = Patch::of(service, Cell::new(cell.0, cell.1));
-                assert_eq!(patch.block(), Block::of(Cell::new(cell.0, cell.1)));
-                assert_eq!(Patch::from_number(patch.number()), Some(patch));
+                let patch = BlockService::from_cell(service, Cell::new(cell.0, cell.1));
+                assert_eq!(patch.block(), Block::from_cell(Cell::new(cell.0, cell.1)));
+                assert_eq!(BlockService::from_number(patch.number()), Some(patch));
             }
         }
-        assert_eq!(Patch::from_number(1 << 38), None);
-        assert_eq!(Patch::from_number(u64::from(Block::LAST) + 1), None);
+        assert_eq!(BlockService::from_number(1 << 38), None);
+        assert_eq!(BlockService::from_number(u64::from(Block::LAST) + 1), None);
     }
 
     #[test]
     fn area_listing_respects_limit() {
-        let few = |area, limit| Patch::few(Service::Track, area, limit).map(|patches| patches.len());
-        assert_eq!(few(Area::At(Cell::new(3, 3)), 16), Some(1));
-        assert_eq!(few(Area::Within { centre: Cell::new(4, 4), radius: 8 }, 16), Some(9));
-        assert_eq!(few(Area::Within { centre: Cell::new(4, 4), radius: 20 }, 16), None);
+        let few = |area, limit| BlockService::few(Service::Track, area, limit).map(|patches| patches.len());
+        assert_eq!(few(Area::Exact(Cell::new(3, 3)), 16), Some(1));
+        assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 8 }, 16), Some(9));
+        assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 20 }, 16), None);
         assert_eq!(few(Area::Anywhere, 16), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::wire::MAX_NAME_BYTES;
 
 /// A name, or the beginning of an id. The empty one means everybody.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Called {
+pub struct NodeSelector {
     bytes: [u8; MAX_NAME_BYTES],
     length: u8,
 }
@@ -21,17 +21,17 @@ pub struct Called {
 /// A text is longer than any name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a node's name has at most {MAX_NAME_BYTES} bytes")]
-pub struct TooLong;
+pub struct SelectorTooLong;
 
 /// True if a text can be the name in a certificate: such a name is safe in a file name and on a terminal.
-pub fn is_name(text: &str) -> bool {
+pub fn is_node_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     first && text.len() <= MAX_NAME_BYTES && text.bytes().all(plain)
 }
 
 /// A node as people read it: its name, if that is known, beside the beginning of its id.
-pub fn who(node: NodeId, name: Option<&str>) -> String {
+pub fn format_node(node: NodeId, name: Option<&str>) -> String {
     match name {
         // A hub may tell any name.
         Some(name) => format!("{} ({node:?})", printable(name)),
@@ -39,7 +39,7 @@ pub fn who(node: NodeId, name: Option<&str>) -> String {
     }
 }
 
-impl Called {
+impl NodeSelector {
     /// Everybody.
     pub const EVERYBODY: Self = Self { bytes: [0; MAX_NAME_BYTES], length: 0 };
 
@@ -55,7 +55,7 @@ impl Called {
     }
 
     /// True if it may mean the node with this id and, as far as it is known, this name.
-    pub fn means(&self, node: NodeId, name: Option<&str>) -> bool {
+    pub fn matches(&self, node: NodeId, name: Option<&str>) -> bool {
         self.is_everybody() || name == Some(self.as_str()) || self.begins(node)
     }
 
@@ -72,45 +72,45 @@ impl Called {
     }
 }
 
-impl FromStr for Called {
-    type Err = TooLong;
+impl FromStr for NodeSelector {
+    type Err = SelectorTooLong;
 
-    fn from_str(text: &str) -> Result<Self, TooLong> {
+    fn from_str(text: &str) -> Result<Self, SelectorTooLong> {
         let mut called = Self::EVERYBODY;
-        called.bytes.get_mut(..text.len()).ok_or(TooLong)?.copy_from_slice(text.as_bytes());
-        called.length = u8::try_from(text.len()).map_err(|_| TooLong)?;
+        called.bytes.get_mut(..text.len()).ok_or(SelectorTooLong)?.copy_from_slice(text.as_bytes());
+        called.length = u8::try_from(text.len()).map_err(|_| SelectorTooLong)?;
         Ok(called)
     }
 }
 
-impl From<NodeId> for Called {
+impl From<NodeId> for NodeSelector {
     fn from(node: NodeId) -> Self {
         // 32 digits are no more than a name may have.
         node.to_string().parse().unwrap_or(Self::EVERYBODY)
     }
 }
 
-impl fmt::Display for Called {
+impl fmt::Display for NodeSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl fmt::Debug for Called {
+impl fmt::Debug for NodeSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
-impl<C> Encode<C> for Called {
+impl<C> Encode<C> for NodeSelector {
     fn encode<W: Write>(&self, encoder: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
         encoder.str(self.as_str())?.ok()
     }
 }
 
-impl<'b, C> Decode<'b, C> for Called {
+impl<'b, C> Decode<'b, C> for NodeSelector {
     fn decode(decoder: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
-        decoder.str()?.parse().map_err(|TooLong| DecodeError::message("a name is too long"))
+        decoder.str()?.parse().map_err(|SelectorTooLong| DecodeError::message("a name is too long"))
     }
 }
 
@@ -118,7 +118,7 @@ impl<'b, C> Decode<'b, C> for Called {
 mod tests {
     use super::*;
 
-    fn called(text: &str) -> Called {
+    fn called(text: &str) -> NodeSelector {
         text.parse().unwrap()
     }
 
@@ -137,27 +137,27 @@ mod tests {
             ("6g", false),
             ("7", false),
         ] {
-            assert_eq!(called(text).means(node, Some("uav7")), means, "{text}");
+            assert_eq!(called(text).matches(node, Some("uav7")), means, "{text}");
         }
-        assert!(!called("uav7").means(node, None));
-        assert!(Called::from(node).means(node, None));
+        assert!(!called("uav7").matches(node, None));
+        assert!(NodeSelector::from(node).matches(node, None));
     }
 
     #[test]
     fn node_prints_name_and_short_id() {
         let node: NodeId = "6f0c2f1a9be04d7bb21f0e6f2d1c8a55".parse().unwrap();
-        assert_eq!(who(node, Some("uav7")), "uav7 (6f0c2f1a)");
-        assert_eq!(who(node, None), "6f0c2f1a");
-        assert_eq!(who(node, Some("a\nb")), "a\\nb (6f0c2f1a)");
+        assert_eq!(format_node(node, Some("uav7")), "uav7 (6f0c2f1a)");
+        assert_eq!(format_node(node, None), "6f0c2f1a");
+        assert_eq!(format_node(node, Some("a\nb")), "a\\nb (6f0c2f1a)");
     }
 
     #[test]
     fn names_are_plain() {
         for name in ["a", "7", "uav-7.west_2", &"n".repeat(64)] {
-            assert!(is_name(name), "{name}");
+            assert!(is_node_name(name), "{name}");
         }
         for name in ["", ".", "..", "-h", "a/b", "a b", "ü", "a:b", "a\u{1b}[2J", &"n".repeat(65)] {
-            assert!(!is_name(name), "{name}");
+            assert!(!is_node_name(name), "{name}");
         }
     }
 
@@ -165,10 +165,10 @@ mod tests {
     fn selector_round_trips_within_length_limit() {
         for text in ["", "uav7", &"n".repeat(64)] {
             let bytes = minicbor::to_vec(called(text)).unwrap();
-            assert_eq!(minicbor::decode::<Called>(&bytes).unwrap(), called(text));
+            assert_eq!(minicbor::decode::<NodeSelector>(&bytes).unwrap(), called(text));
         }
-        assert_eq!("n".repeat(65).parse::<Called>(), Err(TooLong));
+        assert_eq!("n".repeat(65).parse::<NodeSelector>(), Err(SelectorTooLong));
         let bytes = minicbor::to_vec("n".repeat(65)).unwrap();
-        assert!(minicbor::decode::<Called>(&bytes).is_err());
+        assert!(minicbor::decode::<NodeSelector>(&bytes).is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::wire::open::open;
 /// Over which of its paths an association sends a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
-pub enum Class {
+pub enum DeliveryClass {
     /// Each chunk over the path where it is through first: for throughput.
     #[n(0)]
     #[default]
@@ -28,9 +28,9 @@ pub enum Class {
     Backup,
 }
 
-open!(Class, [Stripe, Duplicate, Backup]);
+open!(DeliveryClass, [Stripe, Duplicate, Backup]);
 
-impl Class {
+impl DeliveryClass {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Stripe, Self::Duplicate, Self::Backup];
 
@@ -44,7 +44,7 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for DeliveryClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -53,32 +53,32 @@ impl fmt::Display for Class {
 /// Why a text names no class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown class {0:?}: expected stripe, duplicate or backup")]
-pub struct ParseClassError(String);
+pub struct ParseDeliveryClassError(String);
 
-impl FromStr for Class {
-    type Err = ParseClassError;
+impl FromStr for DeliveryClass {
+    type Err = ParseDeliveryClassError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|class| class.name() == text).ok_or_else(|| ParseClassError(text.to_owned()))
+        Self::ALL.into_iter().find(|class| class.name() == text).ok_or_else(|| ParseDeliveryClassError(text.to_owned()))
     }
 }
 
 /// The classes in which a provider sends what is asked for without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Classes {
+pub struct DeliveryClasses {
     /// Of video.
-    pub video: Class,
+    pub video: DeliveryClass,
     /// Of track.
-    pub track: Class,
+    pub track: DeliveryClass,
     /// Of images and files.
-    pub image: Class,
+    pub image: DeliveryClass,
     /// Of sensor readings.
-    pub sensor: Class,
+    pub sensor: DeliveryClass,
 }
 
-impl Classes {
+impl DeliveryClasses {
     /// That of a service.
-    pub const fn of(self, service: Service) -> Class {
+    pub const fn for_service(self, service: Service) -> DeliveryClass {
         match service {
             Service::Video => self.video,
             Service::Track => self.track,
@@ -90,16 +90,16 @@ impl Classes {
 
 /// How a request wants its data delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct DeliveryPreferences {
     /// What matters most.
     pub profile: Option<Profile>,
     /// Over which paths, whatever the profile says of that.
-    pub class: Option<Class>,
+    pub class: Option<DeliveryClass>,
 }
 
-impl Terms {
+impl DeliveryPreferences {
     /// The same with this class, if neither the request nor its profile has one.
-    pub fn or_class(self, usual: Class) -> Self {
+    pub fn or_class(self, usual: DeliveryClass) -> Self {
         let asked = self.class.or_else(|| self.profile.and_then(Profile::class));
         Self { class: Some(asked.unwrap_or(usual)), ..self }
     }
@@ -116,19 +116,19 @@ impl Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Over which paths.
-    pub class: Class,
+    pub class: DeliveryClass,
     /// Which waiting message leaves first: 0 is the most urgent, 7 the least.
     /// All messages of a flow must have the same. Default 3.
     pub priority: u8,
     /// After how long, beyond the round trip, a message that has not arrived is
     /// of no use any more and is given up, wherever it is. Default: never for
     /// reliable messages, for datagrams half a second or four round trips.
-    pub life: Option<Duration>,
+    pub lifetime: Option<Duration>,
 }
 
 impl Default for Delivery {
     fn default() -> Self {
-        Self { class: Class::Stripe, priority: 3, life: None }
+        Self { class: DeliveryClass::Stripe, priority: 3, lifetime: None }
     }
 }
 
@@ -140,38 +140,38 @@ const LAST: u8 = 6;
 impl Delivery {
     /// What nodes and hubs say of requests, leases and one another: little, and
     /// what others wait for.
-    pub const CONTROL: Self = Self { class: Class::Duplicate, priority: 0, life: None };
+    pub const CONTROL: Self = Self { class: DeliveryClass::Duplicate, priority: 0, lifetime: None };
 
     /// The data of a service: track before sensor, video, image.
-    pub const fn of(service: Service) -> Self {
+    pub const fn for_service(service: Service) -> Self {
         let priority = match service {
             Service::Track => 2,
             Service::Sensor => 3,
             Service::Video => 4,
             Service::Image => 5,
         };
-        Self { class: Class::Stripe, priority, life: None }
+        Self { class: DeliveryClass::Stripe, priority, lifetime: None }
     }
 
     /// The data of a request that asked for it in a particular way.
-    pub fn asked(service: Service, terms: Terms) -> Self {
-        let usual = Self::of(service);
-        let Terms { class, profile } = terms.or_class(usual.class);
+    pub fn for_request(service: Service, terms: DeliveryPreferences) -> Self {
+        let usual = Self::for_service(service);
+        let DeliveryPreferences { class, profile } = terms.or_class(usual.class);
         let priority = match profile {
             None | Some(Profile::Surveillance) => usual.priority,
             Some(Profile::Command) => LAST,
             Some(Profile::Piloting) => FIRST,
         };
-        let life = profile.and_then(Profile::life).filter(|_| service.is_stream());
-        Self { class: class.unwrap_or(usual.class), priority, life }
+        let life = profile.and_then(Profile::lifetime).filter(|_| service.is_stream());
+        Self { class: class.unwrap_or(usual.class), priority, lifetime: life }
     }
 
     /// The same for what takes this channel: what is said reliably, such as how a
     /// stream ended, never comes too late.
-    pub fn over(self, channel: Channel) -> Self {
+    pub fn on_channel(self, channel: Channel) -> Self {
         match channel {
             Channel::Datagram => self,
-            Channel::Reliable { .. } => Self { life: None, ..self },
+            Channel::Reliable { .. } => Self { lifetime: None, ..self },
         }
     }
 }
@@ -215,7 +215,7 @@ impl Profile {
     /// How much longer than the quickest a datagram of a stream may take and
     /// still be of use; `None` where it always is. A quarter of a second is
     /// about what people who steer notice.
-    pub const fn life(self) -> Option<Duration> {
+    pub const fn lifetime(self) -> Option<Duration> {
         match self {
             Self::Piloting => Some(Duration::from_millis(250)),
             Self::Surveillance | Self::Command => None,
@@ -223,9 +223,9 @@ impl Profile {
     }
 
     /// Over which paths, if it says something of that.
-    pub const fn class(self) -> Option<Class> {
+    pub const fn class(self) -> Option<DeliveryClass> {
         match self {
-            Self::Piloting => Some(Class::Duplicate),
+            Self::Piloting => Some(DeliveryClass::Duplicate),
             Self::Surveillance | Self::Command => None,
         }
     }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn control_has_priority_over_services() {
         let services = [Service::Track, Service::Sensor, Service::Video, Service::Image];
-        let order = [Delivery::CONTROL].into_iter().chain(services.map(Delivery::of));
+        let order = [Delivery::CONTROL].into_iter().chain(services.map(Delivery::for_service));
         assert!(order.map(|delivery| delivery.priority).is_sorted_by(|before, after| before < after));
     }
 
@@ -270,39 +270,41 @@ mod tests {
     fn profiles_order_data_priority() {
         for service in Service::ALL {
             let [first, usual, last] = [Some(Profile::Piloting), None, Some(Profile::Command)]
-                .map(|profile| Delivery::asked(service, Terms { profile, class: None }).priority);
-            let all = Service::ALL.map(|service| Delivery::of(service).priority);
+                .map(|profile| Delivery::for_request(service, DeliveryPreferences { profile, class: None }).priority);
+            let all = Service::ALL.map(|service| Delivery::for_service(service).priority);
             assert!(all.iter().all(|other| first < *other && *other < last) && all.contains(&usual));
             assert!(Delivery::CONTROL.priority < first);
         }
         // An object is of no use in parts.
-        let piloting = Terms { profile: Some(Profile::Piloting), class: None };
-        assert_eq!(Delivery::asked(Service::Image, piloting).life, None);
-        let video = Delivery::asked(Service::Video, piloting);
+        let piloting = DeliveryPreferences { profile: Some(Profile::Piloting), class: None };
+        assert_eq!(Delivery::for_request(Service::Image, piloting).lifetime, None);
+        let video = Delivery::for_request(Service::Video, piloting);
         assert!(
-            video.over(Channel::Datagram).life.is_some() && video.over(Channel::Reliable { flow: 1 }).life.is_none()
+            video.on_channel(Channel::Datagram).lifetime.is_some()
+                && video.on_channel(Channel::Reliable { flow: 1 }).lifetime.is_none()
         );
     }
 
     #[test]
     fn request_class_overrides_profile_and_provider() {
-        let class =
-            |profile, class, usual| Delivery::asked(Service::Video, Terms { profile, class }.or_class(usual)).class;
-        let (stripe, duplicate, backup) = (Class::Stripe, Class::Duplicate, Class::Backup);
+        let class = |profile, class, usual| {
+            Delivery::for_request(Service::Video, DeliveryPreferences { profile, class }.or_class(usual)).class
+        };
+        let (stripe, duplicate, backup) = (DeliveryClass::Stripe, DeliveryClass::Duplicate, DeliveryClass::Backup);
         assert_eq!(class(None, None, backup), backup);
         assert_eq!(class(Some(Profile::Command), None, backup), backup);
         assert_eq!(class(Some(Profile::Piloting), None, backup), duplicate);
         assert_eq!(class(Some(Profile::Piloting), Some(stripe), backup), stripe);
         assert_eq!(class(None, Some(backup), stripe), backup);
         // It takes nothing else of the profile away.
-        let terms = Terms { profile: Some(Profile::Piloting), class: Some(backup) };
-        let usual = Terms { class: None, ..terms };
-        let [asked, usual] = [terms, usual].map(|terms| Delivery::asked(Service::Video, terms));
+        let terms = DeliveryPreferences { profile: Some(Profile::Piloting), class: Some(backup) };
+        let usual = DeliveryPreferences { class: None, ..terms };
+        let [asked, usual] = [terms, usual].map(|terms| Delivery::for_request(Service::Video, terms));
         assert_eq!(asked, Delivery { class: backup, ..usual });
-        for class in Class::ALL {
+        for class in DeliveryClass::ALL {
             assert_eq!(class.to_string().parse(), Ok(class));
         }
-        assert!("both".parse::<Class>().is_err());
+        assert!("both".parse::<DeliveryClass>().is_err());
     }
 
     #[test]

@@ -63,21 +63,21 @@ pub fn is_destination(host: IpAddr, here: bool) -> bool {
 
 /// Keeps those of a remote's addresses that can be dialled: hosts that are [`is_destination`]. The
 /// host at which the remote is seen stands in for one that it could not know.
-pub(crate) fn sound(addresses: Vec<Address>, seen: IpAddr) -> Vec<Address> {
+pub(crate) fn filter_dialable(addresses: Vec<Address>, seen: IpAddr) -> Vec<Address> {
     let here = seen.to_canonical().is_loopback();
-    let filled = addresses.into_iter().map(|address| address.seen_from(seen));
+    let filled = addresses.into_iter().map(|address| address.with_observed_host(seen));
     retain_hosts(filled, |host| is_destination(host, here))
 }
 
 /// Keeps those addresses of others that can be dialled, as told by a remote at the host `teller`.
-pub(crate) fn told(addresses: Vec<Address>, teller: IpAddr) -> Vec<Address> {
+pub(crate) fn filter_reported(addresses: Vec<Address>, teller: IpAddr) -> Vec<Address> {
     let here = teller.to_canonical().is_loopback();
     retain_hosts(addresses.into_iter(), |host| is_destination(host, here))
 }
 
 /// Keeps those of a remote's addresses that can be dialled at the host where it is seen.
-pub(crate) fn there(addresses: Vec<Address>, seen: IpAddr) -> Vec<Address> {
-    split(&sound(addresses, seen), &[seen]).0
+pub(crate) fn filter_observed(addresses: Vec<Address>, seen: IpAddr) -> Vec<Address> {
+    split(&filter_dialable(addresses, seen), &[seen]).0
 }
 
 /// The addresses at one of the hosts `seen`, and those elsewhere.
@@ -115,20 +115,20 @@ fn retain_hosts(addresses: impl Iterator<Item = Address>, which: impl Fn(IpAddr)
 
 /// The bytes that a member has sent, and those that others were told to send to hosts that it named.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct DialAllowance {
     heard: u64,
     spent: u64,
 }
 
-impl Default for Allowance {
+impl Default for DialAllowance {
     fn default() -> Self {
         Self { heard: HANDSHAKE_BYTES, spent: 0 }
     }
 }
 
-impl Allowance {
+impl DialAllowance {
     /// The member has sent so many bytes.
-    pub(crate) fn hear(&mut self, bytes: usize) {
+    pub(crate) fn record_received(&mut self, bytes: usize) {
         let most = (self.spent + MOST_SAVED) * BYTES_FOR_ONE;
         self.heard = (self.heard + bytes as u64).min(most.max(self.heard));
     }
@@ -145,7 +145,7 @@ impl Allowance {
 
     /// Takes one dial over this transport out. Who has spent nothing may owe for it, up to
     /// [`MOST_CREDIT`] for each byte that it has sent.
-    fn take(&mut self, scheme: Scheme, on_credit: bool) -> bool {
+    fn charge_dial(&mut self, scheme: Scheme, on_credit: bool) -> bool {
         let spent = self.spent + cost(scheme);
         let credit = if on_credit && self.spent == 0 { MOST_CREDIT * self.heard } else { 0 };
         let allowed = spent <= credit.max(self.heard / BYTES_FOR_ONE);
@@ -158,13 +158,13 @@ impl Allowance {
 
 /// Dials at which hubs have aimed this machine, and that nobody has answered.
 #[derive(Debug, Default)]
-pub(crate) struct Advice {
+pub(crate) struct HubDialBudget {
     /// Bytes, of which [`Self::BYTES_PER_SECOND`] are forgiven.
     spent: u64,
     since: Time,
 }
 
-impl Advice {
+impl HubDialBudget {
     /// Two of the largest dials for each of as many requests.
     const MOST_BYTES: u64 = 8 * MOST_TOLD_BYTES;
 
@@ -172,7 +172,7 @@ impl Advice {
     const BYTES_PER_SECOND: u64 = 4_000;
 
     /// Takes out one dial at these addresses, if enough is left; gives what it costs.
-    pub(crate) fn take(&mut self, now: Time, addresses: &[Address]) -> Option<u64> {
+    pub(crate) fn charge_dial(&mut self, now: Time, addresses: &[Address]) -> Option<u64> {
         let forgiven = now.since(self.since).as_millis() as u64 * Self::BYTES_PER_SECOND / 1_000;
         self.spent = self.spent.saturating_sub(forgiven);
         self.since = self.since.max(now);
@@ -192,19 +192,19 @@ impl Advice {
 
 /// The hosts to which members have had others dial, though they are not seen there.
 #[derive(Debug, Default)]
-pub(crate) struct Targets {
+pub(crate) struct DialedHosts {
     since: Time,
     /// The dials in this window, and the member that named the host last; at most [`MAX_HOSTS_REMEMBERED`].
     dialled: BTreeMap<IpAddr, (u32, NodeId)>,
 }
 
-impl Targets {
+impl DialedHosts {
     /// True if one more dial over this transport may go to `host` because `member`, with this
     /// allowance, names it; the allowance is charged for it, if need be on credit.
     pub(crate) fn admit(
         &mut self,
         now: Time,
-        (member, allowance): (NodeId, &mut Allowance),
+        (member, allowance): (NodeId, &mut DialAllowance),
         (scheme, host): (Scheme, IpAddr),
         on_credit: bool,
     ) -> bool {
@@ -215,7 +215,7 @@ impl Targets {
         let host = host.to_canonical();
         let dialled = self.dialled.get(&host).map_or(0, |(dialled, _)| *dialled);
         let has_room = dialled > 0 || self.dialled.len() < MAX_HOSTS_REMEMBERED;
-        let admitted = has_room && dialled < MOST_TO_HOST && allowance.take(scheme, on_credit);
+        let admitted = has_room && dialled < MOST_TO_HOST && allowance.charge_dial(scheme, on_credit);
         if admitted {
             self.dialled.insert(host, (dialled + 1, member));
         }
@@ -259,7 +259,7 @@ mod tests {
             "fd00::9",
         ];
         let hosts = |seen: &str| {
-            let sound = sound(vec![address(Scheme::Quic, &all)], seen.parse().unwrap());
+            let sound = filter_dialable(vec![address(Scheme::Quic, &all)], seen.parse().unwrap());
             sound.into_iter().flat_map(|address| address.hosts).map(|host| host.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(hosts("10.0.0.1"), ["10.0.0.1", "10.0.0.9", "fd00::9"]);
@@ -281,11 +281,11 @@ mod tests {
         fn dial_bytes_bounded_by_received_bytes(
             sent in prop::collection::vec((0usize..4_000, any::<u8>(), 0usize..3), 1..400)
         ) {
-            let (mut allowance, mut targets, mut now) = (Allowance::default(), Targets::default(), Time::ZERO);
+            let (mut allowance, mut targets, mut now) = (DialAllowance::default(), DialedHosts::default(), Time::ZERO);
             let (mut heard, mut spent) = (HANDSHAKE_BYTES, 0);
             for (bytes, host, scheme) in sent {
                 now = now + Duration::from_millis(300);
-                allowance.hear(bytes);
+                allowance.record_received(bytes);
                 heard += bytes as u64;
                 let target = (Scheme::ALL[scheme], IpAddr::from([10, 0, 0, host]));
                 let is_admitted = targets.admit(now, (MEMBER, &mut allowance), target, false);
@@ -309,16 +309,16 @@ mod tests {
     #[test]
     fn unanswered_advice_is_followed_seldom() {
         let at = [address(Scheme::Quic, &["10.0.0.1"])];
-        let (mut advice, mut now, mut taken) = (Advice::default(), Time::ZERO, 0);
+        let (mut advice, mut now, mut taken) = (HubDialBudget::default(), Time::ZERO, 0);
         for _ in 0..60_000 {
-            taken += advice.take(now, &at).unwrap_or(0);
+            taken += advice.charge_dial(now, &at).unwrap_or(0);
             now = now + Duration::from_millis(1);
         }
-        assert!(taken <= Advice::MOST_BYTES + 60 * Advice::BYTES_PER_SECOND, "{taken}");
+        assert!(taken <= HubDialBudget::MOST_BYTES + 60 * HubDialBudget::BYTES_PER_SECOND, "{taken}");
         // Those that lead somewhere are not counted.
-        let mut advice = Advice::default();
+        let mut advice = HubDialBudget::default();
         for _ in 0..1_000 {
-            let bytes = advice.take(now, &at).unwrap();
+            let bytes = advice.charge_dial(now, &at).unwrap();
             advice.refund(bytes);
         }
     }
@@ -327,8 +327,8 @@ mod tests {
     fn a_newcomer_gets_one_cheap_dial() {
         let dials = |on_credit| {
             [Scheme::Udp, Scheme::Quic, Scheme::Tcp].map(|scheme| {
-                let mut allowance = Allowance::default();
-                (0..10).filter(|_| allowance.take(scheme, on_credit)).count()
+                let mut allowance = DialAllowance::default();
+                (0..10).filter(|_| allowance.charge_dial(scheme, on_credit)).count()
             })
         };
         assert_eq!(dials(false), [0, 0, 1]);
@@ -337,9 +337,9 @@ mod tests {
 
     #[test]
     fn one_host_is_dialled_few_times() {
-        let (mut targets, host) = (Targets::default(), IpAddr::from([10, 0, 0, 9]));
-        let ask = |targets: &mut Targets, now| {
-            targets.admit(now, (MEMBER, &mut Allowance::default()), (Scheme::Tcp, host), false)
+        let (mut targets, host) = (DialedHosts::default(), IpAddr::from([10, 0, 0, 9]));
+        let ask = |targets: &mut DialedHosts, now| {
+            targets.admit(now, (MEMBER, &mut DialAllowance::default()), (Scheme::Tcp, host), false)
         };
         let admitted = (0..100).filter(|_| ask(&mut targets, Time::ZERO)).count();
         assert_eq!(admitted, MOST_TO_HOST as usize);

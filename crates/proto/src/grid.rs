@@ -71,16 +71,16 @@ impl FromStr for Cell {
 pub enum Area {
     /// Exactly this cell.
     #[n(0)]
-    At(#[n(0)] Cell),
+    Exact(#[n(0)] Cell),
     /// Everywhere, nearest to this cell first.
     #[n(1)]
-    Near(#[n(0)] Cell),
+    Nearest(#[n(0)] Cell),
     /// Within a straight distance of a cell, nearest first.
     #[n(2)]
-    Within {
+    Radius {
         /// The middle.
         #[n(0)]
-        centre: Cell,
+        center: Cell,
         /// The distance, in cells; what lies exactly on it counts.
         #[n(1)]
         radius: u32,
@@ -109,17 +109,19 @@ impl Area {
     /// Whether `cell` lies in the area.
     pub fn contains(&self, cell: Cell) -> bool {
         match *self {
-            Self::At(place) => place == cell,
-            Self::Within { centre, radius } => centre.distance_squared(cell) <= u64::from(radius) * u64::from(radius),
+            Self::Exact(place) => place == cell,
+            Self::Radius { center: centre, radius } => {
+                centre.distance_squared(cell) <= u64::from(radius) * u64::from(radius)
+            }
             Self::Rectangle { min, max } => (min.x..=max.x).contains(&cell.x) && (min.y..=max.y).contains(&cell.y),
-            Self::Near(_) | Self::Anywhere => true,
+            Self::Nearest(_) | Self::Anywhere => true,
         }
     }
 
     /// The cell from which distance ranks the answers, if distance does.
-    pub fn centre(&self) -> Option<Cell> {
+    pub fn center(&self) -> Option<Cell> {
         match *self {
-            Self::At(cell) | Self::Near(cell) | Self::Within { centre: cell, .. } => Some(cell),
+            Self::Exact(cell) | Self::Nearest(cell) | Self::Radius { center: cell, .. } => Some(cell),
             Self::Rectangle { .. } | Self::Anywhere => None,
         }
     }
@@ -127,14 +129,14 @@ impl Area {
     /// Whether whoever is found in it will do, however many others there are:
     /// in one cell all are as near, and anywhere nearness does not matter.
     pub const fn wants_any(&self) -> bool {
-        matches!(self, Self::At(_) | Self::Anywhere)
+        matches!(self, Self::Exact(_) | Self::Anywhere)
     }
 
     /// Whether every coordinate is on the grid and a rectangle's corners are in order.
     pub fn is_valid(&self) -> bool {
         match *self {
-            Self::At(cell) | Self::Near(cell) => cell.is_on_grid(),
-            Self::Within { centre, radius } => centre.is_on_grid() && radius <= 4 * MAX_COORDINATE as u32,
+            Self::Exact(cell) | Self::Nearest(cell) => cell.is_on_grid(),
+            Self::Radius { center: centre, radius } => centre.is_on_grid() && radius <= 4 * MAX_COORDINATE as u32,
             Self::Rectangle { min, max } => min.is_on_grid() && max.is_on_grid() && min.x <= max.x && min.y <= max.y,
             Self::Anywhere => true,
         }
@@ -144,9 +146,9 @@ impl Area {
 impl fmt::Display for Area {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::At(cell) => write!(f, "at ({cell})"),
-            Self::Near(cell) => write!(f, "near ({cell})"),
-            Self::Within { centre, radius } => write!(f, "within {radius} of ({centre})"),
+            Self::Exact(cell) => write!(f, "at ({cell})"),
+            Self::Nearest(cell) => write!(f, "near ({cell})"),
+            Self::Radius { center: centre, radius } => write!(f, "within {radius} of ({centre})"),
             Self::Rectangle { min, max } => write!(f, "from ({min}) to ({max})"),
             Self::Anywhere => f.write_str("anywhere"),
         }
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn area_includes_its_edge() {
-        let disc = Area::Within { centre: Cell::new(0, 0), radius: 5 };
+        let disc = Area::Radius { center: Cell::new(0, 0), radius: 5 };
         assert!(disc.contains(Cell::new(3, 4)));
         assert!(!disc.contains(Cell::new(4, 4)));
         let rectangle = Area::rectangle(Cell::new(2, 9), Cell::new(-1, 3));

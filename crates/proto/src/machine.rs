@@ -57,7 +57,7 @@ pub enum Input<C> {
         address: Address,
     },
     /// An address that is listened on is there, or not any more.
-    Presence {
+    LocalAddress {
         /// The transport.
         scheme: Scheme,
         /// The address and the port.
@@ -108,7 +108,7 @@ pub enum Input<C> {
     },
     /// The host stood still for so long, as in suspend, of which the clock of the machine tells nothing:
     /// what others have said is as old.
-    Slept(Duration),
+    HostSuspended(Duration),
     /// The host's wall clock shows so many seconds of the Unix epoch. It may be wrong, and jump.
     WallClock(u64),
     /// The deadline has come.

@@ -70,13 +70,13 @@ impl std::fmt::Debug for RootSecret {
 /// Numbers of which those who have seen some cannot tell the next, as long as
 /// nobody knows the secret that they come from.
 #[derive(Clone)]
-pub(crate) struct Unguessable {
+pub(crate) struct SecretRng {
     secret: RootSecret,
     purpose: &'static str,
     drawn: u64,
 }
 
-impl Unguessable {
+impl SecretRng {
     /// The numbers for `purpose`: those for another one have nothing to do with them.
     pub(crate) const fn new(secret: RootSecret, purpose: &'static str) -> Self {
         Self { secret, purpose, drawn: 0 }
@@ -93,7 +93,7 @@ impl Unguessable {
     }
 }
 
-impl std::fmt::Debug for Unguessable {
+impl std::fmt::Debug for SecretRng {
     /// The secret stays out of logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unguessable")

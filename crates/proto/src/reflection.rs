@@ -22,7 +22,7 @@ pub struct StreamId(#[n(0)] pub u64);
 
 impl StreamId {
     /// A stream that `node` publishes.
-    pub fn of(node: NodeId, number: u32) -> Self {
+    pub fn from_publisher(node: NodeId, number: u32) -> Self {
         Self(Self::upper_half(node) | u64::from(number))
     }
 
@@ -61,9 +61,9 @@ impl fmt::Display for Epoch {
 /// can offer it a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
-pub struct Tag(#[n(0)] pub u64);
+pub struct StreamTag(#[n(0)] pub u64);
 
-impl fmt::Display for Tag {
+impl fmt::Display for StreamTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
@@ -71,7 +71,7 @@ impl fmt::Display for Tag {
 
 /// What a stream is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DownstreamKind {
     /// It watches.
     Subscriber,
     /// It sends on; never what has been sent on too often.
@@ -81,15 +81,15 @@ pub enum Kind {
 /// What a hub has admitted: the stream that is offered to it under its own tag, of this provider if that
 /// is known, it may offer further under the tag of the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct ReflectionGrant {
     /// Under which the stream is offered to this hub.
-    pub tag: Tag,
+    pub tag: StreamTag,
     /// Where it is sent on to, once that address has shown that it wants it.
     pub to: SocketAddr,
     /// Under which it is offered there.
-    pub their_tag: Tag,
+    pub their_tag: StreamTag,
     /// What is there.
-    pub kind: Kind,
+    pub kind: DownstreamKind,
     /// What was asked for.
     pub service: Service,
     /// Where its provider is, if that is known. Without a provider it would, with the service, name
@@ -99,12 +99,12 @@ pub struct Grant {
     /// when it becomes known.
     pub provider: Option<NodeId>,
     /// When it is sent.
-    pub begin: Begin,
+    pub begin: StartCondition,
 }
 
 /// When one that a stream is offered to is sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
+pub enum StartCondition {
     /// Once it has answered the offer; with the offer if it has answered another one lately.
     Answered,
     /// With the offer: its host is the one that the association comes from over which it was asked
@@ -118,9 +118,9 @@ pub enum Begin {
 /// packets of that epoch. It goes to those who are admitted, and to nobody else.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
-pub struct Secret(#[cbor(n(0), with = "minicbor::bytes")] [u8; SECRET_BYTES]);
+pub struct EpochSecret(#[cbor(n(0), with = "minicbor::bytes")] [u8; SECRET_BYTES]);
 
-impl Secret {
+impl EpochSecret {
     /// The secret with these bytes.
     pub const fn from_bytes(bytes: [u8; SECRET_BYTES]) -> Self {
         Self(bytes)
@@ -132,7 +132,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for EpochSecret {
     /// It stays out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
@@ -147,9 +147,9 @@ mod tests {
     proptest! {
         #[test]
         fn words_survive(stream in any::<u64>(), epoch in any::<u32>(), tag in any::<u64>()) {
-            let words = (StreamId(stream), Epoch(epoch), Tag(tag));
+            let words = (StreamId(stream), Epoch(epoch), StreamTag(tag));
             let bytes = minicbor::to_vec(words).unwrap();
-            prop_assert_eq!(minicbor::decode::<(StreamId, Epoch, Tag)>(&bytes).unwrap(), words);
+            prop_assert_eq!(minicbor::decode::<(StreamId, Epoch, StreamTag)>(&bytes).unwrap(), words);
             // As bare numbers.
             prop_assert_eq!(bytes, minicbor::to_vec((stream, epoch, tag)).unwrap());
         }
@@ -158,12 +158,12 @@ mod tests {
     #[test]
     fn words_print_in_full() {
         assert_eq!(StreamId(10).to_string(), "000000000000000a");
-        assert_eq!(Tag(11).to_string(), "000000000000000b");
+        assert_eq!(StreamTag(11).to_string(), "000000000000000b");
         assert_eq!(Epoch(12).to_string(), "12");
     }
 
     #[test]
     fn a_secret_stays_out_of_logs() {
-        assert_eq!(format!("{:?}", Secret::from_bytes([7; SECRET_BYTES])), "Secret(..)");
+        assert_eq!(format!("{:?}", EpochSecret::from_bytes([7; SECRET_BYTES])), "Secret(..)");
     }
 }

@@ -15,9 +15,9 @@ pub const MAX_MEMBERS: usize = 64;
 /// A room: a number that its name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
-pub struct Room(#[n(0)] pub u64);
+pub struct RoomId(#[n(0)] pub u64);
 
-impl Room {
+impl RoomId {
     /// The room of this name: the first 64 bits of the SHA-256 of `room ` and the name.
     pub fn named(name: &str) -> Self {
         let mut hash = Sha256::new();
@@ -28,7 +28,7 @@ impl Room {
     }
 }
 
-impl fmt::Display for Room {
+impl fmt::Display for RoomId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Room {
 /// Who is in a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Member {
+pub struct RoomMember {
     /// Who.
     #[n(0)]
     pub node: NodeId,
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn each_name_has_its_room() {
-        assert_eq!(Room::named("ops"), Room::named("ops"));
-        assert_ne!(Room::named("ops"), Room::named("Ops"));
-        assert_eq!(Room::named("ops").to_string().len(), 16);
+        assert_eq!(RoomId::named("ops"), RoomId::named("ops"));
+        assert_ne!(RoomId::named("ops"), RoomId::named("Ops"));
+        assert_eq!(RoomId::named("ops").to_string().len(), 16);
     }
 }

@@ -17,7 +17,7 @@ pub enum Scope {
     Cell,
     /// On the requester's own link, by multicast; no hub is asked.
     #[n(1)]
-    Link,
+    Subnet,
     /// Among the nodes of the requester's home hub.
     #[n(2)]
     Home,
@@ -31,17 +31,17 @@ pub enum Scope {
     Anywhere,
 }
 
-open!(Scope, [Cell, Link, Home, Area, Anywhere], else Home);
+open!(Scope, [Cell, Subnet, Home, Area, Anywhere], else Home);
 
 impl Scope {
     /// All of them, the narrowest first.
-    pub const ALL: [Self; 5] = [Self::Cell, Self::Link, Self::Home, Self::Area, Self::Anywhere];
+    pub const ALL: [Self; 5] = [Self::Cell, Self::Subnet, Self::Home, Self::Area, Self::Anywhere];
 
     /// The scope's name in flags and queries.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cell => "cell",
-            Self::Link => "link",
+            Self::Subnet => "link",
             Self::Home => "home",
             Self::Area => "area",
             Self::Anywhere => "anywhere",

@@ -10,12 +10,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use roost_proto::machine::{Input, Machine, Peer as Neighbour};
-use roost_proto::peer::{Command, Config, Discovery, Event, LINGER, MEMBER_SILENCE, Opened, Peer, SessionId};
+use roost_proto::peer::{
+    Discovery, LINGER, MEMBER_SILENCE, NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, SourceOutput,
+};
 use roost_proto::random::RootSecret;
-use roost_proto::wire::{Accept, Forward, Message, Params, Reason, Reflect, Reflected, Rekey, Report};
+use roost_proto::wire::{
+    Accept, CopyTarget, Message, ProviderRequest, Reason, Rekey, Report, RequestParams, StreamKeys,
+};
 use roost_proto::{
-    Address, Cell, Classes, Epoch, LinkId, NodeId, Nonce, RequestId, Role, Scheme, Secret, Service, StreamId, Tag,
-    Time, Transmit,
+    Address, Cell, DeliveryClasses, Epoch, EpochSecret, LinkId, NodeId, Nonce, RequestId, Role, Scheme, Service,
+    StreamId, StreamTag, Time, Transmit,
 };
 
 const HUB: LinkId = LinkId(1);
@@ -33,8 +37,8 @@ fn media(number: u8) -> SocketAddr {
     ([10, 0, 0, number], 9_000).into()
 }
 
-fn secret(stream: StreamId, epoch: Epoch) -> Secret {
-    Secret::from_bytes([(stream.0 as u8).wrapping_mul(31).wrapping_add(epoch.0 as u8); 32])
+fn secret(stream: StreamId, epoch: Epoch) -> EpochSecret {
+    EpochSecret::from_bytes([(stream.0 as u8).wrapping_mul(31).wrapping_add(epoch.0 as u8); 32])
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +88,7 @@ struct Scene {
     source: Option<(SessionId, StreamId, Epoch)>,
     streams: u64,
     departures: usize,
-    offers: Vec<(SocketAddr, Tag)>,
+    offers: Vec<(SocketAddr, StreamTag)>,
     /// Since when nobody wants the stream.
     unwanted: Option<Time>,
     /// Whether hubs are left what opens it.
@@ -95,7 +99,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let config = Config {
+        let config = NodeConfig {
             node: node(100),
             name: "n1".to_owned(),
             epoch: 1,
@@ -107,7 +111,7 @@ impl Scene {
             max_streams: 1,
             uplink_kbps: 1_000,
             stream_duration: Duration::from_secs(10),
-            classes: Classes::default(),
+            classes: DeliveryClasses::default(),
             media: Some(media(100)),
             multicast: false,
             discovery: Discovery::SuperNode,
@@ -150,12 +154,12 @@ impl Scene {
         self.link_up(link, number, Role::Node);
     }
 
-    fn input(&mut self, input: Input<Command>) {
+    fn input(&mut self, input: Input<NodeCommand>) {
         self.peer.handle(self.now, input);
         self.settle();
     }
 
-    fn command(&mut self, command: Command) {
+    fn command(&mut self, command: NodeCommand) {
         self.input(Input::Command(command));
     }
 
@@ -166,7 +170,7 @@ impl Scene {
     fn settle(&mut self) {
         while let Some(transmit) = self.peer.poll_transmit() {
             let Transmit::Message { link, message, .. } = transmit else { continue };
-            if link == HUB && matches!(Message::decode(&message), Ok(Message::Keys(_))) {
+            if link == HUB && matches!(Message::decode(&message), Ok(Message::SealedKeys(_))) {
                 self.boxes += 1;
             }
             if let Some(number) = self.links.iter().find(|(_, other)| **other == link).map(|(number, _)| *number) {
@@ -182,7 +186,7 @@ impl Scene {
     fn hear(&mut self, number: u8, message: Message) {
         let known = self.known.entry(number).or_default();
         match message {
-            Message::Accept(Accept { reflected: Some(Reflected { stream, epoch, secret: key, next }), .. }) => {
+            Message::Accept(Accept { stream_keys: Some(StreamKeys { stream, epoch, secret: key, next }), .. }) => {
                 for (epoch, key) in [Some((epoch, key)), next].into_iter().flatten() {
                     assert_eq!(key, secret(stream, epoch));
                     known.insert((stream, epoch));
@@ -200,26 +204,26 @@ impl Scene {
     }
 
     /// What the provider's owner does.
-    fn own(&mut self, event: Event) {
+    fn own(&mut self, event: NodeEvent) {
         match event {
-            Event::Open { session, reflected, .. } => {
+            NodeEvent::OpenSource { session, reflected, .. } => {
                 assert!(reflected && self.source.is_none(), "one source at a time");
                 self.streams += 1;
                 let (stream, epoch) = (StreamId(self.streams), Epoch(1));
                 self.source = Some((session, stream, epoch));
                 let (bits_per_second, format, secret) = (700_000, "synthetic".to_owned(), secret(stream, epoch));
-                let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
-                self.command(Command::Opened { session, opened });
+                let opened = SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret };
+                self.command(NodeCommand::SourceOpened { session, opened });
             }
-            Event::Reflect { to, tag, .. } => self.offers.push((to, tag)),
-            Event::Seal { session, .. } if self.seals => {
-                self.command(Command::Sealed { session, sealed: vec![1; 100].into() });
+            NodeEvent::Reflect { to, tag, .. } => self.offers.push((to, tag)),
+            NodeEvent::Seal { session, .. } if self.seals => {
+                self.command(NodeCommand::Sealed { session, sealed: vec![1; 100].into() });
             }
-            Event::MemberLeft { session } => {
+            NodeEvent::MemberLeft { session } => {
                 assert_eq!(Some(session), self.source.map(|(session, ..)| session));
                 self.departures += 1;
             }
-            Event::Close { session, .. } => {
+            NodeEvent::CloseSource { session, .. } => {
                 assert_eq!(Some(session), self.source.take().map(|(session, ..)| session));
             }
             _ => {}
@@ -229,22 +233,22 @@ impl Scene {
     fn forward(&mut self, number: u8, id: RequestId) {
         // One super node reflects the stream to all.
         self.forward_to(number, id, media(200));
-        assert_eq!(self.offers.pop(), Some((media(200), Tag(u64::from(id.0)))));
+        assert_eq!(self.offers.pop(), Some((media(200), StreamTag(u64::from(id.0)))));
     }
 
     fn forward_to(&mut self, number: u8, id: RequestId, to: SocketAddr) {
-        let tag = Tag(u64::from(id.0));
-        let reflect = Some(Reflect { to, tag, hops: 1, provider: None, resumes: None });
-        let forward = Forward {
+        let tag = StreamTag(u64::from(id.0));
+        let reflect = Some(CopyTarget { to, tag, hops: 1, provider: None, is_resuming: None });
+        let forward = ProviderRequest {
             id,
             nonce: Nonce::from_u64(id.0.into()),
             service: Service::Video,
             requester: node(number),
             reply_to: vec![address(number)],
             deadline_ms: 5_000,
-            params: Some(Params { reflect, ..Params::default() }),
+            params: Some(RequestParams { copy_target: reflect, ..RequestParams::default() }),
         };
-        self.say(HUB, &Message::Forward(forward));
+        self.say(HUB, &Message::ProviderRequest(forward));
     }
 
     fn report_all(&mut self) {
@@ -326,7 +330,7 @@ impl Scene {
         self.source = Some((session, stream, next));
         let is_out = |number: &u8| self.wanted.get(number).is_none_or(Vec::is_empty);
         let out: Vec<u8> = (1..=NODES).filter(is_out).collect();
-        self.command(Command::Rekey { session, epoch: next, secret: secret(stream, next) });
+        self.command(NodeCommand::Rekey { session, epoch: next, secret: secret(stream, next) });
         for number in out {
             let knows = self.known.get(&number).is_some_and(|known| known.contains(&(stream, next)));
             assert!(!knows, "{number} has left and can open {next}");

@@ -8,15 +8,15 @@ use std::hint::black_box;
 use bytes::BytesMut;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use roost_proto::Time;
-use roost_reflector::{Epoch, Flags, Limits, Publisher, Secret, StreamId, Subscriber};
+use roost_reflector::{Epoch, EpochSecret, Flags, Limits, Publisher, StreamId, Subscriber};
 
 const STREAM: StreamId = StreamId(1);
 const FIRST: Epoch = Epoch(1);
 /// Payloads of packets of 1440 and 200 bytes.
 const PAYLOADS: [usize; 2] = [1400, 160];
 
-fn secret() -> Secret {
-    Secret::from_bytes([7; 32])
+fn secret() -> EpochSecret {
+    EpochSecret::from_bytes([7; 32])
 }
 
 fn publisher() -> Publisher {

@@ -53,7 +53,7 @@ pub use reflector::{Arrivals, Dropped, Reflector};
 pub use refused::Refused;
 pub use relay::Relay;
 pub use ring::Keep;
-pub use roost_proto::reflection::{Grant, Kind, SECRET_BYTES, Secret, Tag};
+pub use roost_proto::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
 pub use sequence::Sequence;
 pub use socket::{Path, Socket};
 pub use subscriber::{Counts, OpenError, Opened, Subscriber};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use roost_proto::Time;
-use roost_proto::reflection::Secret;
+use roost_proto::reflection::EpochSecret;
 
 use crate::packet::{Epoch, Flags, HEADER_BYTES, Header, Hop, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, StreamId, TAG_BYTES};
 use crate::seal::Key;
@@ -92,7 +92,13 @@ impl Publisher {
     ///
     /// # Errors
     /// [`SealError::Refused`].
-    pub fn new(now: Time, stream: StreamId, first: Epoch, secret: &Secret, limits: Limits) -> Result<Self, SealError> {
+    pub fn new(
+        now: Time,
+        stream: StreamId,
+        first: Epoch,
+        secret: &EpochSecret,
+        limits: Limits,
+    ) -> Result<Self, SealError> {
         let key = Key::derive(secret, stream, first).ok_or(SealError::Refused)?;
         let counter = u64::from(first.0) << 32;
         Ok(Self { stream, limits, epoch: first, key, began: now, sealed: 0, counter, next: None, left: false })
@@ -147,7 +153,7 @@ impl Publisher {
     ///
     /// # Errors
     /// [`SealError::Refused`].
-    pub fn announce(&mut self, now: Time, secret: &Secret) -> Result<Epoch, SealError> {
+    pub fn announce(&mut self, now: Time, secret: &EpochSecret) -> Result<Epoch, SealError> {
         if let Some(next) = &self.next {
             return Ok(next.epoch);
         }
@@ -210,7 +216,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn publisher(limits: Limits) -> Publisher {
-        Publisher::new(Time::ZERO, StreamId(7), Epoch(100), &Secret::from_bytes([1; 32]), limits).unwrap()
+        Publisher::new(Time::ZERO, StreamId(7), Epoch(100), &EpochSecret::from_bytes([1; 32]), limits).unwrap()
     }
 
     fn seal(publisher: &mut Publisher, now: Time) -> Result<Header, SealError> {
@@ -226,7 +232,7 @@ mod tests {
         assert_eq!(publisher.wants_epoch(start), None);
         assert_eq!(publisher.poll_deadline().0, late);
         assert_eq!(publisher.wants_epoch(late), Some(Reason::Age));
-        assert_eq!(publisher.announce(late, &Secret::from_bytes([2; 32])), Ok(Epoch(101)));
+        assert_eq!(publisher.announce(late, &EpochSecret::from_bytes([2; 32])), Ok(Epoch(101)));
         assert_eq!(publisher.wants_epoch(late), None);
         assert_eq!(publisher.poll_deadline().0, late + SECOND);
         let before = seal(&mut publisher, late + SECOND / 2).unwrap();
@@ -240,7 +246,7 @@ mod tests {
     fn epoch_begins_without_sealed_packets() {
         let mut publisher = publisher(Limits::default());
         publisher.member_left();
-        publisher.announce(Time::ZERO, &Secret::from_bytes([2; 32])).unwrap();
+        publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; 32])).unwrap();
         let due = publisher.poll_deadline().0;
         publisher.handle_timeout(due);
         assert_eq!(publisher.epoch(), Epoch(101));
@@ -252,7 +258,7 @@ mod tests {
         let mut publisher = publisher(Limits::default());
         publisher.member_left();
         assert_eq!(publisher.wants_epoch(Time::ZERO), Some(Reason::Left));
-        publisher.announce(Time::ZERO, &Secret::from_bytes([2; 32])).unwrap();
+        publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; 32])).unwrap();
         publisher.member_left();
         assert_eq!(publisher.wants_epoch(Time::ZERO), None, "one at a time");
         seal(&mut publisher, Time::ZERO + SECOND).unwrap();
@@ -268,7 +274,7 @@ mod tests {
         }
         assert_eq!(publisher.wants_epoch(Time::ZERO), Some(Reason::Spent));
         assert_eq!(seal(&mut publisher, Time::ZERO), Err(SealError::Spent));
-        publisher.announce(Time::ZERO, &Secret::from_bytes([2; 32])).unwrap();
+        publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; 32])).unwrap();
         let next = seal(&mut publisher, Time::ZERO).unwrap();
         assert_eq!((next.epoch, next.counter), (Epoch(101), (100 << 32) + 16), "at once, and no counter twice");
     }
@@ -290,7 +296,7 @@ mod tests {
         let mut first = publisher(Limits::default());
         let last = (0..1000).map(|_| seal(&mut first, Time::ZERO).unwrap().counter).last();
         let again =
-            Publisher::new(Time::ZERO, StreamId(7), Epoch(101), &Secret::from_bytes([3; 32]), Limits::default());
+            Publisher::new(Time::ZERO, StreamId(7), Epoch(101), &EpochSecret::from_bytes([3; 32]), Limits::default());
         assert!(Some(again.unwrap().counter()) > last);
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
-use roost_proto::reflection::Secret;
+use roost_proto::reflection::EpochSecret;
 
 use crate::packet::{Epoch, HEADER_BYTES, StreamId, TAG_BYTES};
 
@@ -34,7 +34,7 @@ impl KeyType for SaltLength {
 
 impl Key {
     /// `None` never in practice: the lengths asked of HKDF are far below its limit.
-    pub(crate) fn derive(secret: &Secret, stream: StreamId, epoch: Epoch) -> Option<Self> {
+    pub(crate) fn derive(secret: &EpochSecret, stream: StreamId, epoch: Epoch) -> Option<Self> {
         let (stream, epoch) = (stream.0.to_be_bytes(), epoch.0.to_be_bytes());
         let extracted = Salt::new(HKDF_SHA256, b"roost reflection 1").extract(secret.as_bytes());
         let words: [&[u8]; 3] = [b"key", &stream, &epoch];

@@ -1,7 +1,7 @@
 //! The subscriber's side: opens packets, each once, also while one epoch gives
 //! way to the next.
 
-use roost_proto::reflection::Secret;
+use roost_proto::reflection::EpochSecret;
 
 use crate::packet::{Epoch, Header, Malformed, StreamId};
 use crate::replay::{Known, OPENED, Window};
@@ -69,7 +69,7 @@ struct Opener {
     epoch: Epoch,
     key: Key,
     /// The secret, until the stream's publisher has confirmed it.
-    unconfirmed: Option<Secret>,
+    unconfirmed: Option<EpochSecret>,
     window: Window<OPENED>,
 }
 
@@ -100,7 +100,7 @@ impl Subscriber {
     /// Takes an epoch's secret, which the publisher has told. The two latest epochs are kept: an earlier one
     /// changes nothing, and one that is known keeps its key, so that its packets are still taken only
     /// once. What else was foretold is forgotten; answers whether something was.
-    pub fn add_epoch(&mut self, epoch: Epoch, secret: &Secret) -> bool {
+    pub fn add_epoch(&mut self, epoch: Epoch, secret: &EpochSecret) -> bool {
         let before = self.openers.len();
         self.openers.retain(|opener| match &opener.unconfirmed {
             Some(foretold) => opener.epoch == epoch && foretold == secret,
@@ -119,13 +119,13 @@ impl Subscriber {
 
     /// Takes what is said to be an epoch's secret, before the publisher has told any; afterwards it
     /// changes nothing.
-    pub fn foretell_epoch(&mut self, epoch: Epoch, secret: &Secret) {
+    pub fn foretell_epoch(&mut self, epoch: Epoch, secret: &EpochSecret) {
         if !self.is_confirmed() {
             self.insert(epoch, secret, Some(secret.clone()));
         }
     }
 
-    fn insert(&mut self, epoch: Epoch, secret: &Secret, unconfirmed: Option<Secret>) {
+    fn insert(&mut self, epoch: Epoch, secret: &EpochSecret, unconfirmed: Option<EpochSecret>) {
         let place = self.openers.partition_point(|opener| opener.epoch < epoch);
         if self.openers.get(place).is_some_and(|opener| opener.epoch == epoch) {
             return;
@@ -187,8 +187,8 @@ mod tests {
     const STREAM: StreamId = StreamId(9);
     const FIRST: Epoch = Epoch(50);
 
-    fn secret(epoch: u32) -> Secret {
-        Secret::from_bytes([epoch as u8; 32])
+    fn secret(epoch: u32) -> EpochSecret {
+        EpochSecret::from_bytes([epoch as u8; 32])
     }
 
     /// A second apart; a new epoch is announced with every `per_epoch`th packet and begins with the next.

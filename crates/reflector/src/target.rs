@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::Time;
-use roost_proto::reflection::Kind;
+use roost_proto::reflection::DownstreamKind;
 
 use crate::budget::Budget;
 use crate::fan::Outcome;
@@ -30,7 +30,7 @@ const MAX_REPAIRED: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// What it is.
-    pub kind: Kind,
+    pub kind: DownstreamKind,
     /// What its link takes, bits per second; nothing is sent faster then. Without it live packets
     /// leave as they come.
     pub bits_per_second: Option<u64>,
@@ -38,7 +38,7 @@ pub struct Terms {
 
 impl Terms {
     /// Whoever watches, on a link that takes what comes.
-    pub const SUBSCRIBER: Self = Self { kind: Kind::Subscriber, bits_per_second: None };
+    pub const SUBSCRIBER: Self = Self { kind: DownstreamKind::Subscriber, bits_per_second: None };
 }
 
 /// With which packet a target begins.
@@ -241,7 +241,7 @@ impl Target {
         loop {
             let run = ring.get(self.next)?;
             let returns = run.from == Some(self.address);
-            if !returns && (self.terms.kind == Kind::Subscriber || run.hops < max_hops) {
+            if !returns && (self.terms.kind == DownstreamKind::Subscriber || run.hops < max_hops) {
                 let is_cached = matches!(self.stage, Stage::CatchingUp { .. });
                 return Some(Item::Run { run: run.without(self.part), is_cached });
             }

@@ -27,7 +27,7 @@
 use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use roost_proto::reflection::Tag;
+use roost_proto::reflection::StreamTag;
 
 use crate::fec::{MAX_SHARD_BYTES, Parity};
 use crate::packet::{Malformed, StreamId, array};
@@ -86,7 +86,7 @@ pub struct Reported {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// The stream that was asked for under this tag.
-    Offer(Tag),
+    Offer(StreamTag),
     /// Upstream is there.
     Alive {
         /// How many hops it is from the publisher.
@@ -103,7 +103,7 @@ pub enum Said {
     /// It is wanted here.
     Answer {
         /// Under which it was offered.
-        tag: Tag,
+        tag: StreamTag,
         /// The counter of the first packet that is missing; 0 if none has come.
         next: u64,
     },
@@ -115,7 +115,7 @@ pub enum Said {
     KeyFrame,
     /// The stream asked for under this tag is to be offered to the sender's address: a NAT lets in
     /// only hosts that were called.
-    Knock(Tag),
+    Knock(StreamTag),
 }
 
 impl Nack {
@@ -203,11 +203,11 @@ impl Said {
         let (head, rest) = datagram.split_at_checked(HEAD_BYTES).ok_or(Malformed("too short"))?;
         let number = |bytes: &[u8]| u64::from_be_bytes(array(bytes));
         let said = match (head[0], rest.len()) {
-            (OFFER, 8) => Self::Offer(Tag(number(rest))),
+            (OFFER, 8) => Self::Offer(StreamTag(number(rest))),
             (ALIVE, 9) => Self::Alive { depth: rest[0], next: number(&rest[1..]) },
             (MOVING, 0) => Self::Moving,
             (DONE, 0) => Self::Done,
-            (ANSWER, 16) => Self::Answer { tag: Tag(number(rest)), next: number(&rest[8..]) },
+            (ANSWER, 16) => Self::Answer { tag: StreamTag(number(rest)), next: number(&rest[8..]) },
             (REPORT, 36) => Self::Report(Reported {
                 received: number(rest),
                 lost: number(&rest[8..]),
@@ -227,7 +227,7 @@ impl Said {
                 Self::Nack(Nack { first: number(rest), mask })
             }
             (KEY_FRAME, 0) => Self::KeyFrame,
-            (KNOCK, 8) => Self::Knock(Tag(number(rest))),
+            (KNOCK, 8) => Self::Knock(StreamTag(number(rest))),
             _ => return Err(Malformed("another first byte or length")),
         };
         Ok((StreamId(number(&head[1..])), Word(number(&head[9..])), said))
@@ -244,12 +244,12 @@ mod tests {
             Said::Report(Reported { received, lost, missed, highest, jitter_us })
         });
         prop_oneof![
-            any::<u64>().prop_map(|tag| Said::Offer(Tag(tag))),
-            any::<u64>().prop_map(|tag| Said::Knock(Tag(tag))),
+            any::<u64>().prop_map(|tag| Said::Offer(StreamTag(tag))),
+            any::<u64>().prop_map(|tag| Said::Knock(StreamTag(tag))),
             any::<(u8, u64)>().prop_map(|(depth, next)| Said::Alive { depth, next }),
             Just(Said::Moving),
             Just(Said::Done),
-            any::<[u64; 2]>().prop_map(|[tag, next]| Said::Answer { tag: Tag(tag), next }),
+            any::<[u64; 2]>().prop_map(|[tag, next]| Said::Answer { tag: StreamTag(tag), next }),
             reported,
             Just(Said::KeyFrame),
             proptest::collection::vec(any::<u8>(), 2..600).prop_map(|mut bytes| {

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use roost_proto::Time;
 use roost_reflector::words::Nack;
 use roost_reflector::{
-    Config, Epoch, Flags, Header, Hop, Kind, Limits, Outcome, Publisher, Reflector, Secret, Start, Statistics,
-    StreamId, TargetId, Terms,
+    Config, DownstreamKind, Epoch, EpochSecret, Flags, Header, Hop, Limits, Outcome, Publisher, Reflector, Start,
+    Statistics, StreamId, TargetId, Terms,
 };
 
 const STREAM: StreamId = StreamId(77);
@@ -40,7 +40,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (now, secret) = (Time::ZERO, Secret::from_bytes([1; 32]));
+        let (now, secret) = (Time::ZERO, EpochSecret::from_bytes([1; 32]));
         let reflector = Reflector::new(STREAM, Config::default());
         let publisher = Publisher::new(now, STREAM, Epoch(1), &secret, Limits::default()).unwrap();
         let (targets, got, stalled) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
@@ -165,7 +165,7 @@ fn packet_from_two_paths_sent_once() {
 fn hop_limit_stops_forwarding() {
     let mut world = World::new();
     world.join(address(2));
-    world.join_on(address(3), Terms { kind: Kind::Reflector, ..Terms::SUBSCRIBER });
+    world.join_on(address(3), Terms { kind: DownstreamKind::Reflector, ..Terms::SUBSCRIBER });
     for hops in 0..3 {
         let mut packet = world.packet(Flags::default());
         packet[0] = Hop { hops, catch_up: false }.byte();

@@ -71,7 +71,7 @@ impl Levels {
         }
         self.bytes[class] += cost;
         let level = usize::from(delivery.priority).min(LEVELS - 1);
-        let until = delivery.life.map(|life| now + life);
+        let until = delivery.lifetime.map(|life| now + life);
         self.levels[level][class].push_back(Waiting { channel, level, message, until });
         Pushed::Queued
     }
@@ -132,7 +132,11 @@ mod tests {
     #[test]
     fn urgent_first_then_datagrams_then_reliable() {
         let (mut waiting, now) = (Levels::default(), Instant::now());
-        let of = [(5, Delivery::of(Service::Image)), (2, Delivery::of(Service::Track)), (0, Delivery::CONTROL)];
+        let of = [
+            (5, Delivery::for_service(Service::Image)),
+            (2, Delivery::for_service(Service::Track)),
+            (0, Delivery::CONTROL),
+        ];
         for (mark, delivery) in of {
             waiting.push(now, (RELIABLE, &delivery), vec![mark; 100].into(), LIMIT);
             waiting.push(now, (Channel::Datagram, &delivery), vec![10 + mark; 100].into(), LIMIT);
@@ -145,7 +149,7 @@ mod tests {
     #[test]
     fn expired_message_is_not_sent() {
         let (mut waiting, now) = (Levels::default(), Instant::now());
-        let short = Delivery { life: Some(Duration::from_millis(250)), ..Delivery::CONTROL };
+        let short = Delivery { lifetime: Some(Duration::from_millis(250)), ..Delivery::CONTROL };
         waiting.push(now, (Channel::Datagram, &short), vec![1; 10].into(), LIMIT);
         waiting.push(now, (Channel::Datagram, &Delivery::default()), vec![2; 10].into(), LIMIT);
         let later = now + Duration::from_millis(250);

@@ -237,7 +237,7 @@ async fn urgent_messages_overtake_bulk(scheme: Scheme) {
         node.transport.send_as(link, Channel::Reliable { flow }, &delivery, message).expect("room");
         node.transport.flush();
     };
-    (0..PIECES).for_each(|_| send(5, Delivery::of(Service::Image), pattern(PIECE)));
+    (0..PIECES).for_each(|_| send(5, Delivery::for_service(Service::Image), pattern(PIECE)));
     // By then the link is as full of it as it gets.
     for _ in 0..PIECES / 10 {
         assert_eq!(hub.message().await.1.len(), PIECE);

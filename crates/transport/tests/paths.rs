@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use roost_identity::tls;
-use roost_proto::{Channel, Class, Delivery, LinkId, Role, RoleSet};
+use roost_proto::{Channel, Delivery, DeliveryClass, LinkId, Role, RoleSet};
 use roost_transport::{Event, Limits, PathInfo};
 use support::{Node, World};
 use tokio::time::{sleep, timeout};
@@ -90,7 +90,8 @@ async fn duplicates_are_delivered_once() {
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
     let (here, there) = node.connect(&mut hub).await;
     paths(&node, here, 2).await;
-    let (delivery, message) = (Delivery { class: Class::Duplicate, ..Delivery::default() }, Bytes::from(vec![7; 4000]));
+    let (delivery, message) =
+        (Delivery { class: DeliveryClass::Duplicate, ..Delivery::default() }, Bytes::from(vec![7; 4000]));
     // On a busy machine a path may count as silent for a while, and carries nothing meanwhile.
     for _ in 0..20 {
         for _ in 0..50 {

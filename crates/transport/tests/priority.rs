@@ -20,8 +20,8 @@ async fn control_and_track_overtake_image() {
             let sent = node.transport.send_as(here, Channel::Reliable { flow: flow.into() }, &delivery, message);
             assert_eq!(sent, Ok(()), "{scheme}");
         };
-        (0..200).for_each(|_| send(5, Delivery::of(Service::Image), 16_384));
-        send(2, Delivery::of(Service::Track), 300);
+        (0..200).for_each(|_| send(5, Delivery::for_service(Service::Image), 16_384));
+        send(2, Delivery::for_service(Service::Track), 300);
         send(0, Delivery::CONTROL, 300);
         let mut order = Vec::new();
         for _ in 0..202 {

@@ -266,7 +266,7 @@ async fn open(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time) -> R
         duration: is_stream.then_some(stage.stream),
         transport: Some(stage.transport.of(is_stream)),
         timeout: Some(wanted.deadline - began),
-        ..RequestQuery::new(wanted.service, Area::At(cell))
+        ..RequestQuery::new(wanted.service, Area::Exact(cell))
     };
     Client::connect(socket).await?.request(&query).await
 }

@@ -122,8 +122,8 @@ impl Checks {
             Ok(Message::Renew(renew)) => self.publishes(now, from, renew.version),
             Ok(Message::Adopt(adopt)) => self.publishes(now, from, adopt.version),
             Ok(Message::Lease { version, .. }) => self.holds(now, from, to, version),
-            Ok(Message::Forward(_)) => self.names(now, from, to),
-            Ok(Message::Found(found)) => {
+            Ok(Message::ProviderRequest(_)) => self.names(now, from, to),
+            Ok(Message::LookupResult(found)) => {
                 for candidate in &found.candidates {
                     if let Some(named) = self.machines.get(&candidate.node).copied() {
                         self.names(now, from, named);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::hub::{self, Hub};
 use roost_proto::machine::{Input, Machine as _};
-use roost_proto::peer::{self, Command, Event, Opened, Peer, SessionId};
+use roost_proto::peer::{self, NodeCommand, NodeEvent, Peer, SessionId, SourceOutput};
 use roost_proto::service::Form;
 use roost_proto::{Deadline, Service, Time, Transmit};
 
@@ -41,7 +41,7 @@ pub(super) enum Wish {
     /// See [`Transmit`].
     Transmit(Transmit),
     /// It tells its owner something.
-    Event(Event),
+    Event(NodeEvent),
     /// A source's next datagram is due at this time.
     Tick(SessionId, Time),
     /// It has left: its process ends.
@@ -49,7 +49,7 @@ pub(super) enum Wish {
 }
 
 impl Machine {
-    pub(super) fn node(config: peer::Config) -> Self {
+    pub(super) fn node(config: peer::NodeConfig) -> Self {
         Self { inner: Inner::Node(Box::new(Peer::new(config))), sources: BTreeMap::new() }
     }
 
@@ -94,7 +94,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn command(&mut self, now: Time, command: Command) {
+    pub(super) fn command(&mut self, now: Time, command: NodeCommand) {
         if let Inner::Node(node) = &mut self.inner {
             node.handle(now, Input::Command(command));
         }
@@ -103,7 +103,7 @@ impl Machine {
     /// It is asked to leave.
     pub(super) fn leave(&mut self, now: Time) {
         match &mut self.inner {
-            Inner::Node(node) => node.handle(now, Input::Command(Command::Leave)),
+            Inner::Node(node) => node.handle(now, Input::Command(NodeCommand::Leave)),
             Inner::Hub(hub) => hub.handle(now, Input::Command(hub::HubCommand::Leave)),
         }
     }
@@ -123,20 +123,20 @@ impl Machine {
                     return Some(Wish::Transmit(transmit));
                 }
                 match node.poll_event()? {
-                    Event::Left => Some(Wish::Left),
-                    Event::Open { session, service, duration, .. } => {
+                    NodeEvent::Left => Some(Wish::Left),
+                    NodeEvent::OpenSource { session, service, duration, .. } => {
                         self.open(now, session, service, duration.unwrap_or_default());
                         // What follows from it comes next.
                         Some(Wish::Tick(session, now))
                     }
-                    Event::Close { session, .. } => {
+                    NodeEvent::CloseSource { session, .. } => {
                         self.sources.remove(&session);
                         self.poll(now)
                     }
-                    Event::Data { ticket, payload } => {
+                    NodeEvent::Data { ticket, payload } => {
                         // Whoever asked here reads at once.
-                        self.command(now, Command::Taken { ticket, bytes: payload.len() as u64 });
-                        Some(Wish::Event(Event::Data { ticket, payload }))
+                        self.command(now, NodeCommand::Consumed { ticket, bytes: payload.len() as u64 });
+                        Some(Wish::Event(NodeEvent::Data { ticket, payload }))
                     }
                     event => Some(Wish::Event(event)),
                 }
@@ -152,14 +152,14 @@ impl Machine {
                 let pause = Duration::from_nanos(u64::from(packet_bytes) * 8_000_000_000 / u64::from(bits_per_second));
                 let source = Source { until: now + duration, pause, bytes: packet_bytes as usize };
                 self.sources.insert(session, source);
-                Opened::Stream { bits_per_second, format }
+                SourceOutput::Stream { bits_per_second, format }
             }
             Form::Object { bytes } => {
                 let bytes = PAYLOAD.slice(..bytes as usize);
-                Opened::Object { digest: roost_proto::flow::digest(&bytes), bytes, format }
+                SourceOutput::Object { digest: roost_proto::flow::digest(&bytes), bytes, format }
             }
         };
-        self.command(now, Command::Opened { session, opened });
+        self.command(now, NodeCommand::SourceOpened { session, opened });
     }
 
     /// The next datagram of a source, or its end; when the one after it is due.
@@ -167,12 +167,12 @@ impl Machine {
         let source = self.sources.get(&session)?;
         if now >= source.until {
             self.sources.remove(&session);
-            self.command(now, Command::Ended { session });
+            self.command(now, NodeCommand::SourceEnded { session });
             return None;
         }
         let next = (now + source.pause).min(source.until);
         let payload = PAYLOAD.slice(..source.bytes);
-        self.command(now, Command::Data { session, payload });
+        self.command(now, NodeCommand::Data { session, payload });
         Some(next)
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use roost_proto::machine::Transmit;
-use roost_proto::peer::{Command, Event, Ticket, Wanted};
+use roost_proto::peer::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
 use roost_proto::wire::{Message, Reason, Renew};
 use roost_proto::{Area, Channel, Delivery, Service, Time, Traffic, Version};
 
@@ -105,7 +105,7 @@ fn hub_naming_dead_node_is_found() {
 fn double_request_end_is_found() {
     let what = found(6, "node1", |world| {
         let (ticket, reason, detail) = (TICKET, Reason::Busy, String::new());
-        world.tell(NODE, Event::Failed { ticket, reason, detail, retry_after: None });
+        world.tell(NODE, NodeEvent::Failed { ticket, reason, detail, retry_after: None });
     });
     assert_eq!(what, ["its request 1000000 ended twice"]);
 }
@@ -123,8 +123,12 @@ fn endless_request_is_found() {
     let what = found(8, "node1", |world| {
         let cell = world.prepared.placement.nodes[OTHER - 1].cell;
         let hour = Duration::from_secs(3600);
-        let wanted = Wanted { duration: Some(hour), deadline: 2 * hour, ..Wanted::new(Service::Track, Area::At(cell)) };
-        world.command(NODE, Command::Request { ticket: TICKET, wanted });
+        let wanted = ServiceRequest {
+            duration: Some(hour),
+            deadline: 2 * hour,
+            ..ServiceRequest::new(Service::Track, Area::Exact(cell))
+        };
+        world.command(NODE, NodeCommand::Request { ticket: TICKET, request: wanted });
     });
     assert_eq!(what, ["its request 1000000 has not ended with the run"]);
 }

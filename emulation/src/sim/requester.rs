@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use roost_control::error::Code;
-use roost_proto::peer::{Event, Summary, Ticket, Wanted as Wish};
+use roost_proto::peer::{NodeEvent, RequestSummary, ServiceRequest as Wish, Ticket};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::plan::Transport;
@@ -57,7 +57,7 @@ struct UnderWay {
     bytes: u64,
     first_byte: Option<Duration>,
     first_contact: Option<bool>,
-    summary: Option<Summary>,
+    summary: Option<RequestSummary>,
 }
 
 impl Requester {
@@ -103,7 +103,7 @@ impl Requester {
             transports: SchemeSet::only(stage.transport.of(is_stream)),
             deadline: wanted.deadline - now,
             prolonged: false,
-            ..Wish::new(wanted.service, Area::At(stage.walk.cell(wanted.target)))
+            ..Wish::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
         };
         Todo::Ask(ticket, Box::new(wish), wanted.deadline)
     }
@@ -127,25 +127,25 @@ impl Requester {
 
     /// Takes note of what the machine tells of the request under way; its
     /// record, if that has ended it.
-    pub(super) fn hear(&mut self, now: Time, event: Event, stage: &Stage<'_>) -> Option<Request> {
+    pub(super) fn hear(&mut self, now: Time, event: NodeEvent, stage: &Stage<'_>) -> Option<Request> {
         let under_way = self.under_way.as_mut()?;
         match event {
-            Event::Accepted { provider, scheme, relayed, .. } => {
+            NodeEvent::Accepted { provider, scheme, relayed, .. } => {
                 (under_way.provider, under_way.scheme, under_way.relayed) = (Some(provider), Some(scheme), relayed);
                 None
             }
-            Event::Data { payload, .. } => {
+            NodeEvent::Data { payload, .. } => {
                 under_way.first_byte.get_or_insert(now - under_way.began);
                 under_way.bytes += payload.len() as u64;
                 None
             }
-            Event::Finished { summary, .. } => {
+            NodeEvent::Finished { summary, .. } => {
                 let outcome = if summary.complete { Outcome::Completed } else { Outcome::Failed };
                 under_way.provider = Some(summary.provider);
                 under_way.summary = Some(summary);
                 self.end(now, outcome, (outcome == Outcome::Failed).then_some("incomplete"), stage)
             }
-            Event::Failed { reason, .. } => {
+            NodeEvent::Failed { reason, .. } => {
                 let code = Code::from(reason);
                 self.end(now, outcome_of(code), name_of(code).as_deref(), stage)
             }

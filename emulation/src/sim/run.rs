@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::{Cell, NodeId, Scheme, Time};
 
 use super::calendar::Calendar;
@@ -126,7 +126,7 @@ impl Run<'_, '_> {
                 return Err(SimulateError::NotReady(lost.map(|(_, cast)| cast.name.clone()).unwrap_or_default()));
             }
             while let Some((machine, event)) = self.world.poll() {
-                if matches!(event, Event::Attached { .. }) && !std::mem::replace(&mut attached[machine], true) {
+                if matches!(event, NodeEvent::Attached { .. }) && !std::mem::replace(&mut attached[machine], true) {
                     self.homeless -= 1;
                     self.recorder.tell(Progress::Joining { joined: nodes - self.homeless, of: nodes });
                 }
@@ -235,7 +235,7 @@ impl Run<'_, '_> {
     fn walk(&mut self) {
         while let Some((node, cell)) = self.stage.walk.step(self.now() - Time::ZERO) {
             let machine = self.world.machine_of(Part::Node(node));
-            self.world.command(machine, Command::Move { cell });
+            self.world.command(machine, NodeCommand::Move { cell });
             self.stands(node, cell);
         }
         let next = self.stage.walk.deadline();
@@ -254,7 +254,7 @@ impl Run<'_, '_> {
             Todo::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
                 self.calendar.enter(deadline, Due::Late(place, ticket));
-                self.world.command(machine, Command::Request { ticket, wanted: *wanted });
+                self.world.command(machine, NodeCommand::Request { ticket, request: *wanted });
             }
             Todo::Wait(until) => self.calendar.enter(until, Due::Ask(place)),
             Todo::Busy | Todo::Done => {}
@@ -274,7 +274,7 @@ impl Run<'_, '_> {
                 continue;
             }
             let now = self.now();
-            if let Event::Accepted { provider, scheme, relayed: false, .. } = &event {
+            if let NodeEvent::Accepted { provider, scheme, relayed: false, .. } = &event {
                 let first = self.is_first_contact(machine, place, *provider, *scheme);
                 self.requesters[place].meet(first);
             }
@@ -390,10 +390,10 @@ impl Run<'_, '_> {
 }
 
 /// Which ticket an event is about, and whether it ends it.
-const fn about(event: &Event) -> Option<(Ticket, bool)> {
+const fn about(event: &NodeEvent) -> Option<(Ticket, bool)> {
     match event {
-        Event::Accepted { ticket, .. } | Event::Data { ticket, .. } => Some((*ticket, false)),
-        Event::Finished { ticket, .. } | Event::Failed { ticket, .. } => Some((*ticket, true)),
+        NodeEvent::Accepted { ticket, .. } | NodeEvent::Data { ticket, .. } => Some((*ticket, false)),
+        NodeEvent::Finished { ticket, .. } | NodeEvent::Failed { ticket, .. } => Some((*ticket, true)),
         _ => None,
     }
 }

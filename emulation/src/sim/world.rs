@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::peer::{Command, Config, Event, Peer, SessionId, Ticket};
+use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
-use roost_proto::{Address, Classes, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
+use roost_proto::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
 use super::asides::Asides;
 use super::calendar::Calendar;
@@ -49,7 +49,7 @@ pub(super) struct World<'a> {
     armed: Vec<Option<Time>>,
     calendar: Calendar<Due>,
     /// What nodes have told, for whoever asked.
-    told: VecDeque<(MachineId, Event)>,
+    told: VecDeque<(MachineId, NodeEvent)>,
     /// What has happened so far: how many things, and bytes by traffic.
     pub(super) steps: u64,
     pub(super) sent: Vec<BTreeMap<Traffic, u64>>,
@@ -246,12 +246,12 @@ impl<'a> World<'a> {
     }
 
     /// What a node has told since the last call.
-    pub(super) fn poll(&mut self) -> Option<(MachineId, Event)> {
+    pub(super) fn poll(&mut self) -> Option<(MachineId, NodeEvent)> {
         self.told.pop_front()
     }
 
     /// A node's owner wants something.
-    pub(super) fn command(&mut self, machine: MachineId, command: Command) {
+    pub(super) fn command(&mut self, machine: MachineId, command: NodeCommand) {
         if let Some(frozen) = &mut self.frozen[machine] {
             frozen.commands.push(command);
         } else if let Some(node) = &mut self.machines[machine] {
@@ -264,13 +264,13 @@ impl<'a> World<'a> {
     pub(super) fn cancel(&mut self, machine: MachineId, ticket: Ticket) {
         if self.runs(machine) {
             self.checks.gave_up(machine, ticket);
-            self.command(machine, Command::Cancel { ticket });
+            self.command(machine, NodeCommand::Cancel { ticket });
         }
     }
 
     /// A node tells its owner something.
     #[cfg(test)]
-    pub(super) fn tell(&mut self, machine: MachineId, event: Event) {
+    pub(super) fn tell(&mut self, machine: MachineId, event: NodeEvent) {
         self.told.push_back((machine, event));
     }
 
@@ -427,10 +427,10 @@ impl<'a> World<'a> {
         config
     }
 
-    fn node_config(&self, machine: MachineId, place: usize) -> Config {
+    fn node_config(&self, machine: MachineId, place: usize) -> NodeConfig {
         let placement = &self.prepared.placement;
         let node = &placement.nodes[place];
-        Config {
+        NodeConfig {
             node: self.casts[machine].id,
             name: String::new(),
             epoch: self.epoch(machine),
@@ -444,7 +444,7 @@ impl<'a> World<'a> {
             uplink_kbps: u32::MAX,
             stream_duration: self.prepared.plan.stream,
             media: None,
-            classes: Classes::default(),
+            classes: DeliveryClasses::default(),
             multicast: self.architecture().discovery().is_some(),
             discovery: self.architecture().discovery().unwrap_or_default(),
             seed: self.seed(machine),

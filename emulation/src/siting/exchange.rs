@@ -10,9 +10,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, Room, StreamSender, digest};
+use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, SendBudget, StreamSender, digest};
 use roost_proto::service::Form;
-use roost_proto::wire::{Accept, Carry, Forward, Message, Mode, Offer, Params, Request, Way};
+use roost_proto::wire::{
+    Accept, FlowDescription, Message, ProviderRequest, Request, RequestMode, RequestParams, RouteDirection,
+    RouteRequest,
+};
 use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Scope, Service, Time};
 use roost_transport::simulated::{Detail, Happening, LinkEnd};
 
@@ -83,17 +86,17 @@ impl Exchanges {
         let params = |service: Service| {
             let duration_ms = service.is_stream().then(|| millis(plan.stream));
             let transports = Some(SchemeSet::only(plan.transport.of(service.is_stream())));
-            Some(Params {
+            Some(RequestParams {
                 duration_ms,
                 transports,
                 trace: None,
                 profile: None,
                 resume: None,
                 pushed: None,
-                reflect: None,
+                copy_target: None,
                 reflectable: None,
-                class: None,
-                call: None,
+                delivery_class: None,
+                connect_to: None,
             })
         };
         // One stands for all: services differ by a byte or two.
@@ -104,23 +107,36 @@ impl Exchanges {
             id,
             nonce,
             service,
-            area: Area::At(cell),
-            mode: Mode::Forward,
+            area: Area::Exact(cell),
+            mode: RequestMode::Forward,
             deadline_ms,
             count: 0,
             params,
             scope: Some(Scope::default()),
-            names: None,
+            selector: None,
         };
-        let forward = Forward { id, nonce, service, requester, reply_to: reply_to.clone(), deadline_ms, params };
-        let (way, hops, provider) = (Way::Across, 7, None);
-        let carry = Carry { id, nonce, service, cell, requester, reply_to, deadline_ms, way, hops, provider, params };
+        let forward =
+            ProviderRequest { id, nonce, service, requester, reply_to: reply_to.clone(), deadline_ms, params };
+        let (way, hops, provider) = (RouteDirection::Across, 7, None);
+        let carry = RouteRequest {
+            id,
+            nonce,
+            service,
+            cell,
+            requester,
+            reply_to,
+            deadline_ms,
+            direction: way,
+            hops_left: hops,
+            provider,
+            params,
+        };
         let requester = Some(node());
-        let [there, back] = datagram(&Message::Carry(carry));
-        let [receipt_there, receipt_back] = datagram(&Message::Underway { id, requester, provider: None });
+        let [there, back] = datagram(&Message::RouteRequest(carry));
+        let [receipt_there, receipt_back] = datagram(&Message::RequestAck { id, requester, provider: None });
         Self {
             request: datagram(&Message::Request(request)),
-            forward: datagram(&Message::Forward(forward)),
+            forward: datagram(&Message::ProviderRequest(forward)),
             carry: [there + receipt_back, back + receipt_there],
             pending: datagram(&Message::Pending { id, requester, provider: None }),
             flows: Service::ALL.map(|service| flow(plan, service, relayed)),
@@ -149,21 +165,26 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
     let provider = relayed.then(node);
     let accept = |offer| {
         let (id, nonce, cell) = (RequestId(1000), Nonce::from_u64(u64::MAX), Cell::new(30, 90));
-        Message::Accept(Accept { id, nonce, offer, cell, provider, reflected: None })
+        Message::Accept(Accept { id, nonce, flow: offer, cell, provider, stream_keys: None })
     };
     let flow = Flow { handshake, dial_trips, ..Flow::default() };
     let format = service.name().to_owned();
     match service.form() {
         Form::Stream { bits_per_second, packet_bytes } => {
-            let accept = accept(Offer::Stream { duration_ms: millis(plan.stream), bits_per_second, format });
+            let accept = accept(FlowDescription::Stream { duration_ms: millis(plan.stream), bits_per_second, format });
             let (bytes, first) = pair.stream(&accept, (bits_per_second, packet_bytes), plan.stream);
             let onward = || Onward { lead: 0, rounds: if relayed { vec![first] } else { Vec::new() } };
             Flow { bytes, rounds: [vec![first], vec![first]], onward: [onward(), onward()], ..flow }
         }
         Form::Object { bytes } => {
             let object = Bytes::from(vec![0x5a; bytes as usize]);
-            let offer =
-                Offer::Object { bytes: bytes.into(), digest: digest(&object), format, inline: None, offset: None };
+            let offer = FlowDescription::Object {
+                bytes: bytes.into(),
+                digest: digest(&object),
+                format,
+                inline: None,
+                offset: None,
+            };
             let accept = accept(offer);
             let mut second = relayed.then(|| Pair::connected(scheme));
             let [cold, warm] = [(); 2].map(|()| {
@@ -342,7 +363,7 @@ impl Pair {
         let until = self.now + Duration::from_secs(600);
         let (mut whole, mut messages) = (None, Vec::new());
         loop {
-            while let Some(message) = sender.poll(self.now, Room::ALL) {
+            while let Some(message) = sender.poll(self.now, SendBudget::ALL) {
                 self.ends[0].send(self.now, channel, message.encode());
             }
             while let Some((end, message)) = self.heard.pop_front() {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 use roost_daemon::driver::Mailbox;
 use roost_daemon::naming::Names;
 use roost_daemon::{Pace, Shared};
-use roost_proto::peer::{Command, Peer, Provider, Wanted};
-use roost_proto::wire::{Mode, Offer, Push, Reason, Reception, Resume};
+use roost_proto::peer::{NodeCommand, Peer, Provider, ServiceRequest};
+use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint};
 use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, MIN_PART_BYTES, Part, SinkError, Whole};
 
@@ -71,16 +71,16 @@ impl Desk {
     pub(crate) async fn take(self, from: NodeId, push: Push) {
         let reception = match &self.inbox {
             Some(inbox) => inbox.take(&self, from, &push).await,
-            None => Reception::NoInbox,
+            None => PushState::NoInbox,
         };
         let (name, bytes, sender) = (&push.name, push.bytes, self.names.who(&self.shared, from));
-        if reception == Reception::Stored {
+        if reception == PushState::Stored {
             tracing::info!(from = sender, name, bytes, "a file has come");
         } else if let Some(suppressed) = self.refusals.admit() {
             tracing::info!(from = sender, name, bytes, why = why(reception), suppressed, "a file was not taken");
         }
         // The machine is gone when the daemon ends; then nobody waits.
-        let _ = self.mailbox.command(Command::Received { from, id: push.id, reception }).await;
+        let _ = self.mailbox.command(NodeCommand::PushEnded { from, id: push.id, state: reception }).await;
     }
 }
 
@@ -104,12 +104,12 @@ impl Inbox {
         })
     }
 
-    async fn take(self: &Arc<Self>, desk: &Desk, from: NodeId, push: &Push) -> Reception {
+    async fn take(self: &Arc<Self>, desk: &Desk, from: NodeId, push: &Push) -> PushState {
         if !is_sane(&push.name) {
-            return Reception::BadName;
+            return PushState::BadName;
         }
         if on_disk(push.bytes) > self.limit {
-            return Reception::TooLarge;
+            return PushState::TooLarge;
         }
         let whole = Whole { digest: push.digest, length: push.bytes };
         let object = hidden(from, &whole);
@@ -118,14 +118,14 @@ impl Inbox {
             self.look_again(READ_FOR_ROOM).await;
         }
         if !self.has_place(from, &object, push.bytes) {
-            return Reception::NoRoom;
+            return PushState::NoRoom;
         }
         if !self.lock().enter(from, &object) {
-            return Reception::Busy;
+            return PushState::Busy;
         }
         let mut incoming = Incoming { inbox: Arc::clone(self), from, object, whole, part: None, has_begun: false };
         let path = self.folder.join(&incoming.object);
-        let Ok(part) = blocking(move || Part::find(&path, |_| {})).await else { return Reception::Busy };
+        let Ok(part) = blocking(move || Part::find(&path, |_| {})).await else { return PushState::Busy };
         incoming.part = part.filter(|part| part.of() == whole);
         incoming.receive(desk, push).await
     }
@@ -197,30 +197,31 @@ struct Incoming {
 
 impl Incoming {
     /// Asks for what was offered, from where the part ends, and gives it its name.
-    async fn receive(mut self, desk: &Desk, push: &Push) -> Reception {
+    async fn receive(mut self, desk: &Desk, push: &Push) -> PushState {
         let offset = self.come();
-        let wanted = Wanted {
+        let wanted = ServiceRequest {
             deadline: PATIENCE,
             provider: Some(Provider { node: self.from, addresses: push.addresses.clone() }),
-            resume: Some(Resume { digest: push.digest, offset }),
+            resume: Some(ResumePoint { digest: push.digest, offset }),
             pushed: true,
-            ..Wanted::new(Service::Image, Area::Anywhere)
+            ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
-        let purpose = Purpose::Request(Service::Image, Mode::Forward);
-        let asked = ask(&desk.tickets, &desk.mailbox, purpose, |ticket| Command::Request { ticket, wanted }).await;
-        let Ok(mut replies) = asked else { return Reception::Busy };
+        let purpose = Purpose::Request(Service::Image, RequestMode::Forward);
+        let asked =
+            ask(&desk.tickets, &desk.mailbox, purpose, |ticket| NodeCommand::Request { ticket, request: wanted }).await;
+        let Ok(mut replies) = asked else { return PushState::Busy };
         let mut is_accepted = false;
         loop {
             match replies.next().await {
                 Some(Reply::Accepted(accepted)) => {
                     if !is_offered(&accepted.offer, push, offset) {
-                        return Reception::Broken;
+                        return PushState::Interrupted;
                     }
                     is_accepted = true;
                 }
                 Some(Reply::Data(data)) => {
                     if !std::mem::replace(&mut self.has_begun, true) {
-                        desk.mailbox.post(Command::Receiving { from: self.from, id: push.id });
+                        desk.mailbox.post(NodeCommand::PushStarted { from: self.from, id: push.id });
                     }
                     if let Err(reception) = self.add(&data).await {
                         return reception;
@@ -232,7 +233,7 @@ impl Incoming {
                     }
                     break;
                 }
-                Some(Reply::Failed { reason: Reason::TimedOut, .. }) if !is_accepted => return Reception::Busy,
+                Some(Reply::Failed { reason: Reason::TimedOut, .. }) if !is_accepted => return PushState::Busy,
                 Some(Reply::Finished(_) | Reply::Failed { .. }) | None => return self.keep(),
                 Some(_) => {}
             }
@@ -246,10 +247,10 @@ impl Incoming {
     }
 
     /// Adds what has come, for which other parts may have to go.
-    async fn add(&mut self, data: &[u8]) -> Result<(), Reception> {
+    async fn add(&mut self, data: &[u8]) -> Result<(), PushState> {
         let come = self.come() + data.len() as u64;
         let gone = self.inbox.lock().claim(self.from, &self.object, self.whole.length, come);
-        let gone = gone.ok_or(Reception::NoRoom)?;
+        let gone = gone.ok_or(PushState::NoRoom)?;
         if !gone.is_empty() {
             let inbox = Arc::clone(&self.inbox);
             let removed = blocking(move || {
@@ -263,7 +264,7 @@ impl Incoming {
     }
 
     /// Makes the part, if there is none.
-    async fn begin(&mut self) -> Result<(), Reception> {
+    async fn begin(&mut self) -> Result<(), PushState> {
         if self.part.is_none() {
             let (path, whole) = (self.inbox.folder.join(&self.object), self.whole);
             let part = blocking(move || Part::create(&path, whole)).await;
@@ -273,29 +274,29 @@ impl Incoming {
     }
 
     /// The transfer broke off: what has come stays if that is worth it.
-    fn keep(self) -> Reception {
+    fn keep(self) -> PushState {
         if let Some(part) = self.part.as_ref().filter(|part| part.bytes() < MIN_PART_BYTES) {
             part.discard();
         }
-        Reception::Broken
+        PushState::Interrupted
     }
 
     /// All is there: it gets its name.
-    async fn store(mut self, name: &str) -> Reception {
+    async fn store(mut self, name: &str) -> PushState {
         // An empty file has no data.
         if let Err(reception) = self.begin().await {
             return reception;
         }
-        let Some(part) = self.part.take() else { return Reception::Broken };
+        let Some(part) = self.part.take() else { return PushState::Interrupted };
         let target = self.inbox.folder.join(name);
         let finished = blocking(move || part.finish_as(|part, _| named(part, &target))).await;
         match finished {
             Ok(Finished::Written { path, bytes }) => {
                 let name = path.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
                 self.inbox.lock().store(self.from, name, bytes);
-                Reception::Stored
+                PushState::Stored
             }
-            Ok(_) => Reception::Broken,
+            Ok(_) => PushState::Interrupted,
             Err(error) => complain(&error),
         }
     }
@@ -317,34 +318,34 @@ impl Drop for Incoming {
 
 /// True if the sender accepts with the object that it has offered, for which
 /// there is room, from `offset` on.
-fn is_offered(offer: &Offer, push: &Push, offset: u64) -> bool {
-    let Offer::Object { bytes, digest, offset: at, .. } = offer else { return false };
+fn is_offered(offer: &FlowDescription, push: &Push, offset: u64) -> bool {
+    let FlowDescription::Object { bytes, digest, offset: at, .. } = offer else { return false };
     (*bytes, *digest, *at) == (push.bytes, push.digest, Some(offset))
 }
 
 /// The reason for which a file was not taken, for the log.
-const fn why(reception: Reception) -> &'static str {
+const fn why(reception: PushState) -> &'static str {
     match reception {
-        Reception::NoInbox => "this node has no inbox",
-        Reception::TooLarge => "it is larger than inbox_limit",
-        Reception::NoRoom => "the inbox or its disk has no room for it",
-        Reception::BadName => "no file may have its name",
-        Reception::Busy => "too many come at the moment, or this one already",
-        Reception::Damaged => "what came is not what was offered",
-        Reception::Broken => "the transfer broke off; sent again it goes on",
-        Reception::Unwritable => "it cannot be written",
+        PushState::NoInbox => "this node has no inbox",
+        PushState::TooLarge => "it is larger than inbox_limit",
+        PushState::NoRoom => "the inbox or its disk has no room for it",
+        PushState::BadName => "no file may have its name",
+        PushState::Busy => "too many come at the moment, or this one already",
+        PushState::Damaged => "what came is not what was offered",
+        PushState::Interrupted => "the transfer broke off; sent again it goes on",
+        PushState::Unwritable => "it cannot be written",
         _ => "the inbox gives no reason",
     }
 }
 
 /// Logs the error, and turns it into the answer for the sender.
-fn complain(error: &SinkError) -> Reception {
+fn complain(error: &SinkError) -> PushState {
     tracing::warn!(%error, "a file cannot be taken into the inbox");
     match error {
-        SinkError::Damaged { .. } | SinkError::Overlong { .. } => Reception::Damaged,
-        SinkError::InUse { .. } => Reception::Busy,
-        SinkError::Full { .. } => Reception::NoRoom,
-        _ => Reception::Unwritable,
+        SinkError::Damaged { .. } | SinkError::Overlong { .. } => PushState::Damaged,
+        SinkError::InUse { .. } => PushState::Busy,
+        SinkError::Full { .. } => PushState::NoRoom,
+        _ => PushState::Unwritable,
     }
 }
 

@@ -67,7 +67,7 @@ impl Copies {
 mod tests {
     use bytes::{Bytes, BytesMut};
     use roost_proto::Time;
-    use roost_proto::reflection::{Epoch, Secret};
+    use roost_proto::reflection::{Epoch, EpochSecret};
     use roost_reflector::{Flags, Limits, Publisher};
 
     use super::*;
@@ -79,8 +79,8 @@ mod tests {
         NodeId::from_bytes([number; 16])
     }
 
-    fn secret(byte: u8) -> Secret {
-        Secret::from_bytes([byte; 32])
+    fn secret(byte: u8) -> EpochSecret {
+        EpochSecret::from_bytes([byte; 32])
     }
 
     #[test]

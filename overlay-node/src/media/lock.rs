@@ -18,7 +18,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use bytes::Bytes;
 use roost_identity::GroupKey;
-use roost_proto::wire::{MAX_SEALED_BYTES, Opening};
+use roost_proto::wire::{MAX_SEALED_BYTES, ProvisionalAccept};
 use roost_proto::{NodeId, Service};
 
 const VERSION: u8 = 1;
@@ -38,7 +38,13 @@ impl Lock {
 
     /// Seals what opens a stream of `provider`, which is this node; `None` if it is too long, or the
     /// system gives no randomness.
-    pub(crate) fn seal(&self, now: SystemTime, provider: NodeId, service: Service, opening: &Opening) -> Option<Bytes> {
+    pub(crate) fn seal(
+        &self,
+        now: SystemTime,
+        provider: NodeId,
+        service: Service,
+        opening: &ProvisionalAccept,
+    ) -> Option<Bytes> {
         let mut nonce = [0; NONCE_LEN];
         roost_daemon::random_bytes(&mut nonce).ok()?;
         let mut content = seconds(now).to_be_bytes().to_vec();
@@ -53,7 +59,13 @@ impl Lock {
 
     /// Opens what is sealed as `provider`'s for `service`; `None` if no node of the group has sealed it so, or not
     /// of late. Any of them can: the provider's own word decides.
-    pub(crate) fn open(&self, now: SystemTime, provider: NodeId, service: Service, sealed: &[u8]) -> Option<Opening> {
+    pub(crate) fn open(
+        &self,
+        now: SystemTime,
+        provider: NodeId,
+        service: Service,
+        sealed: &[u8],
+    ) -> Option<ProvisionalAccept> {
         let (header, sealed) = sealed.split_at_checked(HEADER)?;
         let (version, nonce) = header.split_first()?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok().filter(|_| *version == VERSION)?;
@@ -61,7 +73,7 @@ impl Lock {
         let opened = self.key(provider)?.open_in_place(nonce, Aad::from(about(provider, service)), &mut content);
         let (time, opening) = opened.ok()?.split_first_chunk::<TIME>()?;
         let is_of_now = u64::from_be_bytes(*time).abs_diff(seconds(now)) <= MAX_AGE.as_secs();
-        is_of_now.then(|| Opening::decode(opening).ok()).flatten()
+        is_of_now.then(|| ProvisionalAccept::decode(opening).ok()).flatten()
     }
 
     fn key(&self, provider: NodeId) -> Option<LessSafeKey> {
@@ -86,8 +98,8 @@ fn about(provider: NodeId, service: Service) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use roost_proto::wire::Reflected;
-    use roost_proto::{Cell, Epoch, Secret, StreamId};
+    use roost_proto::wire::StreamKeys;
+    use roost_proto::{Cell, Epoch, EpochSecret, StreamId};
 
     use super::*;
 
@@ -103,10 +115,16 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }
 
-    fn opening() -> Opening {
-        let next = Some((Epoch(2), Secret::from_bytes([2; 32])));
-        let reflected = Reflected { stream: StreamId(7), epoch: Epoch(1), secret: Secret::from_bytes([1; 32]), next };
-        Opening { reflected, bits_per_second: 1_000, format: "video/mp2t".to_owned(), cell: Cell::new(1, 2) }
+    fn opening() -> ProvisionalAccept {
+        let next = Some((Epoch(2), EpochSecret::from_bytes([2; 32])));
+        let reflected =
+            StreamKeys { stream: StreamId(7), epoch: Epoch(1), secret: EpochSecret::from_bytes([1; 32]), next };
+        ProvisionalAccept {
+            stream_keys: reflected,
+            bits_per_second: 1_000,
+            format: "video/mp2t".to_owned(),
+            cell: Cell::new(1, 2),
+        }
     }
 
     #[test]
@@ -147,7 +165,7 @@ mod tests {
 
     #[test]
     fn oversized_opening_is_not_sealed() {
-        let long = Opening { format: "x".repeat(MAX_SEALED_BYTES), ..opening() };
+        let long = ProvisionalAccept { format: "x".repeat(MAX_SEALED_BYTES), ..opening() };
         assert_eq!(lock(1).seal(now(), node(1), Service::Video, &long), None);
     }
 }

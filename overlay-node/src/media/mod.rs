@@ -24,8 +24,8 @@ use prometheus::IntCounter;
 use roost_daemon::Shared;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::Ends;
-use roost_proto::peer::{Command, Peer, SessionId, Ticket};
-use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
+use roost_proto::peer::{NodeCommand, Peer, SessionId, Ticket};
+use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 use roost_reflector::relay::Event;
@@ -48,7 +48,7 @@ pub(crate) enum Order {
         stream: StreamId,
         /// The first epoch, and what opens it.
         epoch: Epoch,
-        secret: Secret,
+        secret: EpochSecret,
         /// What the stream is.
         format: String,
         /// Where to ask for a key frame, if the source makes some.
@@ -61,25 +61,25 @@ pub(crate) enum Order {
     /// The session is over.
     Unpublish { session: SessionId },
     /// Offer a published stream to a hub that wants it.
-    Offer { stream: StreamId, to: SocketAddr, tag: Tag },
+    Offer { stream: StreamId, to: SocketAddr, tag: StreamTag },
     /// Somebody may read a published stream no further.
     MemberLeft { session: SessionId },
     /// Expect the offer of a request's stream under this tag. A knock at `door`, the home's media address, shows the
     /// home this node's address.
-    Expect { ticket: Ticket, tag: Tag, door: Option<SocketAddr> },
+    Expect { ticket: Ticket, tag: StreamTag, door: Option<SocketAddr> },
     /// Which stream that is, and what opens it.
     Reflected {
         ticket: Ticket,
-        tag: Tag,
+        tag: StreamTag,
         stream: StreamId,
         /// Who says so, or of whom a hub says it.
         provider: NodeId,
         epoch: Epoch,
-        secret: Secret,
+        secret: EpochSecret,
         is_confirmed: bool,
     },
     /// What opens its next epoch.
-    Key { ticket: Ticket, epoch: Epoch, secret: Secret },
+    Key { ticket: Ticket, epoch: Epoch, secret: EpochSecret },
     /// The request is over.
     Release { ticket: Ticket },
 }
@@ -195,7 +195,7 @@ impl Ends for NodeEnds {
             Event::Moving { stream } => self.watches.find_another_way(stream, false),
             Event::Idle { stream } => {
                 if let Some(published) = self.published.get(&stream) {
-                    self.mailbox.post(Command::Idle { session: published.session() });
+                    self.mailbox.post(NodeCommand::Idle { session: published.session() });
                 }
             }
             Event::KeyFrame { stream } => {
@@ -204,7 +204,7 @@ impl Ends for NodeEnds {
                     published.ask_key_frame();
                 }
             }
-            Event::Unheard { .. } => self.mailbox.post(Command::Suspect),
+            Event::Unheard { .. } => self.mailbox.post(NodeCommand::Suspect),
             Event::Watched { .. } => {}
         }
     }

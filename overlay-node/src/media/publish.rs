@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use roost_proto::Time;
-use roost_proto::peer::{Command, SessionId};
-use roost_proto::reflection::{Epoch, SECRET_BYTES, Secret, StreamId};
+use roost_proto::peer::{NodeCommand, SessionId};
+use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
 use roost_reflector::packet::MAX_PAYLOAD_BYTES;
 use roost_reflector::{Flags, Limits, Publisher, SealError};
 use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
@@ -105,7 +105,7 @@ impl Published {
         now: Time,
         session: SessionId,
         (stream, epoch): (StreamId, Epoch),
-        secret: &Secret,
+        secret: &EpochSecret,
         format: &str,
     ) -> Result<Self, SealError> {
         let publisher = Publisher::new(now, stream, epoch, secret, Limits::default())?;
@@ -190,12 +190,12 @@ impl Published {
     }
 
     /// Prepares the next epoch if it is due: what its members are to be told.
-    pub(super) fn rekey(&mut self, now: Time) -> Option<Command> {
+    pub(super) fn rekey(&mut self, now: Time) -> Option<NodeCommand> {
         self.rekey_with(now, |bytes| roost_daemon::random_bytes(bytes).is_ok())
     }
 
     /// The same with what `draw` makes of a secret's bytes, unless it fails.
-    fn rekey_with(&mut self, now: Time, draw: impl FnOnce(&mut [u8]) -> bool) -> Option<Command> {
+    fn rekey_with(&mut self, now: Time, draw: impl FnOnce(&mut [u8]) -> bool) -> Option<NodeCommand> {
         self.publisher.handle_timeout(now);
         if self.prepares.is_some_and(|due| due > now) {
             return None;
@@ -204,14 +204,14 @@ impl Published {
         self.publisher.wants_epoch(now)?;
         let mut bytes = [0; SECRET_BYTES];
         let is_drawn = draw(&mut bytes);
-        let secret = Secret::from_bytes(bytes);
+        let secret = EpochSecret::from_bytes(bytes);
         let epoch = is_drawn.then(|| self.publisher.announce(now, &secret).ok()).flatten();
         self.prepares = epoch.is_none().then_some(now + PREPARED_AGAIN);
         if epoch.is_none() {
             let why = if is_drawn { "its key cannot be made" } else { "the system gives no randomness" };
             tracing::error!("the next epoch of a stream cannot be prepared, and is tried again: {why}");
         }
-        Some(Command::Rekey { session: self.session, epoch: epoch?, secret })
+        Some(NodeCommand::Rekey { session: self.session, epoch: epoch?, secret })
     }
 
     /// When an epoch is due.
@@ -235,7 +235,7 @@ mod tests {
     use roost_reflector::packet::OVERHEAD_BYTES;
 
     fn published(form: &str) -> Published {
-        let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::from_bytes([1; SECRET_BYTES]));
+        let (stream, epoch, secret) = (StreamId(1), Epoch(1), EpochSecret::from_bytes([1; SECRET_BYTES]));
         Published::new(Time::ZERO, SessionId(1), (stream, epoch), &secret, form).unwrap()
     }
 

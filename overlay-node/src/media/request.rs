@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_proto::reflection::{StreamId, Tag};
+use roost_proto::reflection::{StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
@@ -18,9 +18,9 @@ pub(super) const MAX_TAGS: usize = 4;
 /// One request.
 #[derive(Default)]
 pub(super) struct Request {
-    pub(super) tags: VecDeque<Tag>,
+    pub(super) tags: VecDeque<StreamTag>,
     /// The tag under which its stream comes that was accepted last.
-    pub(super) accepted: Option<Tag>,
+    pub(super) accepted: Option<StreamTag>,
     /// What has begun to come for it; until it is accepted nobody knows whether it is that.
     pub(super) begun: VecDeque<StreamId>,
     /// Its stream, and whose that is.
@@ -57,7 +57,7 @@ impl Request {
     }
 
     /// Its provider has accepted: what is to come under this tag is offered from now on.
-    pub(super) fn accept(&mut self, now: Time, relay: &mut Relay, tag: Tag) {
+    pub(super) fn accept(&mut self, now: Time, relay: &mut Relay, tag: StreamTag) {
         if !self.is_heard && self.begun.is_empty() {
             self.unheard.get_or_insert(now);
         }
@@ -79,7 +79,7 @@ impl Request {
 
     /// Nothing was offered under a tag. Until its provider accepts, which may take its time, it is
     /// waited for; answers whether there has to be another way.
-    pub(super) fn is_missed(&self, now: Time, relay: &mut Relay, tag: Tag) -> bool {
+    pub(super) fn is_missed(&self, now: Time, relay: &mut Relay, tag: StreamTag) -> bool {
         // Its provider sends what is accepted, whether or not another way is asked for by now.
         self.accepted == Some(tag) || self.tags.back() == Some(&tag) && relay.expect(now, tag).is_err()
     }
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    const TAG: Tag = Tag(5);
+    const TAG: StreamTag = StreamTag(5);
 
     /// What the relay says at this time.
     fn said(relay: &mut Relay, now: Time) -> Option<Event> {
@@ -132,9 +132,9 @@ mod tests {
         let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
         relay.expect(Time::ZERO, TAG).unwrap();
         request.accept(Time::ZERO, &mut relay, TAG);
-        request.tags.push_back(Tag(6));
+        request.tags.push_back(StreamTag(6));
         assert!(request.is_missed(Time::ZERO, &mut relay, TAG));
-        assert!(!request.is_missed(Time::ZERO, &mut relay, Tag(6)), "it may be offered yet");
+        assert!(!request.is_missed(Time::ZERO, &mut relay, StreamTag(6)), "it may be offered yet");
     }
 
     #[test]
@@ -143,12 +143,12 @@ mod tests {
         let mut relay = Relay::new(Config::default(), [7; 32]);
         let mut request = Request::default();
         assert_eq!(request.gives_up_at(), None, "nobody has accepted");
-        for (seconds, tag) in [(1, Tag(5)), (8, Tag(6))] {
+        for (seconds, tag) in [(1, StreamTag(5)), (8, StreamTag(6))] {
             request.accept(at(seconds), &mut relay, tag);
         }
         assert_eq!(request.gives_up_at(), Some(at(31)));
         request.is_begun();
-        request.accept(at(40), &mut relay, Tag(7));
+        request.accept(at(40), &mut relay, StreamTag(7));
         assert_eq!(request.gives_up_at(), None, "the machine looks after what has come once");
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use roost_proto::peer::{Summary, Ticket};
+use roost_proto::peer::{RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 
 /// What has come for one request.
@@ -81,7 +81,7 @@ impl Tally {
     }
 
     /// Adds what had come before to the summary of what came afterwards, whose digest does not cover it.
-    pub(super) fn precede(&self, summary: &mut Summary) {
+    pub(super) fn precede(&self, summary: &mut RequestSummary) {
         summary.bytes += self.bytes;
         summary.packets += self.packets;
         summary.lost = summary.lost.saturating_add(self.lost);
@@ -122,7 +122,7 @@ impl Tally {
     }
 
     /// Fills in what the machine cannot know, of a request that began at `began`.
-    pub(crate) fn complete(&self, summary: &mut Summary, began: Instant) {
+    pub(crate) fn complete(&self, summary: &mut RequestSummary, began: Instant) {
         let Self { bytes, packets, lost, duplicates, jitter, span, .. } = *self;
         summary.jitter = jitter;
         (summary.bytes, summary.packets, summary.lost, summary.duplicates) = (bytes, packets, lost, duplicates);

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use roost_proto::peer::{Command, Ticket};
-use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
+use roost_proto::peer::{NodeCommand, Ticket};
+use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
@@ -38,7 +38,7 @@ impl Watches {
     }
 
     /// A request waits for what is offered under this tag.
-    pub(super) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: Tag) {
+    pub(super) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: StreamTag) {
         if let Err(reason) = relay.expect(now, tag) {
             // One that has its stream keeps the way that it has.
             if self.requests.get(&ticket).is_none_or(|request| request.copy.is_none()) {
@@ -54,7 +54,7 @@ impl Watches {
     }
 
     /// A stream comes under this tag.
-    pub(super) fn began(&mut self, now: Time, relay: &mut Relay, tag: Tag, stream: StreamId) {
+    pub(super) fn began(&mut self, now: Time, relay: &mut Relay, tag: StreamTag, stream: StreamId) {
         let ticket = self.of_tag(tag);
         let Some(request) = ticket.and_then(|ticket| self.requests.get_mut(&ticket)) else {
             // Its request is over.
@@ -80,8 +80,8 @@ impl Watches {
         now: Time,
         relay: &mut Relay,
         ticket: Ticket,
-        (tag, stream, provider): (Tag, StreamId, NodeId),
-        (epoch, secret): (Epoch, &Secret),
+        (tag, stream, provider): (StreamTag, StreamId, NodeId),
+        (epoch, secret): (Epoch, &EpochSecret),
     ) {
         // One that is not expected is over.
         let Some(request) = self.requests.get_mut(&ticket) else { return };
@@ -102,7 +102,7 @@ impl Watches {
         now: Time,
         ticket: Ticket,
         copy: (StreamId, NodeId),
-        (epoch, secret): (Epoch, &Secret),
+        (epoch, secret): (Epoch, &EpochSecret),
     ) {
         let Some(request) = self.requests.get_mut(&ticket) else { return };
         request.is_confirmed = false;
@@ -140,7 +140,7 @@ impl Watches {
     }
 
     /// What opens an epoch of a request's stream: by the provider's word, once there is one.
-    pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &Secret) {
+    pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &EpochSecret) {
         let Some(&Request { copy: Some((stream, provider)), is_confirmed, .. }) = self.requests.get(&ticket) else {
             return;
         };
@@ -162,17 +162,17 @@ impl Watches {
     }
 
     /// Nothing was offered under a tag.
-    pub(super) fn unoffered(&self, now: Time, relay: &mut Relay, tag: Tag) {
+    pub(super) fn unoffered(&self, now: Time, relay: &mut Relay, tag: StreamTag) {
         let Some(ticket) = self.of_tag(tag) else { return };
         if self.requests.get(&ticket).is_some_and(|request| request.is_missed(now, relay, tag)) {
-            self.ending.mailbox.post(Command::Resubscribe { ticket, lost: true });
+            self.ending.mailbox.post(NodeCommand::Resubscribe { ticket, lost: true });
         }
     }
 
     /// The way of a stream is gone, or will be.
     pub(super) fn find_another_way(&self, stream: StreamId, lost: bool) {
         let tickets = self.requests.iter().filter(|(_, request)| request.stream() == Some(stream));
-        tickets.for_each(|(ticket, _)| self.ending.mailbox.post(Command::Resubscribe { ticket: *ticket, lost }));
+        tickets.for_each(|(ticket, _)| self.ending.mailbox.post(NodeCommand::Resubscribe { ticket: *ticket, lost }));
     }
 
     /// The streams that requests have, each with one of these.
@@ -210,7 +210,7 @@ impl Watches {
         }
     }
 
-    fn of_tag(&self, tag: Tag) -> Option<Ticket> {
+    fn of_tag(&self, tag: StreamTag) -> Option<Ticket> {
         self.requests.iter().find(|(_, request)| request.tags.contains(&tag)).map(|(ticket, _)| *ticket)
     }
 
@@ -244,7 +244,7 @@ impl Watches {
             self.ending.tallies.note(*ticket, |tally| came = tally.packets);
             request.is_begun();
             if came == 0 {
-                self.ending.mailbox.post(Command::End { ticket: *ticket });
+                self.ending.mailbox.post(NodeCommand::EndSubscription { ticket: *ticket });
             }
         }
     }
@@ -261,7 +261,7 @@ impl Watches {
                 self.ending.tallies.note(ticket, |tally| handed = tally.packets);
                 match request.is_hopeless(now, handed) {
                     true => self.ending.end(ticket, HOPELESS.to_owned()),
-                    false => self.ending.mailbox.post(Command::Resubscribe { ticket, lost: true }),
+                    false => self.ending.mailbox.post(NodeCommand::Resubscribe { ticket, lost: true }),
                 }
             }
         }

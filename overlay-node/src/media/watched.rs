@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::peer::Ticket;
-use roost_proto::reflection::{Epoch, Secret, StreamId};
+use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
 use roost_reflector::{Header, OpenError, Sequence, Subscriber};
 
 use super::beginning::Beginning;
@@ -77,7 +77,7 @@ impl Watched {
     pub(super) fn key(
         &mut self,
         now: Time,
-        (epoch, secret): (Epoch, &Secret),
+        (epoch, secret): (Epoch, &EpochSecret),
         is_confirmed: bool,
         scratch: &mut Vec<u8>,
     ) {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn confirmed_key_opens_buffered_packets() {
         let (now, stream, epoch) = (Time::ZERO, StreamId(9), Epoch(5));
-        let [right, wrong] = [1, 2].map(|byte| Secret::from_bytes([byte; 32]));
+        let [right, wrong] = [1, 2].map(|byte| EpochSecret::from_bytes([byte; 32]));
         let mut publisher = Publisher::new(now, stream, epoch, &right, Limits::default()).unwrap();
         let mut packet = BytesMut::new();
         publisher.seal(now, 0, Flags::default(), b"live", &mut packet).unwrap();
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn confirmed_key_skips_old_packets() {
         let (now, stream) = (Time::ZERO, StreamId(9));
-        let [old, live] = [(Epoch(5), Secret::from_bytes([1; 32])), (Epoch(6), Secret::from_bytes([2; 32]))];
+        let [old, live] = [(Epoch(5), EpochSecret::from_bytes([1; 32])), (Epoch(6), EpochSecret::from_bytes([2; 32]))];
         let mut publisher = Publisher::new(now, stream, old.0, &old.1, Limits::default()).unwrap();
         let mut packets = Vec::new();
         for number in 0..40_u8 {
@@ -218,8 +218,8 @@ mod tests {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
-    fn secret(byte: u8) -> Secret {
-        Secret::from_bytes([byte; 32])
+    fn secret(byte: u8) -> EpochSecret {
+        EpochSecret::from_bytes([byte; 32])
     }
 
     /// Seals with this epoch's key.

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::{Media, Stopped};
 use roost_proto::NodeId;
-use roost_proto::peer::{Command, Peer, Summary, Ticket};
-use roost_proto::reflection::Tag;
+use roost_proto::peer::{NodeCommand, Peer, RequestSummary, Ticket};
+use roost_proto::reflection::StreamTag;
 use roost_proto::wire::Reason;
 
 use super::tally::Tally;
@@ -31,7 +31,7 @@ impl Ending {
     pub(crate) fn end(&self, ticket: Ticket, why: String) {
         let failed = Reply::Failed { reason: Reason::Unreachable, detail: why, retry_after: None };
         if self.tickets.deliver(ticket, failed).is_some() {
-            self.mailbox.post(Command::Cancel { ticket });
+            self.mailbox.post(NodeCommand::Cancel { ticket });
         }
     }
 
@@ -39,7 +39,7 @@ impl Ending {
     pub(super) fn hand_over(&self, ticket: Ticket, payload: &Bytes) {
         self.tallies.note(ticket, |tally| {
             if self.tickets.deliver_data(ticket, payload.clone()).is_some() {
-                self.mailbox.post(Command::Cancel { ticket });
+                self.mailbox.post(NodeCommand::Cancel { ticket });
             }
             tally.count(payload.len());
         });
@@ -77,7 +77,7 @@ impl Watching {
     }
 
     /// A request may get a reflected stream.
-    pub(crate) fn expect(&mut self, ticket: Ticket, tag: Tag, door: Option<SocketAddr>) {
+    pub(crate) fn expect(&mut self, ticket: Ticket, tag: StreamTag, door: Option<SocketAddr>) {
         self.requests.entry(ticket).or_insert_with(Instant::now);
         self.ending.tallies.begin(ticket);
         self.order(Order::Expect { ticket, tag, door });
@@ -104,7 +104,7 @@ impl Watching {
     pub(crate) fn over(
         &mut self,
         ticket: Ticket,
-        mut summary: Option<&mut Summary>,
+        mut summary: Option<&mut RequestSummary>,
         who: impl FnOnce(NodeId) -> String,
     ) -> Option<(Reason, String)> {
         if let (Some(before), Some(summary)) = (self.before.remove(&ticket), summary.as_deref_mut()) {

@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use roost_proto::flow::{digest_of_text, digest_text};
+use roost_proto::flow::{digest_text, parse_digest};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -262,7 +262,7 @@ impl Note {
         let file = OpenOptions::new().read(true).custom_flags(NO_LINK).open(path).ok()?;
         file.take(MAX_NOTE_BYTES).read_to_end(&mut json).ok()?;
         let Self { sha256, bytes } = serde_json::from_slice(&json).ok()?;
-        Some(Whole { digest: digest_of_text(&sha256)?, length: bytes })
+        Some(Whole { digest: parse_digest(&sha256)?, length: bytes })
     }
 }
 

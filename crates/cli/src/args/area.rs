@@ -52,9 +52,9 @@ impl AreaArgs {
     /// What the flags say; anywhere if they say nothing.
     pub(crate) fn wanted(&self) -> Wanted {
         let area = match (self.at, self.near, self.within, self.rect) {
-            (Some(cell), ..) => Area::At(cell),
-            (_, Some(centre), Some(radius), _) => Area::Within { centre, radius },
-            (_, Some(cell), None, _) => Area::Near(cell),
+            (Some(cell), ..) => Area::Exact(cell),
+            (_, Some(centre), Some(radius), _) => Area::Radius { center: centre, radius },
+            (_, Some(cell), None, _) => Area::Nearest(cell),
             (_, None, Some(radius), _) => return Wanted::AroundHere { radius },
             (.., Some(Corners(a, b))) => Area::rectangle(a, b),
             (None, None, None, None) => Area::Anywhere,
@@ -100,9 +100,9 @@ mod tests {
     fn area_flags_are_parsed() {
         let centre = Cell::new(-3, 4);
         for (flags, area) in [
-            (vec!["--at", "-3,4"], Area::At(centre)),
-            (vec!["--near", "-3,4"], Area::Near(centre)),
-            (vec!["--near", "-3,4", "--within", "5"], Area::Within { centre, radius: 5 }),
+            (vec!["--at", "-3,4"], Area::Exact(centre)),
+            (vec!["--near", "-3,4"], Area::Nearest(centre)),
+            (vec!["--near", "-3,4", "--within", "5"], Area::Radius { center: centre, radius: 5 }),
             (vec!["--rect", "9,9,-3,4"], Area::rectangle(centre, Cell::new(9, 9))),
             (vec!["--any"], Area::Anywhere),
         ] {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
-use roost_proto::{Called, Cell, Scheme, Scope, Service};
+use roost_proto::{Cell, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{SpeechArgs, generate};
 
@@ -259,7 +259,7 @@ pub(crate) struct TraceArgs {
     /// Ask this node directly, by name, id or the beginning of its id
     #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
         conflicts_with_all = area::FLAGS)]
-    pub(crate) provider: Option<Called>,
+    pub(crate) provider: Option<NodeSelector>,
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
@@ -293,7 +293,7 @@ pub(crate) struct IndexArgs {
     pub(crate) limit: u32,
     /// List those whose ids come after that of this node: its name, its id or the beginning of it
     #[arg(long, value_name = "NODE")]
-    pub(crate) after: Option<Called>,
+    pub(crate) after: Option<NodeSelector>,
 }
 
 /// See [`Command::Move`].
@@ -309,7 +309,7 @@ pub(crate) struct MoveArgs {
 pub(crate) struct PingArgs {
     /// Of those in `roost peers`, by name, id or the beginning of its id [default: the hub]
     #[arg(value_parser = value::called)]
-    pub(crate) node: Option<Called>,
+    pub(crate) node: Option<NodeSelector>,
     /// How often
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use roost_proto::peer::Reflection;
-use roost_proto::{Called, Endpoint, Scheme, Scope, Service};
+use roost_proto::peer::ReflectionPolicy;
+use roost_proto::{Endpoint, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 
 #[cfg(doc)]
@@ -23,7 +23,7 @@ pub(crate) struct RequestArgs {
     /// Ask this node directly, by name, id or the beginning of its id; `roost lookup` prints them
     #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
         conflicts_with_all = area::FLAGS)]
-    pub(crate) provider: Option<Called>,
+    pub(crate) provider: Option<NodeSelector>,
     /// Consider at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
@@ -119,7 +119,7 @@ pub(crate) enum Class {
     Backup,
 }
 
-impl From<Class> for roost_proto::Class {
+impl From<Class> for roost_proto::DeliveryClass {
     fn from(class: Class) -> Self {
         match class {
             Class::Stripe => Self::Stripe,
@@ -140,11 +140,11 @@ pub(crate) enum Reflect {
     Never,
 }
 
-impl From<Reflect> for Option<Reflection> {
+impl From<Reflect> for Option<ReflectionPolicy> {
     fn from(reflect: Reflect) -> Self {
         match reflect {
-            Reflect::Always => Some(Reflection::Always),
-            Reflect::IfBusy => Some(Reflection::IfBusy),
+            Reflect::Always => Some(ReflectionPolicy::Always),
+            Reflect::IfBusy => Some(ReflectionPolicy::IfBusy),
             Reflect::Never => None,
         }
     }
@@ -161,7 +161,7 @@ pub(crate) struct SubscribeArgs {
     /// This node's stream, by name, id or the beginning of its id; `roost lookup` prints them
     #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::called,
         conflicts_with_all = area::FLAGS)]
-    pub(crate) provider: Option<Called>,
+    pub(crate) provider: Option<NodeSelector>,
     /// How long to watch [default: until Ctrl-C, or the provider ends it]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
@@ -218,7 +218,7 @@ pub(crate) struct SendArgs {
     pub(crate) file: PathBuf,
     /// To whom, by name, id or the beginning of its id
     #[arg(value_parser = value::called)]
-    pub(crate) node: Called,
+    pub(crate) node: NodeSelector,
     /// What to call it there [default: its name here]
     #[arg(long)]
     pub(crate) name: Option<String>,

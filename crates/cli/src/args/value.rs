@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::Called;
+use roost_proto::NodeSelector;
 
 /// The longest time that a flag takes.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -18,8 +18,8 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads which node is meant.
-pub(super) fn called(text: &str) -> Result<Called, String> {
-    match text.parse::<Called>() {
+pub(super) fn called(text: &str) -> Result<NodeSelector, String> {
+    match text.parse::<NodeSelector>() {
         Ok(called) if !called.is_everybody() => Ok(called),
         Ok(_) => Err("it is empty: expected a node's name, its id, or the beginning of its id".to_owned()),
         Err(error) => Err(error.to_string()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Message, Mode, Reason, Request};
+use roost_proto::wire::{Message, Reason, Request, RequestMode};
 use roost_proto::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
@@ -180,13 +180,13 @@ impl Asker {
             id,
             nonce: Nonce::from_u64(self.cursor),
             service,
-            area: Area::At(place(number)),
-            mode: Mode::Locate,
+            area: Area::Exact(place(number)),
+            mode: RequestMode::Lookup,
             deadline_ms: 2_000,
             count: 0,
             params: None,
             scope: None,
-            names: None,
+            selector: None,
         };
         self.waiting.insert(id, Instant::now());
         self.node.send(self.node.hub, &Message::Request(request));
@@ -194,7 +194,7 @@ impl Asker {
 
     fn take(&mut self, message: &Message) {
         let (id, right) = match message {
-            Message::Found(found) => (found.id, !found.candidates.is_empty()),
+            Message::LookupResult(found) => (found.id, !found.candidates.is_empty()),
             Message::Decline(decline) => {
                 self.is_throttled |= decline.reason == Reason::TooMany;
                 (decline.id, false)

@@ -187,7 +187,7 @@ impl Node {
             while let Some((_, message)) = self.message(retry).await {
                 match message {
                     Message::Lease { version, .. } if version == self.version => return Ok(()),
-                    Message::Later(after_ms) => retry = Instant::now() + Duration::from_millis(after_ms.into()),
+                    Message::RetryAfter(after_ms) => retry = Instant::now() + Duration::from_millis(after_ms.into()),
                     _ => {}
                 }
             }

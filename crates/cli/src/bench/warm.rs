@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hdrhistogram::Histogram;
-use roost_proto::wire::{Accept, Forward, Message, Mode, Offer, Reason, Request};
+use roost_proto::wire::{Accept, FlowDescription, Message, ProviderRequest, Reason, Request, RequestMode};
 use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
 use roost_transport::Transport;
 use tokio::sync::oneshot;
@@ -107,13 +107,13 @@ async fn request(requester: &mut Node, place: Cell, round: u32) -> Outcome<LinkI
         id: RequestId(round + 1),
         nonce: Nonce::from_u64(u64::from(round)),
         service: Service::Sensor,
-        area: Area::At(place),
-        mode: Mode::Forward,
+        area: Area::Exact(place),
+        mode: RequestMode::Forward,
         deadline_ms: 2_000,
         count: 0,
         params: None,
         scope: None,
-        names: None,
+        selector: None,
     };
     let id = request.id;
     let request = Message::Request(request);
@@ -147,7 +147,7 @@ async fn serve(mut provider: Node, direct: LinkId, place: Cell, mut stop: onesho
             _ = &mut stop => return provider,
         };
         // Silence changes nothing.
-        if let Some((hub, Message::Forward(forward))) = message {
+        if let Some((hub, Message::ProviderRequest(forward))) = message {
             let relayed = forward.reply_to.is_empty();
             let to = if relayed { hub } else { direct };
             provider.send(to, &acceptance(&provider, &forward, place, relayed));
@@ -156,14 +156,22 @@ async fn serve(mut provider: Node, direct: LinkId, place: Cell, mut stop: onesho
     }
 }
 
-fn acceptance(provider: &Node, forward: &Forward, place: Cell, relayed: bool) -> Message {
+fn acceptance(provider: &Node, forward: &ProviderRequest, place: Cell, relayed: bool) -> Message {
     /// SHA-256 of nothing.
     const EMPTY_DIGEST: [u8; 32] = [
         0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae,
         0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
     ];
     let format = "application/senml+json".to_owned();
-    let offer = Offer::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()), offset: None };
+    let offer =
+        FlowDescription::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()), offset: None };
     let provider = relayed.then_some(provider.id);
-    Message::Accept(Accept { id: forward.id, nonce: forward.nonce, offer, cell: place, provider, reflected: None })
+    Message::Accept(Accept {
+        id: forward.id,
+        nonce: forward.nonce,
+        flow: offer,
+        cell: place,
+        provider,
+        stream_keys: None,
+    })
 }

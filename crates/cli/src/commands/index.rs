@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use roost_control::{Candidate, ClientError, Code, Index};
-use roost_proto::who;
+use roost_proto::format_node;
 use roost_terminal::{Output, Table};
 
 use super::{connect, names, seconds, uplink};
@@ -37,7 +37,7 @@ fn table(nodes: &[Candidate]) -> Table {
     ];
     let mut table = Table::new(&columns);
     for node in nodes {
-        let home = node.home.map(|home| who(home, node.home_name.as_deref()));
+        let home = node.home.map(|home| format_node(home, node.home_name.as_deref()));
         table.row([
             node.name.clone().unwrap_or_else(|| "-".to_owned()),
             format!("{:?}", node.node),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use roost_control::Accepted;
 use roost_proto::Service;
-use roost_proto::flow::digest_of_text;
-use roost_proto::wire::Resume;
+use roost_proto::flow::parse_digest;
+use roost_proto::wire::ResumePoint;
 use roost_services::{Finished, Flow, MIN_PART_BYTES, Part, Sink, SinkError, SinkSpec, TrackForm, Whole};
 use roost_terminal::Output;
 
@@ -66,9 +66,9 @@ impl<'a> Keeping<'a> {
     }
 
     /// What is there already.
-    pub(crate) fn resume(&self) -> Option<Resume> {
+    pub(crate) fn resume(&self) -> Option<ResumePoint> {
         let part = self.part.as_ref().filter(|part| part.bytes() > 0)?;
-        Some(Resume { digest: part.of().digest, offset: part.bytes() })
+        Some(ResumePoint { digest: part.of().digest, offset: part.bytes() })
     }
 
     /// Opens the output; anew if another provider takes over from the beginning.
@@ -78,7 +78,7 @@ impl<'a> Keeping<'a> {
         if let Some(earlier) = self.sink.take() {
             self.part = earlier.into_part().or(self.part.take());
         }
-        let whole = accepted.sha256.as_deref().and_then(digest_of_text).zip(accepted.bytes);
+        let whole = accepted.sha256.as_deref().and_then(parse_digest).zip(accepted.bytes);
         let whole = whole.map(|(digest, length)| Whole { digest, length });
         let sink = match (file(self.service, self.spec), whole) {
             (Some(path), Some(whole)) if whole.length > MIN_PART_BYTES && is_replaceable(path) => {

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use roost_control::{Candidate, Client, HubLink};
-use roost_proto::{Area, Service, who};
+use roost_proto::{Area, Service, format_node};
 use roost_terminal::Table;
 
 use crate::args::Wanted;
@@ -43,7 +43,7 @@ async fn area(wanted: Wanted, client: &Client) -> Outcome<Area> {
         Wanted::AroundHere { radius } => {
             let here = client.status().await?.cell;
             let nowhere = || Failure::usage("this daemon has no place of its own: give --near X,Y with --within");
-            Ok(Area::Within { centre: here.ok_or_else(nowhere)?, radius })
+            Ok(Area::Radius { center: here.ok_or_else(nowhere)?, radius })
         }
     }
 }
@@ -51,9 +51,9 @@ async fn area(wanted: Wanted, client: &Client) -> Outcome<Area> {
 /// The flags that name an area, as a person would write them.
 fn area_flags(area: Area) -> String {
     match area {
-        Area::At(cell) => format!("--at {cell}"),
-        Area::Near(cell) => format!("--near {cell}"),
-        Area::Within { centre, radius } => format!("--near {centre} --within {radius}"),
+        Area::Exact(cell) => format!("--at {cell}"),
+        Area::Nearest(cell) => format!("--near {cell}"),
+        Area::Radius { center: centre, radius } => format!("--near {centre} --within {radius}"),
         Area::Rectangle { min, max } => format!("--rect {min},{max}"),
         Area::Anywhere => "--any".to_owned(),
     }
@@ -61,7 +61,7 @@ fn area_flags(area: Area) -> String {
 
 /// Providers as a table; with distances if there is a place to measure from.
 fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
-    let centre = area.and_then(|area| area.centre());
+    let centre = area.and_then(|area| area.center());
     let mut columns = vec!["NAME", "NODE", "CELL"];
     columns.extend(centre.map(|_| ">DISTANCE"));
     columns.extend(["SERVICES", ">STREAMS LEFT", ">UPLINK LEFT", "ADDRESSES"]);
@@ -94,7 +94,7 @@ fn names(services: &[Service]) -> String {
 
 /// Another super node and how the way to it is: `area2 (6f0c2f1a) (up 3 h 2 min, 80.00 ms)`.
 fn hub_link(hub: &HubLink) -> String {
-    let known = hub.node.map(|node| who(node, hub.name.as_deref())).or_else(|| hub.name.clone());
+    let known = hub.node.map(|node| format_node(node, hub.name.as_deref())).or_else(|| hub.name.clone());
     let name = known.unwrap_or_else(|| hub.endpoints.join(","));
     let (rtt, reason) = (hub.rtt_ms, hub.reason.as_deref().unwrap_or("it does not answer"));
     match (hub.up_s, hub.down_s) {

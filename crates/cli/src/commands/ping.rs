@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use roost_proto::who;
+use roost_proto::format_node;
 use serde_json::json;
 
 use super::connect;
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &PingArgs, socket: &Path, output: Output) -> Outco
         if output.is_json() {
             output.json(&pong)?;
         } else {
-            let other = pong.node.map(|node| who(node, pong.name.as_deref()) + " at ").unwrap_or_default();
+            let other = pong.node.map(|node| format_node(node, pong.name.as_deref()) + " at ").unwrap_or_default();
             output.data(&format!("{other}{}: {:.3} ms\n", pong.address, pong.rtt_ms))?;
         }
         if number < args.count {

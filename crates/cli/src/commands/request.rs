@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use roost_control::{
     Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestQuery, RequestStream, Summary,
 };
-use roost_proto::wire::Mode as WireMode;
+use roost_proto::wire::RequestMode as WireMode;
 use roost_proto::{Area, Service};
 use roost_services::{Finished, Flow, SinkSpec, TrackForm};
 

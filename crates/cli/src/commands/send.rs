@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_control::{Client, SendEvent, SendQuery, SendStream};
-use roost_proto::{NodeId, who};
+use roost_proto::{NodeId, format_node};
 use roost_services::{SourceError, Stored, digest_of};
 use roost_terminal::{Output, SCHEMA};
 use serde_json::json;
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     }
     let (size, took) = (bytes(length), duration(seconds * 1e3));
     // An older daemon does not say who it was.
-    let receiver = sent.node.map_or_else(|| node.to_string(), |node| who(node, sent.node_name.as_deref()));
+    let receiver = sent.node.map_or_else(|| node.to_string(), |node| format_node(node, sent.node_name.as_deref()));
     Ok(output.data(&format!("{receiver} has {name}: {size}, verified, in {took}, {:.1} kbit/s\n", rate / 1e3))?)
 }
 
@@ -101,8 +101,9 @@ impl Sending<'_> {
             match event {
                 SendEvent::Read { session, offset, bytes, node, node_name } => {
                     if begun.is_none() {
-                        let to =
-                            node.map(|node| format!(" to {}", who(node, node_name.as_deref()))).unwrap_or_default();
+                        let to = node
+                            .map(|node| format!(" to {}", format_node(node, node_name.as_deref())))
+                            .unwrap_or_default();
                         progress.known(format!("sending {}{to}", self.name), Some(self.file.length()), offset);
                         self.say_begun(offset);
                     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::types::HubRow;
 use roost_control::{HubLink, Relation, State, Status, Transfer};
-use roost_proto::{Role, printable, who};
+use roost_proto::{Role, format_node, printable};
 
 use super::{bytes, connect, date, hub_link, names, seconds};
 use roost_terminal::Output;
@@ -83,7 +83,7 @@ const fn state(state: State) -> &'static str {
 fn hub(hub: Option<&HubRow>) -> String {
     let Some(hub) = hub else { return String::new() };
     let rtt = hub.rtt_ms.map(|rtt| format!(", round trip {rtt:.2} ms")).unwrap_or_default();
-    let who = who(hub.node, Some(&hub.name));
+    let who = format_node(hub.node, Some(&hub.name));
     format!("{who}, {}, at {}{rtt}, since {}", hub.role, hub.address, seconds(hub.since_s))
 }
 
@@ -113,7 +113,7 @@ fn hubs(status: &Status, which: fn(&&HubLink) -> bool) -> String {
 fn transfers(transfers: &[Transfer], way: &str) -> String {
     let one = |transfer: &Transfer| {
         let name = transfer.peer_name.as_deref();
-        let other = transfer.peer.map(|node| format!(" {way} {}", who(node, name))).unwrap_or_default();
+        let other = transfer.peer.map(|node| format!(" {way} {}", format_node(node, name))).unwrap_or_default();
         format!("{}{other} ({}, {})", transfer.service, bytes(transfer.bytes), seconds(transfer.elapsed_s))
     };
     transfers.iter().map(one).collect::<Vec<_>>().join(", ")

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use roost_control::{StreamRow, Streams};
-use roost_proto::{NodeId, who};
+use roost_proto::{NodeId, format_node};
 use roost_terminal::{Output, Table};
 
 use super::connect;
@@ -32,7 +32,7 @@ fn streams(rows: &[StreamRow]) -> Table {
             row.stream.clone(),
             or_dash(row.service),
             or_dash(row.cell),
-            or_dash(row.provider.map(|node| who(node, row.provider_name.as_deref()))),
+            or_dash(row.provider.map(|node| format_node(node, row.provider_name.as_deref()))),
             here(row).to_owned(),
             or_dash(row.upstreams.last().map(|from| at((from.node, from.name.as_deref()), &from.address))),
             row.downstreams.iter().filter(|downstream| downstream.answered).count().to_string(),
@@ -69,7 +69,7 @@ fn receivers(rows: &[StreamRow]) -> Table {
 
 /// Somebody, if that is known, and its address.
 fn at((node, name): (Option<NodeId>, Option<&str>), address: &str) -> String {
-    node.map_or_else(|| address.to_owned(), |node| format!("{} at {address}", who(node, name)))
+    node.map_or_else(|| address.to_owned(), |node| format!("{} at {address}", format_node(node, name)))
 }
 
 /// What the stream is to this host.

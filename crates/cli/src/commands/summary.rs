@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use roost_control::{Accepted, Summary};
-use roost_proto::who;
+use roost_proto::format_node;
 use roost_services::{Finished, SinkSpec};
 use roost_terminal::{Output, SCHEMA};
 use serde::Serialize;
@@ -67,7 +67,7 @@ fn describe(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>) -> Str
         None => "cannot be told, as something is missing",
     };
     let mut lines = vec![
-        format!("provider    {} at {}", who(summary.provider, summary.provider_name.as_deref()), summary.cell),
+        format!("provider    {} at {}", format_node(summary.provider, summary.provider_name.as_deref()), summary.cell),
         format!("came        {way}"),
     ];
     if args.reflect == Reflect::Always && !summary.reflected {
@@ -184,7 +184,11 @@ impl Early {
             return Ok(output.json(&report)?);
         }
         let provider = self.accepted.as_ref().map(|accepted| {
-            format!("provider    {} at {}\n", who(accepted.provider, accepted.provider_name.as_deref()), accepted.cell)
+            format!(
+                "provider    {} at {}\n",
+                format_node(accepted.provider, accepted.provider_name.as_deref()),
+                accepted.cell
+            )
         });
         let received = format!("received    {} in {}\n", bytes(self.bytes), duration(elapsed_ms));
         let closed = closed(args.receive.output.as_ref());

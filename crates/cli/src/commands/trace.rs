@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use roost_control::{Error, Frame, RequestEvent, RequestQuery, RequestStream, Summary, Trace, TraceHop};
-use roost_proto::wire::Mode as WireMode;
-use roost_proto::{Area, who};
+use roost_proto::wire::RequestMode as WireMode;
+use roost_proto::{Area, format_node};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
@@ -104,17 +104,17 @@ fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> Report<'a> {
 fn table(trace: &Trace) -> Table {
     let mut table = Table::new(&["WHO", "TIER", "DID", ">AT IT", ">ROUND TRIP", ">HEARD AFTER"]);
     for hop in &trace.hops {
-        let who = who(hop.node, hop.name.as_deref());
+        let who = format_node(hop.node, hop.name.as_deref());
         let tier = hop.tier.map_or_else(|| "-".to_owned(), |tier| tier.to_string());
         let round_trip = hop.round_trip_ms.map_or_else(|| "-".to_owned(), millis);
-        table.row([who, tier, did(hop), millis(hop.held_ms), round_trip, millis(hop.heard_ms)]);
+        table.row([format_node, tier, did(hop), millis(hop.held_ms), round_trip, millis(hop.heard_ms)]);
     }
     table
 }
 
 /// What a hub or the provider did, in words.
 fn did(hop: &TraceHop) -> String {
-    let other = hop.other.map(|node| who(node, hop.other_name.as_deref()));
+    let other = hop.other.map(|node| format_node(node, hop.other_name.as_deref()));
     let other = other.or_else(|| hop.other_name.clone()).unwrap_or_default();
     let reason = hop.reason.as_deref().unwrap_or_default().replace('_', " ");
     match hop.step.as_str() {

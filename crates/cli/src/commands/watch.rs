@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use roost_control::{Candidate, WatchEvent, WatchQuery};
-use roost_proto::{Cell, NodeId, Service, ServiceSet, who};
+use roost_proto::{Cell, NodeId, Service, ServiceSet, format_node};
 
 use super::{area, connect, names};
 use roost_terminal::Output;
@@ -81,7 +81,7 @@ impl Seen {
     ) -> Option<String> {
         let before = self.nodes.get(&node).cloned();
         let name = name.map(str::to_owned).or_else(|| before.as_ref()?.name.clone());
-        let is = who(node, name.as_deref());
+        let is = format_node(node, name.as_deref());
         if before.is_some() || self.nodes.len() < REMEMBERED {
             self.nodes.insert(node, Last { name, cell, services: services.to_vec() });
         }
@@ -102,7 +102,7 @@ impl Seen {
     /// A node is there no longer: the line that says so.
     pub(super) fn gone(&mut self, node: NodeId) -> String {
         let name = self.nodes.remove(&node).and_then(|last| last.name);
-        format!("- {}\n", who(node, name.as_deref()))
+        format!("- {}\n", format_node(node, name.as_deref()))
     }
 }
 

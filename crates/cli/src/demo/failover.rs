@@ -74,7 +74,7 @@ impl Pair {
     /// Gets a picture.
     pub(super) async fn picture(&self) -> Outcome<Vec<u8>> {
         let client = self.viewer()?.client()?;
-        let query = RequestQuery { timeout: Some(PATIENCE), ..RequestQuery::new(Service::Image, Area::At(THERE)) };
+        let query = RequestQuery { timeout: Some(PATIENCE), ..RequestQuery::new(Service::Image, Area::Exact(THERE)) };
         let mut stream = client.request(&query).await?;
         let mut picture = Vec::new();
         while let Some(frame) = stream.next().await? {

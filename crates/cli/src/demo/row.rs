@@ -54,7 +54,7 @@ pub(super) async fn receive(
     let query = RequestQuery {
         transport: Some(transport),
         duration: service.is_stream().then_some(duration),
-        ..RequestQuery::new(service, Area::At(place))
+        ..RequestQuery::new(service, Area::Exact(place))
     };
     let mut received = Received { bytes: 0, expected: expected(service, duration), summary: None, failure: None };
     let mut stream = match client.request(&query).await {

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use roost_proto::flow::{digest_of_text, digest_text};
-use roost_proto::wire::Resume;
+use roost_proto::flow::{digest_text, parse_digest};
+use roost_proto::wire::ResumePoint;
 
 /// A [`Resume`] as it stands in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ResumeText(pub(super) Resume);
+pub(super) struct ResumeText(pub(super) ResumePoint);
 
 impl fmt::Display for ResumeText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,7 +21,7 @@ impl FromStr for ResumeText {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once('@').and_then(|(digest, offset)| {
-            Some(Resume { digest: digest_of_text(digest)?, offset: offset.parse().ok()? })
+            Some(ResumePoint { digest: parse_digest(digest)?, offset: offset.parse().ok()? })
         });
         parts
             .map(Self)
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let text = ResumeText(Resume { digest: [0xab; 32], offset: 7 });
+        let text = ResumeText(ResumePoint { digest: [0xab; 32], offset: 7 });
         assert_eq!(text.to_string().parse(), Ok(text));
         for wrong in ["", "@", "ab@7", &format!("{}@", "ab".repeat(32)), &format!("{}@-1", "ab".repeat(32))] {
             assert!(wrong.parse::<ResumeText>().is_err(), "{wrong}");

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use roost_proto::flow::{digest_of_text, digest_text};
-use roost_proto::{Called, Endpoint};
+use roost_proto::flow::{digest_text, parse_digest};
+use roost_proto::{Endpoint, NodeSelector};
 
 use super::{DEFAULT_TIMEOUT, Params, QueryError, escaped, push_duration};
 
@@ -12,7 +12,7 @@ use super::{DEFAULT_TIMEOUT, Params, QueryError, escaped, push_duration};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendQuery {
     /// `node=NODE`: to whom, by id, beginning of it or name.
-    pub node: Called,
+    pub node: NodeSelector,
     /// `address=ENDPOINT,ENDPOINT`: where the node listens; without it the
     /// daemon finds that out, if it can.
     pub addresses: Vec<Endpoint>,
@@ -40,7 +40,7 @@ impl SendQuery {
             addresses: params.get("address").map_or(Ok(Vec::new()), endpoints)?,
             name: params.required("name")?,
             bytes: params.required("bytes")?,
-            digest: digest_of_text(&digest).ok_or_else(wrong)?,
+            digest: parse_digest(&digest).ok_or_else(wrong)?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
         })
     }

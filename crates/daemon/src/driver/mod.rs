@@ -134,7 +134,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
     fn wake(&mut self, events: &mut Vec<Event>, letters: &mut Vec<Letter<M>>) -> Next {
         if let Some(slept) = self.sleep.look() {
             tracing::info!(seconds = slept.as_secs(), "the host stood still: what others said before is doubted");
-            self.machine.handle(self.now(), Input::Slept(slept));
+            self.machine.handle(self.now(), Input::HostSuspended(slept));
         }
         self.tell_wall_clock();
         if self.drain() == Next::Stop {
@@ -240,7 +240,7 @@ fn input<C>(event: Event) -> Input<C> {
     match event {
         Event::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
         Event::Moved { link, address } => Input::LinkMoved { link, address },
-        Event::Presence { scheme, at, is_there } => Input::Presence { scheme, at, is_there },
+        Event::Presence { scheme, at, is_there } => Input::LocalAddress { scheme, at, is_there },
         Event::Down { link, reason, refused } => Input::LinkDown { link, reason, refused },
         Event::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
         Event::Message { link, message } => Input::Message { link, message },

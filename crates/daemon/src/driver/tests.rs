@@ -42,7 +42,7 @@ impl Machine for Echo {
                 self.transmits.push_back(Transmit::Message {
                     link,
                     channel,
-                    delivery: if is_data { Delivery::of(Service::Image) } else { Delivery::CONTROL },
+                    delivery: if is_data { Delivery::for_service(Service::Image) } else { Delivery::CONTROL },
                     traffic: Traffic::Lookup,
                     message,
                 });
@@ -57,7 +57,7 @@ impl Machine for Echo {
             }
             Input::LinkDown { .. } => self.events.push_back(Said::Down),
             Input::FlowBroken { flow, .. } => self.events.push_back(Said::Broken(flow)),
-            Input::Slept(slept) => self.events.push_back(Said::Slept(slept)),
+            Input::HostSuspended(slept) => self.events.push_back(Said::Slept(slept)),
             Input::Command(Leave) => {
                 let (link, reason) = (LinkId(1), "leaving".to_owned());
                 self.transmits.push_back(Transmit::Close { link, reason });

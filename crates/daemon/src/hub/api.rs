@@ -12,7 +12,7 @@ use roost_control::server::{Pairs, Refusal, json};
 use roost_control::types::{record_text, uplink_left};
 use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
-use roost_proto::{Called, NodeId, Service, hub};
+use roost_proto::{NodeId, NodeSelector, Service, hub};
 
 use super::HubService;
 use super::words::totals;
@@ -66,13 +66,13 @@ async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Res
 }
 
 /// The node of the index that is meant; an id need not be there.
-async fn meant(hub: &HubService, called: Called) -> Result<NodeId, Refusal> {
+async fn meant(hub: &HubService, called: NodeSelector) -> Result<NodeId, Refusal> {
     let mut known = BTreeMap::new();
     let mut after = None;
     while called.as_str().parse::<NodeId>().is_err() {
         let step = hub.index(after, COUNT_STEP).await.map_err(leaving)?;
         after = step.last().map(|last| last.node);
-        let fits = step.iter().filter(|entry| called.means(entry.node, entry.name.as_deref()));
+        let fits = step.iter().filter(|entry| called.matches(entry.node, entry.name.as_deref()));
         known.extend(fits.map(|entry| (entry.node, entry.name.clone())));
         if step.len() < COUNT_STEP {
             break;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::Time;
 use roost_proto::hub::{Hub, HubCommand, MAX_CARRIED, MAX_RECEIVERS, ReflectedStream};
-use roost_proto::reflection::{Grant, Kind, StreamId};
+use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamId};
 use roost_reflector::Relay;
 use roost_reflector::relay::{Event, StreamStatus};
 
@@ -23,7 +23,7 @@ const REFRESH: u32 = 10;
 /// What a hub asks of its relay.
 pub(super) enum Order {
     /// Send something on.
-    Grant(Grant),
+    Grant(ReflectionGrant),
     /// The hub leaves: all are to find another way.
     Leave,
 }
@@ -48,7 +48,7 @@ impl HubEnds {
         let residual = relay.residual().map_or(u32::MAX, kbps);
         let (mut subscribers, mut streams, mut receivers) = (0, Vec::new(), MAX_RECEIVERS);
         for status in relay.streams(now) {
-            let nodes = status.members.iter().filter(|member| member.kind == Kind::Subscriber).count();
+            let nodes = status.members.iter().filter(|member| member.kind == DownstreamKind::Subscriber).count();
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);
             let left = MAX_CARRIED - streams.len();
             streams.extend(carried(&status, &mut receivers).take(left));

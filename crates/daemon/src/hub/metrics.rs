@@ -3,7 +3,7 @@
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_proto::Service;
 use roost_proto::hub::{HubCounters, HubStatus, Outcome, Relation};
-use roost_proto::wire::Mode;
+use roost_proto::wire::RequestMode;
 
 use super::words::connected;
 use crate::metrics::{Followers, Metrics, Total, follow};
@@ -100,7 +100,8 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
 
-const MODES: [(Mode, &str); 3] = [(Mode::Forward, "forward"), (Mode::Relay, "relay"), (Mode::Locate, "locate")];
+const MODES: [(RequestMode, &str); 3] =
+    [(RequestMode::Forward, "forward"), (RequestMode::Relay, "relay"), (RequestMode::Lookup, "locate")];
 
 impl HubMetrics {
     /// Registers them.
@@ -132,7 +133,7 @@ impl HubMetrics {
         }
     }
 
-    fn update_requests(&self, counters: &HubCounters, service: Service, mode: Mode, name: &str) {
+    fn update_requests(&self, counters: &HubCounters, service: Service, mode: RequestMode, name: &str) {
         follow(&self.requests.with_label_values(&[service.name(), name]), counters.requests(service, mode));
         for outcome in Outcome::ALL {
             let total = counters.outcomes(service, mode, outcome);

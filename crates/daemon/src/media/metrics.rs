@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus::{Error, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use roost_proto::Time;
-use roost_proto::reflection::Kind;
+use roost_proto::reflection::DownstreamKind;
 use roost_reflector::Relay;
 use roost_reflector::relay::{MemberStatus, Rejected, StreamStatus};
 
@@ -73,8 +73,8 @@ impl Sums {
 
     fn add_receiver(&mut self, member: &MemberStatus) {
         match member.kind {
-            Kind::Subscriber => self.subscribers += 1,
-            Kind::Reflector => self.reflectors += 1,
+            DownstreamKind::Subscriber => self.subscribers += 1,
+            DownstreamKind::Reflector => self.reflectors += 1,
         }
         self.bits_per_second_out += member.statistics.bits_per_second;
         self.skipped += member.statistics.dropped;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use roost_control::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
 use roost_proto::Time;
-use roost_proto::reflection::Kind;
+use roost_proto::reflection::DownstreamKind;
 use roost_reflector::Relay;
 use roost_reflector::relay::{LegStatus, MemberStatus, StreamStatus};
 
@@ -61,8 +61,8 @@ fn upstream(leg: &LegStatus) -> UpstreamRow {
 
 fn downstream(member: &MemberStatus) -> DownstreamRow {
     let kind = match member.kind {
-        Kind::Subscriber => "subscriber",
-        Kind::Reflector => "reflector",
+        DownstreamKind::Subscriber => "subscriber",
+        DownstreamKind::Reflector => "reflector",
     };
     DownstreamRow {
         address: member.address.to_string(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use roost_proto::{Called, who};
+use roost_proto::{NodeSelector, format_node};
 
 use super::{Group, GroupError, Issued, write};
 use crate::certificate::Serial;
@@ -33,9 +33,9 @@ fn matching(issued: Vec<Issued>, which: &str) -> Result<Vec<Issued>, GroupError>
         return Ok(issued.into_iter().filter(is_named).collect());
     }
     let none = || GroupError::NotIssued(which.to_owned());
-    let called: Called = which.parse().ok().filter(|_| which.len() >= MIN_DIGITS).ok_or_else(none)?;
-    let begin: Vec<Issued> = issued.into_iter().filter(|issued| called.means(issued.node, None)).collect();
-    let mut members: Vec<String> = begin.iter().map(|issued| who(issued.node, Some(&issued.name))).collect();
+    let called: NodeSelector = which.parse().ok().filter(|_| which.len() >= MIN_DIGITS).ok_or_else(none)?;
+    let begin: Vec<Issued> = issued.into_iter().filter(|issued| called.matches(issued.node, None)).collect();
+    let mut members: Vec<String> = begin.iter().map(|issued| format_node(issued.node, Some(&issued.name))).collect();
     members.sort_unstable();
     members.dedup();
     match members.len() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::standing::Standing;
+use super::standing::ProviderHealth;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
@@ -31,12 +31,12 @@ pub(super) struct Slot {
     pub(super) suspended: bool,
     /// Whether one of the addresses means something on the node's own machine only.
     pub(super) confined: bool,
-    pub(super) standing: Standing,
+    pub(super) standing: ProviderHealth,
 }
 
 /// What an entry was before it changed or went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PreviousEntry {
     /// Whose it was.
     pub node: NodeId,
     /// Where.
@@ -47,7 +47,7 @@ pub struct Place {
 
 /// A record as the directory holds it.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct DirectoryEntry<'a> {
     pub(super) slot: &'a Slot,
     pub(super) lease: Duration,
     pub(super) now: Time,
@@ -67,8 +67,8 @@ impl Slot {
             addresses: encode(&record.addresses),
             services: record.services,
             suspended: false,
-            confined: record.addresses.iter().any(Address::is_confined),
-            standing: Standing::default(),
+            confined: record.addresses.iter().any(Address::has_local_host),
+            standing: ProviderHealth::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Slot {
         self.version = record.version;
         (self.told, self.left) = (record.capacity, record.capacity);
         (self.cell, self.services) = (record.cell, record.services);
-        self.confined = record.addresses.iter().any(Address::is_confined);
+        self.confined = record.addresses.iter().any(Address::has_local_host);
         self.addresses = addresses;
     }
 
@@ -98,8 +98,8 @@ impl Slot {
         self.suspended = false;
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place { node: self.node, cell: self.cell, services: self.services }
+    pub(super) fn place(&self) -> PreviousEntry {
+        PreviousEntry { node: self.node, cell: self.cell, services: self.services }
     }
 
     pub(super) fn deduct(&mut self, service: Service) {
@@ -110,7 +110,7 @@ impl Slot {
     }
 }
 
-impl Entry<'_> {
+impl DirectoryEntry<'_> {
     /// Whose record it is.
     pub fn node(&self) -> NodeId {
         self.slot.node
@@ -122,7 +122,7 @@ impl Entry<'_> {
     }
 
     /// Since which version it offers what it offers, and is dialled where it is dialled.
-    pub(crate) fn settled(&self) -> Version {
+    pub(crate) fn unchanged_since(&self) -> Version {
         Version { epoch: self.slot.version.epoch, sequence: self.slot.settled }
     }
 

@@ -14,9 +14,9 @@ pub(super) const MAX_SLOTS: u32 = 1 << SLOT_BITS;
 /// Service, row of blocks, column of blocks, place in the block, slot: from
 /// the most significant bit to the least, 2 + 18 + 18 + 6 + 20 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key(u64);
+pub(super) struct IndexKey(u64);
 
-impl Key {
+impl IndexKey {
     /// The key of `slot` offering `service` at `cell`, which is on the grid.
     pub(super) fn new(service: Service, cell: Cell, slot: u32) -> Self {
         let (x, y) = (offset(cell.x), offset(cell.y));
@@ -66,10 +66,12 @@ mod tests {
         for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE), (-MAX_COORDINATE, MAX_COORDINATE)] {
             let cell = Cell::new(cell.0, cell.1);
             for service in Service::ALL {
-                let key = Key::new(service, cell, MAX_SLOTS - 1);
+                let key = IndexKey::new(service, cell, MAX_SLOTS - 1);
                 assert_eq!((key.cell(), key.slot()), (cell, MAX_SLOTS - 1));
-                assert!(key.block() == Block::of(cell));
-                assert!(key >= Key::first_in(service, key.block()) && key <= Key::last_in(service, key.block()));
+                assert!(key.block() == Block::from_cell(cell));
+                assert!(
+                    key >= IndexKey::first_in(service, key.block()) && key <= IndexKey::last_in(service, key.block())
+                );
             }
         }
     }
@@ -77,7 +79,7 @@ mod tests {
     #[test]
     fn services_do_not_share_keys() {
         let corner = Cell::new(MAX_COORDINATE, MAX_COORDINATE);
-        let last = Key::new(Service::Video, corner, MAX_SLOTS - 1);
-        assert!(last < Key::new(Service::Track, Cell::new(-MAX_COORDINATE, -MAX_COORDINATE), 0));
+        let last = IndexKey::new(Service::Video, corner, MAX_SLOTS - 1);
+        assert!(last < IndexKey::new(Service::Track, Cell::new(-MAX_COORDINATE, -MAX_COORDINATE), 0));
     }
 }

@@ -22,9 +22,9 @@ use crate::record::{Capacity, Record, Version};
 use crate::service::Service;
 use crate::time::Time;
 use entry::Slot;
-pub use entry::{Entry, Place};
-use key::Key;
-pub use search::{Aim, Hit, Query, Rank};
+pub use entry::{DirectoryEntry, PreviousEntry};
+use key::IndexKey;
+pub use search::{DirectoryQuery, Hit, Rank, SearchPurpose};
 pub use standing::LONGEST_HOLD;
 
 /// The most nodes that a directory can hold, whatever its configured limit.
@@ -39,7 +39,7 @@ pub struct Directory {
     by_node: BTreeMap<NodeId, u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    index: BTreeSet<Key>,
+    index: BTreeSet<IndexKey>,
     /// No earlier than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
     address_bytes: usize,
@@ -49,11 +49,11 @@ pub struct Directory {
 
 /// What became of a record that was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Published {
+pub enum PublishOutcome {
     /// It is held, and the node was not known.
     New,
     /// It is held in place of an older one, which was here.
-    Replaced(Place),
+    Replaced(PreviousEntry),
     /// It was held already, word for word.
     Same,
     /// A newer one is held.
@@ -99,17 +99,17 @@ impl Directory {
     }
 
     /// The record of `node`.
-    pub fn get(&self, node: NodeId) -> Option<Entry<'_>> {
+    pub fn get(&self, node: NodeId) -> Option<DirectoryEntry<'_>> {
         self.by_node.get(&node).map(|slot| self.entry(*slot))
     }
 
     /// The record that a search hit.
-    pub fn hit(&self, hit: Hit) -> Entry<'_> {
+    pub fn hit(&self, hit: Hit) -> DirectoryEntry<'_> {
         self.entry(hit.slot)
     }
 
     /// The records in the order of their nodes' ids, beginning after `after`.
-    pub fn entries_after(&self, after: Option<NodeId>) -> impl Iterator<Item = Entry<'_>> {
+    pub fn entries_after(&self, after: Option<NodeId>) -> impl Iterator<Item = DirectoryEntry<'_>> {
         use std::ops::Bound::{Excluded, Unbounded};
         let start = after.map_or(Unbounded, Excluded);
         self.by_node.range((start, Unbounded)).map(|(_, slot)| self.entry(*slot))
@@ -117,13 +117,13 @@ impl Directory {
 
     /// Takes a record in unless a newer one is held, and starts its lease anew.
     /// The caller has checked that the record comes from its node.
-    pub fn publish(&mut self, now: Time, record: &Record) -> Published {
+    pub fn publish(&mut self, now: Time, record: &Record) -> PublishOutcome {
         match self.by_node.get(&record.node) {
             Some(slot) => self.replace(now, *slot, record),
-            None if self.room() == 0 => Published::Full,
+            None if self.room() == 0 => PublishOutcome::Full,
             None => {
                 self.insert(now, record);
-                Published::New
+                PublishOutcome::New
             }
         }
     }
@@ -144,17 +144,17 @@ impl Directory {
         };
         self.by_node.insert(record.node, number);
         self.expiry.insert((listed, number));
-        self.index.extend(record.services.iter().map(|service| Key::new(service, record.cell, number)));
+        self.index.extend(record.services.iter().map(|service| IndexKey::new(service, record.cell, number)));
     }
 
-    fn replace(&mut self, now: Time, number: u32, record: &Record) -> Published {
+    fn replace(&mut self, now: Time, number: u32, record: &Record) -> PublishOutcome {
         let slot = &mut self.slots[number as usize];
         if record.version < slot.version {
-            return Published::Stale;
+            return PublishOutcome::Stale;
         }
         slot.hears(now);
         if record.version == slot.version && slot.says(record) {
-            return Published::Same;
+            return PublishOutcome::Same;
         }
         let place = slot.place();
         self.address_bytes -= slot.addresses.len();
@@ -162,11 +162,11 @@ impl Directory {
         self.address_bytes += slot.addresses.len();
         if (place.cell, place.services) != (record.cell, record.services) {
             for service in place.services.iter() {
-                self.index.remove(&Key::new(service, place.cell, number));
+                self.index.remove(&IndexKey::new(service, place.cell, number));
             }
-            self.index.extend(record.services.iter().map(|service| Key::new(service, record.cell, number)));
+            self.index.extend(record.services.iter().map(|service| IndexKey::new(service, record.cell, number)));
         }
-        Published::Replaced(place)
+        PublishOutcome::Replaced(place)
     }
 
     /// Keeps the record of `node` if it is of this very version, and takes
@@ -198,7 +198,7 @@ impl Directory {
     }
 
     /// Takes any word from a node as a sign of life.
-    pub fn heard(&mut self, now: Time, node: NodeId) {
+    pub fn mark_heard(&mut self, now: Time, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
             slot.hears(now);
         }
@@ -232,7 +232,7 @@ impl Directory {
     }
 
     /// Takes it from `node` that it has no stream left.
-    pub fn busy(&mut self, node: NodeId) {
+    pub fn mark_busy(&mut self, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
             slot.left.streams = 0;
         }
@@ -240,40 +240,40 @@ impl Directory {
 
     /// The provider did not do what it was asked for: for a while, at most
     /// [`LONGEST_HOLD`], it is tried after the others.
-    pub fn failed(&mut self, node: NodeId) {
+    pub fn record_failure(&mut self, node: NodeId) {
         let now = self.now;
         if let Some(slot) = self.slot_mut(node) {
-            slot.standing.failed(now);
+            slot.standing.record_failure(now);
         }
     }
 
     /// The provider has done what it was asked for: its failures are forgotten.
-    pub fn succeeded(&mut self, node: NodeId) {
+    pub fn record_success(&mut self, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
-            slot.standing.succeeded();
+            slot.standing.record_success();
         }
     }
 
     /// The provider has answered after this long.
-    pub fn answered(&mut self, node: NodeId, after: Duration) {
+    pub fn record_response_time(&mut self, node: NodeId, after: Duration) {
         if let Some(slot) = self.slot_mut(node) {
-            slot.standing.answered(after);
+            slot.standing.record_response_time(after);
         }
     }
 
     /// Removes the record of `node` if it is of this version or older.
-    pub fn withdraw(&mut self, node: NodeId, version: Version) -> Option<Place> {
+    pub fn withdraw(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
         self.remove_if(node, |held| held <= version)
     }
 
     /// Removes the record of `node` if it is older than this version, which
     /// another hub says it holds.
-    pub fn claim(&mut self, node: NodeId, version: Version) -> Option<Place> {
+    pub fn claim(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
         self.remove_if(node, |held| held < version)
     }
 
     /// Removes the record of `node`, whatever its version.
-    pub fn remove(&mut self, node: NodeId) -> Option<Place> {
+    pub fn remove(&mut self, node: NodeId) -> Option<PreviousEntry> {
         self.remove_if(node, |_| true)
     }
 
@@ -285,7 +285,7 @@ impl Directory {
     /// Removes one record whose lease has ended. Call it until it says `None`;
     /// each call does a bounded amount of work besides putting right the
     /// expiry of the nodes that were heard in the meantime.
-    pub fn expire(&mut self, now: Time) -> Option<Place> {
+    pub fn expire(&mut self, now: Time) -> Option<PreviousEntry> {
         while let Some((at, number)) = self.expiry.first().copied().filter(|(at, _)| *at <= now) {
             let slot = &mut self.slots[number as usize];
             let ends = slot.heard + self.lease;
@@ -307,23 +307,23 @@ impl Directory {
         const ORDERED_OVERHEAD: usize = 3;
         let heap_block = |bytes: usize| (bytes + 8).next_multiple_of(16);
         let addresses = self.address_bytes + self.nodes() * (heap_block(1) - 1);
-        let ordered =
-            self.nodes() * (size_of::<(NodeId, u32)>() + size_of::<(Time, u32)>()) + self.entries() * size_of::<Key>();
+        let ordered = self.nodes() * (size_of::<(NodeId, u32)>() + size_of::<(Time, u32)>())
+            + self.entries() * size_of::<IndexKey>();
         self.slots.capacity() * size_of::<Slot>()
             + self.free.capacity() * size_of::<u32>()
             + addresses
             + ordered * ORDERED_OVERHEAD / 2
     }
 
-    fn entry(&self, slot: u32) -> Entry<'_> {
-        Entry { slot: &self.slots[slot as usize], lease: self.lease, now: self.now }
+    fn entry(&self, slot: u32) -> DirectoryEntry<'_> {
+        DirectoryEntry { slot: &self.slots[slot as usize], lease: self.lease, now: self.now }
     }
 
     fn slot_mut(&mut self, node: NodeId) -> Option<&mut Slot> {
         self.by_node.get(&node).map(|number| &mut self.slots[*number as usize])
     }
 
-    fn remove_if(&mut self, node: NodeId, condition: impl Fn(Version) -> bool) -> Option<Place> {
+    fn remove_if(&mut self, node: NodeId, condition: impl Fn(Version) -> bool) -> Option<PreviousEntry> {
         let number = *self.by_node.get(&node)?;
         let slot = &mut self.slots[number as usize];
         if !condition(slot.version) {
@@ -334,7 +334,7 @@ impl Directory {
         self.expiry.remove(&(slot.listed, number));
         self.by_node.remove(&node);
         for service in place.services.iter() {
-            self.index.remove(&Key::new(service, place.cell, number));
+            self.index.remove(&IndexKey::new(service, place.cell, number));
         }
         self.free.push(number);
         Some(place)

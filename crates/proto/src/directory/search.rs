@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
-use super::key::Key;
-use super::standing::Standing;
-use super::{Directory, Entry};
+use super::key::IndexKey;
+use super::standing::ProviderHealth;
+use super::{Directory, DirectoryEntry};
 use crate::block::{Block, gap};
-use crate::called::Called;
+use crate::called::NodeSelector;
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::Capacity;
@@ -24,7 +24,7 @@ const MAX_EXAMINED: usize = 16 * 1024;
 
 /// What to search for.
 #[derive(Clone, Copy, Debug)]
-pub struct Query {
+pub struct DirectoryQuery {
     /// What.
     pub service: Service,
     /// Where.
@@ -36,15 +36,15 @@ pub struct Query {
     /// Who is not meant: the one who asks.
     pub except: Option<NodeId>,
     /// What for, which decides who counts and who goes first.
-    pub aim: Aim,
+    pub aim: SearchPurpose,
     /// Adds names to the answer and limits it to the nodes meant. The hub does so, as a directory
     /// knows no names.
-    pub names: Option<Called>,
+    pub names: Option<NodeSelector>,
 }
 
 /// What a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aim {
+pub enum SearchPurpose {
     /// To show who is there: the nearest go first, and suspended ones do not count.
     List,
     /// To have one of them serve: whoever can goes before those who failed of
@@ -67,14 +67,14 @@ pub struct Hit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     distance_squared: u64,
-    state: State,
+    state: ProviderAvailability,
     left: Reverse<(u16, u32)>,
     pace: u8,
     node: NodeId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+enum ProviderAvailability {
     Free,
     /// It has failed of late.
     Doubtful,
@@ -88,18 +88,22 @@ impl Rank {
     /// whom no more is known.
     pub fn new(service: Service, centre: Cell, cell: Cell, capacity: Capacity, suspended: bool, node: NodeId) -> Self {
         let state = match suspended {
-            true => State::Suspended,
-            false if is_full(service, capacity) => State::Full,
-            false => State::Free,
+            true => ProviderAvailability::Suspended,
+            false if is_full(service, capacity) => ProviderAvailability::Full,
+            false => ProviderAvailability::Free,
         };
         let left = Reverse((capacity.streams, capacity.uplink_kbps));
         Self { distance_squared: centre.distance_squared(cell), state, left, pace: u8::MAX, node }
     }
 
     /// The rank in the light of what was seen of the provider.
-    pub(super) fn seen(self, standing: &Standing, now: Time) -> Self {
-        let doubtful = self.state == State::Free && standing.is_doubtful(now);
-        Self { state: if doubtful { State::Doubtful } else { self.state }, pace: standing.pace(), ..self }
+    pub(super) fn seen(self, standing: &ProviderHealth, now: Time) -> Self {
+        let doubtful = self.state == ProviderAvailability::Free && standing.is_doubtful(now);
+        Self {
+            state: if doubtful { ProviderAvailability::Doubtful } else { self.state },
+            pace: standing.pace(),
+            ..self
+        }
     }
 
     /// Whose rank it is.
@@ -109,7 +113,7 @@ impl Rank {
 
     /// Whether the provider has capacity left, has not failed of late and is not suspended.
     pub fn is_free(&self) -> bool {
-        self.state == State::Free
+        self.state == ProviderAvailability::Free
     }
 
     /// How far away it is, squared, cells².
@@ -118,10 +122,10 @@ impl Rank {
     }
 
     /// Whether it goes before another one in a search with this aim.
-    fn precedes(&self, other: &Self, aim: Aim) -> bool {
+    fn precedes(&self, other: &Self, aim: SearchPurpose) -> bool {
         match aim {
-            Aim::List => self < other,
-            Aim::Serve => self.by_availability() < other.by_availability(),
+            SearchPurpose::List => self < other,
+            SearchPurpose::Serve => self.by_availability() < other.by_availability(),
         }
     }
 
@@ -140,17 +144,17 @@ fn is_full(service: Service, left: Capacity) -> bool {
     }
 }
 
-impl Query {
+impl DirectoryQuery {
     /// From where distance ranks: the area's middle, or the origin.
     pub fn centre(&self) -> Cell {
         match self.area {
             Area::Rectangle { min, max } => Cell::new(min.x + (max.x - min.x) / 2, min.y + (max.y - min.y) / 2),
-            area => area.centre().unwrap_or(self.origin),
+            area => area.center().unwrap_or(self.origin),
         }
     }
 }
 
-impl Query {
+impl DirectoryQuery {
     /// The part of the area in which something could be nearer than `rank`, or
     /// as near; `None` if nothing can be.
     pub(crate) fn nearer_than(&self, rank: &Rank) -> Option<Area> {
@@ -158,8 +162,12 @@ impl Query {
         let radius = u32::try_from(squared.isqrt() + u64::from(!is_square(squared))).unwrap_or(u32::MAX);
         match self.area {
             _ if squared == 0 => None,
-            Area::Near(centre) => Some(Area::Within { centre, radius }).filter(Area::is_valid).or(Some(self.area)),
-            Area::Within { centre, radius: whole } => Some(Area::Within { centre, radius: radius.min(whole) }),
+            Area::Nearest(centre) => {
+                Some(Area::Radius { center: centre, radius }).filter(Area::is_valid).or(Some(self.area))
+            }
+            Area::Radius { center: centre, radius: whole } => {
+                Some(Area::Radius { center: centre, radius: radius.min(whole) })
+            }
             area => Some(area),
         }
     }
@@ -177,14 +185,15 @@ impl Directory {
     /// follow.
     ///
     /// Gives how many records it has looked at.
-    pub fn find(&self, query: &Query, into: &mut Vec<Hit>) -> usize {
+    pub fn find(&self, query: &DirectoryQuery, into: &mut Vec<Hit>) -> usize {
         into.clear();
         if query.count == 0 || !query.area.is_valid() {
             return 0;
         }
-        let mut search = Search { directory: self, query, centre: query.centre(), examined: 0, before: 0, best: into };
+        let mut search =
+            DirectorySearch { directory: self, query, centre: query.centre(), examined: 0, before: 0, best: into };
         match query.area {
-            Area::At(cell) => search.cell(cell),
+            Area::Exact(cell) => search.cell(cell),
             _ => search.outwards(),
         }
         search.before + search.examined
@@ -193,21 +202,21 @@ impl Directory {
 
 impl Directory {
     /// The entry of one node, if it is where `query` searches; it may offer something else, or nothing.
-    pub(crate) fn find_one(&self, query: &Query, node: NodeId) -> Option<Hit> {
+    pub(crate) fn find_one(&self, query: &DirectoryQuery, node: NodeId) -> Option<Hit> {
         let entry = self.get(node)?;
         let mut one = Vec::with_capacity(1);
-        let query = Query { count: 1, ..*query };
+        let query = DirectoryQuery { count: 1, ..*query };
         let (centre, best) = (query.centre(), &mut one);
-        let mut search = Search { directory: self, query: &query, centre, examined: 0, before: 0, best };
-        search.examine(Key::new(query.service, entry.cell(), *self.by_node.get(&node)?));
+        let mut search = DirectorySearch { directory: self, query: &query, centre, examined: 0, before: 0, best };
+        search.examine(IndexKey::new(query.service, entry.cell(), *self.by_node.get(&node)?));
         one.pop()
     }
 }
 
 /// A search under way.
-struct Search<'a> {
+struct DirectorySearch<'a> {
     directory: &'a Directory,
-    query: &'a Query,
+    query: &'a DirectoryQuery,
     centre: Cell,
     examined: usize,
     /// The same before it began anew.
@@ -216,10 +225,10 @@ struct Search<'a> {
     best: &'a mut Vec<Hit>,
 }
 
-impl Search<'_> {
+impl DirectorySearch<'_> {
     fn cell(&mut self, cell: Cell) {
         let service = self.query.service;
-        let range = Key::new(service, cell, 0)..=Key::new(service, cell, super::MAX_NODES - 1);
+        let range = IndexKey::new(service, cell, 0)..=IndexKey::new(service, cell, super::MAX_NODES - 1);
         for key in self.directory.index.range(range) {
             if self.is_spent() {
                 break;
@@ -233,7 +242,7 @@ impl Search<'_> {
     /// that has an entry.
     fn outwards(&mut self) {
         let (rows, columns) = Block::bounds(self.query.area);
-        let centre_row = Block::of(self.centre).row.clamp(*rows.start(), *rows.end());
+        let centre_row = Block::from_cell(self.centre).row.clamp(*rows.start(), *rows.end());
         let mut above = self.row_from(centre_row, &rows);
         let mut below = self.row_below(centre_row, &rows);
         for _ in 0..MAX_ROWS {
@@ -264,7 +273,7 @@ impl Search<'_> {
         }
         let last = Block { row: *rows.end(), column: Block::LAST };
         let service = self.query.service;
-        let range = Key::first_in(service, Block { row, column: 0 })..=Key::last_in(service, last);
+        let range = IndexKey::first_in(service, Block { row, column: 0 })..=IndexKey::last_in(service, last);
         self.directory.index.range(range).next().map(|key| key.block().row)
     }
 
@@ -274,19 +283,19 @@ impl Search<'_> {
             return None;
         }
         let service = self.query.service;
-        let first = Key::first_in(service, Block { row: *rows.start(), column: 0 });
-        let range = first..Key::first_in(service, Block { row, column: 0 });
+        let first = IndexKey::first_in(service, Block { row: *rows.start(), column: 0 });
+        let range = first..IndexKey::first_in(service, Block { row, column: 0 });
         self.directory.index.range(range).next_back().map(|key| key.block().row)
     }
 
     /// Looks along one row, away from the middle on both sides.
     fn row(&mut self, row: u32, columns: &RangeInclusive<u32>) {
         let service = self.query.service;
-        let middle = Block::of(self.centre).column.clamp(*columns.start(), *columns.end());
-        let key = |column| Key::first_in(service, Block { row, column });
+        let middle = Block::from_cell(self.centre).column.clamp(*columns.start(), *columns.end());
+        let key = |column| IndexKey::first_in(service, Block { row, column });
         let index = &self.directory.index;
         let dy = gap(row, self.centre.y);
-        let east = key(middle)..=Key::last_in(service, Block { row, column: *columns.end() });
+        let east = key(middle)..=IndexKey::last_in(service, Block { row, column: *columns.end() });
         for found in index.range(east) {
             if !self.may_be_within(dy, gap(found.block().column, self.centre.x)) || self.is_spent() {
                 break;
@@ -309,7 +318,7 @@ impl Search<'_> {
         let service = self.query.service;
         let first = Block { row: 0, column: 0 };
         let last = Block { row: Block::LAST, column: Block::LAST };
-        for found in self.directory.index.range(Key::first_in(service, first)..=Key::last_in(service, last)) {
+        for found in self.directory.index.range(IndexKey::first_in(service, first)..=IndexKey::last_in(service, last)) {
             if self.is_spent() {
                 return;
             }
@@ -328,30 +337,30 @@ impl Search<'_> {
             (Some(worst), _) if self.best.len() == self.query.count && self.is_beaten_by_distance(worst) => {
                 worst.rank.distance_squared
             }
-            (_, Area::Within { radius, .. }) => u64::from(radius) * u64::from(radius),
+            (_, Area::Radius { radius, .. }) => u64::from(radius) * u64::from(radius),
             _ => u64::MAX,
         }
     }
 
     /// Whether only something nearer can take the place of the worst.
     fn is_beaten_by_distance(&self, worst: &Hit) -> bool {
-        self.query.aim == Aim::List || worst.rank.is_free()
+        self.query.aim == SearchPurpose::List || worst.rank.is_free()
     }
 
     fn is_spent(&self) -> bool {
         self.examined >= MAX_EXAMINED
     }
 
-    fn examine(&mut self, key: Key) {
+    fn examine(&mut self, key: IndexKey) {
         let cell = key.cell();
         let near = self.centre.distance_squared(cell) <= self.reach();
         if !near || !self.query.area.contains(cell) || self.is_spent() {
             return;
         }
         self.examined += 1;
-        let entry: Entry<'_> = self.directory.entry(key.slot());
+        let entry: DirectoryEntry<'_> = self.directory.entry(key.slot());
         let (node, suspended) = (entry.node(), entry.is_suspended());
-        if self.query.except == Some(node) || suspended && self.query.aim == Aim::List {
+        if self.query.except == Some(node) || suspended && self.query.aim == SearchPurpose::List {
             return;
         }
         let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), suspended, node);

@@ -30,7 +30,7 @@ const GRAIN_US: u128 = 16;
 
 /// What was seen of one provider, in eight bytes, as every record has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct ProviderHealth {
     /// The tick at which its failures cease to count; 34 years are enough.
     until: u32,
     /// The time that it takes to answer, smoothed, at most a second; 0 is not known.
@@ -39,9 +39,9 @@ pub(super) struct Standing {
     failures: u8,
 }
 
-impl Standing {
+impl ProviderHealth {
     /// It did not do what it was asked for.
-    pub(super) fn failed(&mut self, now: Time) {
+    pub(super) fn record_failure(&mut self, now: Time) {
         if tick(now) >= self.until.saturating_add(ticks(LONGEST_HOLD)) {
             self.failures = 0;
         }
@@ -51,14 +51,14 @@ impl Standing {
     }
 
     /// It did.
-    pub(super) fn succeeded(&mut self) {
+    pub(super) fn record_success(&mut self) {
         self.failures = 0;
         self.until = 0;
     }
 
     /// It has answered after this long. One answer in four counts, as in TCP's
     /// round trips but quicker to follow.
-    pub(super) fn answered(&mut self, after: Duration) {
+    pub(super) fn record_response_time(&mut self, after: Duration) {
         let new = u16::try_from(after.as_micros() / GRAIN_US).unwrap_or(u16::MAX).max(1);
         self.answer = match self.answer {
             0 => new,
@@ -97,35 +97,35 @@ mod tests {
 
     #[test]
     fn failure_penalty_doubles_up_to_limit() {
-        let mut standing = Standing::default();
+        let mut standing = ProviderHealth::default();
         let mut now = Time::ZERO + SECOND;
         for hold in [2, 4, 8, 16, 30, 30, 30] {
-            standing.failed(now);
+            standing.record_failure(now);
             assert!(standing.is_doubtful(now + (SECOND * hold - Duration::from_millis(1))));
             now = now + SECOND * hold;
             assert!(!standing.is_doubtful(now));
         }
-        standing.succeeded();
-        standing.failed(now);
+        standing.record_success();
+        standing.record_failure(now);
         assert!(!standing.is_doubtful(now + FIRST_HOLD), "a success has wiped the slate clean");
     }
 
     #[test]
     fn old_failures_do_not_raise_penalty() {
-        let mut standing = Standing::default();
+        let mut standing = ProviderHealth::default();
         let now = Time::ZERO + SECOND;
-        standing.failed(now);
+        standing.record_failure(now);
         let later = now + FIRST_HOLD + LONGEST_HOLD;
-        standing.failed(later);
+        standing.record_failure(later);
         assert!(!standing.is_doubtful(later + FIRST_HOLD));
     }
 
     #[test]
     fn slowness_grows_with_doubled_response_time() {
         let pace = |spans: &[u64]| {
-            let mut standing = Standing::default();
+            let mut standing = ProviderHealth::default();
             for millis in spans {
-                standing.answered(Duration::from_millis(*millis));
+                standing.record_response_time(Duration::from_millis(*millis));
             }
             standing.pace()
         };

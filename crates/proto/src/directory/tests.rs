@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::standing::Standing;
+use super::standing::ProviderHealth;
 use super::*;
 use crate::address::Address;
 use crate::grid::Area;
@@ -14,12 +14,12 @@ const LEASE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct Model {
     held: Vec<(Record, Time, bool)>,
-    standings: BTreeMap<NodeId, Standing>,
+    standings: BTreeMap<NodeId, ProviderHealth>,
     now: Time,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum DirectoryOperation {
     Publish(u8, u32, Cell, u8, u16),
     Renew(u8, u32),
     Heard(u8),
@@ -31,7 +31,7 @@ enum Step {
     Succeed(u8),
     Answer(u8, u64),
     Wait(u64),
-    Find(Service, Area, usize, Aim),
+    Find(Service, Area, usize, SearchPurpose),
 }
 
 impl Model {
@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// Notes something of a provider that is held.
-    fn note(&mut self, number: u8, what: impl Fn(&mut Standing)) {
+    fn update_health(&mut self, number: u8, what: impl Fn(&mut ProviderHealth)) {
         if self.get(node(number)).is_some() {
             what(self.standings.entry(node(number)).or_default());
         }
@@ -62,7 +62,7 @@ impl Model {
         self.standings.retain(|node, _| held.contains(node));
     }
 
-    fn find(&self, query: &Query) -> Vec<NodeId> {
+    fn find(&self, query: &DirectoryQuery) -> Vec<NodeId> {
         let mut ranks: Vec<Rank> = self
             .held
             .iter()
@@ -70,7 +70,7 @@ impl Model {
                 record.services.contains(query.service)
                     && query.area.contains(record.cell)
                     && query.except != Some(record.node)
-                    && (query.aim == Aim::Serve || !suspended)
+                    && (query.aim == SearchPurpose::Serve || !suspended)
             })
             .map(|(record, _, suspended)| {
                 let standing = self.standings.get(&record.node).copied().unwrap_or_default();
@@ -80,8 +80,8 @@ impl Model {
             })
             .collect();
         match query.aim {
-            Aim::Serve => ranks.sort_unstable_by_key(Rank::by_availability),
-            Aim::List => ranks.sort_unstable(),
+            SearchPurpose::Serve => ranks.sort_unstable_by_key(Rank::by_availability),
+            SearchPurpose::List => ranks.sort_unstable(),
         }
         ranks.iter().take(query.count).map(Rank::node).collect()
     }
@@ -119,32 +119,32 @@ fn cell() -> impl Strategy<Value = Cell> {
 
 fn area() -> impl Strategy<Value = Area> {
     prop_oneof![
-        cell().prop_map(Area::At),
-        cell().prop_map(Area::Near),
-        (cell(), prop_oneof![0..60u32, Just(4_000_000)]).prop_map(|(centre, radius)| Area::Within { centre, radius }),
+        cell().prop_map(Area::Exact),
+        cell().prop_map(Area::Nearest),
+        (cell(), prop_oneof![0..60u32, Just(4_000_000)]).prop_map(|(centre, radius)| Area::Radius { center, radius }),
         (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
         Just(Area::Anywhere),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = DirectoryOperation> {
     let who = || 0..24u8;
     let sequence = || 1..6u32;
     let service = prop::sample::select(Service::ALL.to_vec());
     prop_oneof![
-        6 => (who(), sequence(), cell(), 0..16u8, 0..3u16).prop_map(|(n, v, c, s, f)| Step::Publish(n, v, c, s, f)),
-        1 => (who(), sequence()).prop_map(|(n, v)| Step::Renew(n, v)),
-        1 => who().prop_map(Step::Heard),
-        1 => who().prop_map(Step::Suspend),
-        1 => (who(), sequence()).prop_map(|(n, v)| Step::Withdraw(n, v)),
-        1 => (who(), sequence()).prop_map(|(n, v)| Step::Claim(n, v)),
-        1 => who().prop_map(Step::Deduct),
-        1 => who().prop_map(Step::Fail),
-        1 => who().prop_map(Step::Succeed),
-        1 => (who(), 1..2_000u64).prop_map(|(n, ms)| Step::Answer(n, ms)),
-        1 => (1..40u64).prop_map(Step::Wait),
-        6 => (service, area(), 0..9usize, prop_oneof![Just(Aim::List), Just(Aim::Serve)])
-            .prop_map(|(s, a, k, aim)| Step::Find(s, a, k, aim)),
+        6 => (who(), sequence(), cell(), 0..16u8, 0..3u16).prop_map(|(n, v, c, s, f)| DirectoryOperation::Publish(n, v, c, s, f)),
+        1 => (who(), sequence()).prop_map(|(n, v)| DirectoryOperation::Renew(n, v)),
+        1 => who().prop_map(DirectoryOperation::Heard),
+        1 => who().prop_map(DirectoryOperation::Suspend),
+        1 => (who(), sequence()).prop_map(|(n, v)| DirectoryOperation::Withdraw(n, v)),
+        1 => (who(), sequence()).prop_map(|(n, v)| DirectoryOperation::Claim(n, v)),
+        1 => who().prop_map(DirectoryOperation::Deduct),
+        1 => who().prop_map(DirectoryOperation::Fail),
+        1 => who().prop_map(DirectoryOperation::Succeed),
+        1 => (who(), 1..2_000u64).prop_map(|(n, ms)| DirectoryOperation::Answer(n, ms)),
+        1 => (1..40u64).prop_map(DirectoryOperation::Wait),
+        6 => (service, area(), 0..9usize, prop_oneof![Just(SearchPurpose::List), Just(SearchPurpose::Serve)])
+            .prop_map(|(s, a, k, aim)| DirectoryOperation::Find(s, a, k, aim)),
     ]
 }
 
@@ -156,12 +156,12 @@ proptest! {
         let mut now = Time::ZERO;
         for step in steps {
             match step {
-                Step::Publish(number, sequence, cell, services, streams) => {
+                DirectoryOperation::Publish(number, sequence, cell, services, streams) => {
                     let record = record(number, sequence, cell, services, streams);
                     directory.publish(now, &record);
                     model.publish(now, record);
                 }
-                Step::Renew(number, sequence) => {
+                DirectoryOperation::Renew(number, sequence) => {
                     let held = model.get(node(number)).filter(|(record, ..)| record.version == version(sequence));
                     let renewed = directory.renew(now, node(number), version(sequence), Some(Capacity { streams: 2, uplink_kbps: 9 }));
                     prop_assert_eq!(renewed, held.is_some());
@@ -170,27 +170,27 @@ proptest! {
                         (held.1, held.2) = (now, false);
                     }
                 }
-                Step::Heard(number) => {
-                    directory.heard(now, node(number));
+                DirectoryOperation::Heard(number) => {
+                    directory.mark_heard(now, node(number));
                     if let Some(held) = model.get(node(number)) {
                         (held.1, held.2) = (now, false);
                     }
                 }
-                Step::Suspend(number) => {
+                DirectoryOperation::Suspend(number) => {
                     directory.suspend(node(number));
                     if let Some(held) = model.get(node(number)) {
                         held.2 = true;
                     }
                 }
-                Step::Withdraw(number, sequence) => {
+                DirectoryOperation::Withdraw(number, sequence) => {
                     directory.withdraw(node(number), version(sequence));
                     model.held.retain(|(record, ..)| record.node != node(number) || record.version > version(sequence));
                 }
-                Step::Claim(number, sequence) => {
+                DirectoryOperation::Claim(number, sequence) => {
                     directory.claim(node(number), version(sequence));
                     model.held.retain(|(record, ..)| record.node != node(number) || record.version >= version(sequence));
                 }
-                Step::Deduct(number) => {
+                DirectoryOperation::Deduct(number) => {
                     directory.deduct(node(number), Service::Track);
                     if let Some(held) = model.get(node(number)) {
                         let left = &mut held.0.capacity;
@@ -198,28 +198,28 @@ proptest! {
                         left.uplink_kbps = left.uplink_kbps.saturating_sub(40);
                     }
                 }
-                Step::Fail(number) => {
-                    directory.failed(node(number));
-                    model.note(number, |standing| standing.failed(now));
+                DirectoryOperation::Fail(number) => {
+                    directory.record_failure(node(number));
+                    model.update_health(number, |standing| standing.record_failure(now));
                 }
-                Step::Succeed(number) => {
-                    directory.succeeded(node(number));
-                    model.note(number, Standing::succeeded);
+                DirectoryOperation::Succeed(number) => {
+                    directory.record_success(node(number));
+                    model.update_health(number, ProviderHealth::record_success);
                 }
-                Step::Answer(number, millis) => {
+                DirectoryOperation::Answer(number, millis) => {
                     let after = Duration::from_millis(millis);
-                    directory.answered(node(number), after);
-                    model.note(number, |standing| standing.answered(after));
+                    directory.record_response_time(node(number), after);
+                    model.update_health(number, |standing| standing.record_response_time(after));
                 }
-                Step::Wait(seconds) => {
+                DirectoryOperation::Wait(seconds) => {
                     now = now + Duration::from_secs(seconds);
                     directory.tick(now);
                     model.now = now;
                     while directory.expire(now).is_some() {}
                     model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
                 }
-                Step::Find(service, area, count, aim) => {
-                    let query = Query { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None };
+                DirectoryOperation::Find(service, area, count, aim) => {
+                    let query = DirectoryQuery { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None };
                     let mut hits = Vec::new();
                     directory.find(&query, &mut hits);
                     let found: Vec<NodeId> = hits.iter().map(|hit| directory.hit(*hit).node()).collect();
@@ -243,14 +243,14 @@ fn sparse_search_falls_back_to_scan() {
         one.node = NodeId::from_bytes(u128::from(number).to_be_bytes());
         directory.publish(Time::ZERO, &one);
     }
-    let area = Area::Near(Cell::new(-500_000, 1_003 * 8));
-    let query = Query {
+    let area = Area::Nearest(Cell::new(-500_000, 1_003 * 8));
+    let query = DirectoryQuery {
         service: Service::Video,
         area,
         origin: Cell::new(0, 0),
         count: 3,
         except: None,
-        aim: Aim::List,
+        aim: SearchPurpose::List,
         names: None,
     };
     let mut hits = Vec::new();
@@ -262,12 +262,12 @@ fn sparse_search_falls_back_to_scan() {
 #[test]
 fn full_directory_accepts_only_known_nodes() {
     let mut directory = Directory::new(1, LEASE);
-    assert_eq!(directory.publish(Time::ZERO, &record(1, 1, Cell::new(0, 0), 1, 1)), Published::New);
-    assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), Published::Full);
+    assert_eq!(directory.publish(Time::ZERO, &record(1, 1, Cell::new(0, 0), 1, 1)), PublishOutcome::New);
+    assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), PublishOutcome::Full);
     let moved = directory.publish(Time::ZERO, &record(1, 2, Cell::new(1, 0), 1, 1));
-    assert!(matches!(moved, Published::Replaced(place) if place.cell == Cell::new(0, 0)));
+    assert!(matches!(moved, PublishOutcome::Replaced(place) if place.cell == Cell::new(0, 0)));
     directory.withdraw(node(1), version(2));
-    assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), Published::New);
+    assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), PublishOutcome::New);
 }
 
 #[test]
@@ -284,14 +284,14 @@ fn free_provider_ranks_before_full_ones() {
     }
     publish(&mut directory, 50, 400, Capacity { streams: 1, uplink_kbps: 700 });
     let find = |service, aim| {
-        let (area, origin) = (Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
+        let (area, origin) = (Area::Nearest(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(&Query { service, area, origin, count: 8, except: None, aim, names: None }, &mut hits);
+        directory.find(&DirectoryQuery { service, area, origin, count: 8, except: None, aim, names: None }, &mut hits);
         hits.iter().map(|hit| (directory.hit(*hit).node(), hit.rank.is_free())).collect::<Vec<_>>()
     };
-    let choice = find(Service::Video, Aim::Serve);
+    let choice = find(Service::Video, SearchPurpose::Serve);
     assert_eq!((choice[0], choice[1].1, choice.len()), ((node(50), true), false, 8));
-    assert_eq!(find(Service::Video, Aim::List)[0], (node(1), false), "a list shows the nearest");
+    assert_eq!(find(Service::Video, SearchPurpose::List)[0], (node(1), false), "a list shows the nearest");
 }
 
 #[test]
@@ -301,17 +301,19 @@ fn failed_providers_rank_last_temporarily() {
         directory.publish(Time::ZERO, &record(number, 1, Cell::new(x, 0), 4, 4));
     }
     let order = |directory: &Directory| {
-        let (service, area, origin) = (Service::Image, Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
+        let (service, area, origin) = (Service::Image, Area::Nearest(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory
-            .find(&Query { service, area, origin, count: 8, except: None, aim: Aim::Serve, names: None }, &mut hits);
+        directory.find(
+            &DirectoryQuery { service, area, origin, count: 8, except: None, aim: SearchPurpose::Serve, names: None },
+            &mut hits,
+        );
         hits.iter().map(|hit| directory.hit(*hit).node()).collect::<Vec<_>>()
     };
-    directory.answered(node(1), Duration::from_millis(500));
-    directory.answered(node(2), Duration::from_millis(20));
-    directory.answered(node(3), Duration::from_millis(1));
+    directory.record_response_time(node(1), Duration::from_millis(500));
+    directory.record_response_time(node(2), Duration::from_millis(20));
+    directory.record_response_time(node(3), Duration::from_millis(1));
     assert_eq!(order(&directory), [node(2), node(1), node(3)]);
-    directory.failed(node(2));
+    directory.record_failure(node(2));
     assert_eq!(order(&directory), [node(1), node(3), node(2)]);
     assert!(directory.get(node(2)).unwrap().is_doubtful());
     directory.tick(Time::ZERO + LONGEST_HOLD);
@@ -340,5 +342,5 @@ fn adoption_resets_unchanged_since() {
     directory.publish(Time::ZERO, &own);
     let adopted = Version { epoch: 2, sequence: 1 };
     assert!(directory.adopt(Time::ZERO, node(1), held, adopted, own.capacity));
-    assert_eq!(directory.get(node(1)).unwrap().settled(), adopted);
+    assert_eq!(directory.get(node(1)).unwrap().unchanged_since(), adopted);
 }

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 pub use object_receiver::ObjectReceiver;
-pub use object_sender::{ObjectSender, Room};
+pub use object_sender::{ObjectSender, SendBudget};
 pub use stream_receiver::{StreamReceiver, StreamStatistics};
 pub use stream_sender::StreamSender;
 
@@ -72,10 +72,10 @@ pub const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After this long without a word a flow's other end is doubted: it is asked for
 /// again, and gives way at a provider that is full.
-pub const SILENCE: Duration = Duration::from_secs(5);
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a flow may come no further before it ends, unless its request says otherwise.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The bytes of an object that count as progress: what comes more slowly than
 /// this within the patience ends.
@@ -96,7 +96,7 @@ pub fn digest_text(digest: &[u8; 32]) -> String {
 }
 
 /// The digest that a text names, if it names one.
-pub fn digest_of_text(text: &str) -> Option<[u8; 32]> {
+pub fn parse_digest(text: &str) -> Option<[u8; 32]> {
     let digits: Option<Vec<u8>> = text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect();
     let bytes: Vec<u8> = digits?.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
     bytes.try_into().ok().filter(|_| text.len() == 64)
@@ -110,9 +110,9 @@ mod tests {
     fn digest_round_trips_as_text() {
         let of = digest(&Bytes::from_static(b"abc"));
         assert!(digest_text(&of).starts_with("ba7816bf"));
-        assert_eq!(digest_of_text(&digest_text(&of)), Some(of));
+        assert_eq!(parse_digest(&digest_text(&of)), Some(of));
         for wrong in ["", "ba", &"g".repeat(64), &"a".repeat(65), &"é".repeat(32)] {
-            assert_eq!(digest_of_text(wrong), None, "{wrong}");
+            assert_eq!(parse_digest(wrong), None, "{wrong}");
         }
     }
 }

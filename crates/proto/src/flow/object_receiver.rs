@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::{CHUNK_BYTES, MAX_WINDOW_BYTES, REPORT_BYTES};
 use crate::ids::RequestId;
-use crate::wire::{Chunk, Report, Resume};
+use crate::wire::{Chunk, Report, ResumePoint};
 
 /// Takes an object's chunks in order and says in the end whether it is the
 /// object that was announced. The reader's pace is the sender's: the reports
@@ -38,8 +38,8 @@ impl ObjectReceiver {
     }
 
     /// Of which object it has how many bytes.
-    pub fn has(&self) -> Resume {
-        Resume { digest: self.expected, offset: self.received }
+    pub fn resume_point(&self) -> ResumePoint {
+        ResumePoint { digest: self.expected, offset: self.received }
     }
 
     /// Bytes that have come and were not read.
@@ -54,7 +54,7 @@ impl ObjectReceiver {
 
     /// Whether the chunk is farther ahead of the reader than any credit goes: its
     /// sender heeds no reports, and what it sends would only fill memory.
-    pub fn is_overdrawn(&self, chunk: &Chunk) -> bool {
+    pub fn exceeds_credit(&self, chunk: &Chunk) -> bool {
         let until = chunk.offset.saturating_add(chunk.payload.len() as u64);
         until > self.read.saturating_add(MAX_WINDOW_BYTES + CHUNK_BYTES as u64)
     }
@@ -166,14 +166,14 @@ mod tests {
         let most = MAX_WINDOW_BYTES + CHUNK_BYTES as u64;
         let mut receiver = ObjectReceiver::new(RequestId(1), u64::MAX, [0; 32], 0);
         let mut offset = 0;
-        while !receiver.is_overdrawn(&chunk(offset, &[0; CHUNK_BYTES])) {
+        while !receiver.exceeds_credit(&chunk(offset, &[0; CHUNK_BYTES])) {
             receiver.chunk(chunk(offset, &[0; CHUNK_BYTES])).unwrap();
             offset += CHUNK_BYTES as u64;
         }
         assert!(receiver.bytes() <= most && receiver.bytes() > most - CHUNK_BYTES as u64);
         receiver.read(CHUNK_BYTES as u64);
-        assert!(!receiver.is_overdrawn(&chunk(offset, &[0; CHUNK_BYTES])));
-        assert!(receiver.is_overdrawn(&chunk(u64::MAX, b"a")));
+        assert!(!receiver.exceeds_credit(&chunk(offset, &[0; CHUNK_BYTES])));
+        assert!(receiver.exceeds_credit(&chunk(u64::MAX, b"a")));
     }
 
     #[test]

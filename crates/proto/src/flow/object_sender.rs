@@ -49,14 +49,14 @@ struct Ahead {
 
 /// What a sender may do with what it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct SendBudget {
     /// How far it may go beyond the last report, whatever the path is like, bytes.
     pub share: u64,
     /// How much more all of them may send now, bytes.
     pub left: u64,
 }
 
-impl Room {
+impl SendBudget {
     /// Of one that shares with nobody.
     pub const ALL: Self = Self { share: u64::MAX, left: u64::MAX };
 }
@@ -65,16 +65,16 @@ impl ObjectSender {
     /// The sender of `object`, whose digest is `digest`, as flow `id`.
     pub fn held(id: RequestId, object: Bytes, digest: [u8; 32]) -> Self {
         let length = object.len() as u64;
-        Self::of(id, length, digest, Content::Held(object))
+        Self::from_content(id, length, digest, Content::Held(object))
     }
 
     /// The sender of an object of `length` bytes that its owner reads piece by
     /// piece, as [`Self::next_read`] asks for it.
     pub fn read(id: RequestId, length: u64, digest: [u8; 32]) -> Self {
-        Self::of(id, length, digest, Content::Read(Ahead::default()))
+        Self::from_content(id, length, digest, Content::Read(Ahead::default()))
     }
 
-    fn of(id: RequestId, length: u64, digest: [u8; 32], content: Content) -> Self {
+    fn from_content(id: RequestId, length: u64, digest: [u8; 32], content: Content) -> Self {
         let window = Window::default();
         let (has_begun, end_sent, interrupted) = (false, false, false);
         Self { id, length, digest, content, window, sent: 0, reported: 0, has_begun, end_sent, interrupted }
@@ -88,7 +88,7 @@ impl ObjectSender {
     }
 
     /// The next message that may leave now: a chunk, the end, or nothing.
-    pub fn poll(&mut self, now: Time, room: Room) -> Option<Message> {
+    pub fn poll(&mut self, now: Time, room: SendBudget) -> Option<Message> {
         if self.interrupted || self.end_sent {
             return None;
         }
@@ -98,10 +98,10 @@ impl ObjectSender {
         }
         let (left, whole) = (self.length - self.sent, CHUNK_BYTES as u64);
         let length = if self.has_begun || left <= whole { left.min(whole) } else { FIRST_CHUNK_BYTES as u64 };
-        if self.under_way() + length > self.window.bytes().min(room.share) || length > room.left {
+        if self.in_flight() + length > self.window.bytes().min(room.share) || length > room.left {
             return None;
         }
-        let payload = self.take(length)?;
+        let payload = self.take_payload(length)?;
         let offset = self.sent;
         self.sent += payload.len() as u64;
         self.has_begun = true;
@@ -110,11 +110,11 @@ impl ObjectSender {
     }
 
     /// The next bytes, at most `length`; `None` if they are not read yet.
-    fn take(&mut self, length: u64) -> Option<Bytes> {
+    fn take_payload(&mut self, length: u64) -> Option<Bytes> {
         match &mut self.content {
             // Both ends are at most the object's length, which is a `usize`.
             Content::Held(object) => Some(object.slice(self.sent as usize..(self.sent + length) as usize)),
-            Content::Read(ahead) => ahead.take(length as usize),
+            Content::Read(ahead) => ahead.take_read_ahead(length as usize),
         }
     }
 
@@ -178,7 +178,7 @@ impl ObjectSender {
     }
 
     /// Bytes sent and not reported.
-    pub fn under_way(&self) -> u64 {
+    pub fn in_flight(&self) -> u64 {
         self.sent - self.reported
     }
 
@@ -197,7 +197,7 @@ impl ObjectSender {
 }
 
 impl Ahead {
-    fn take(&mut self, length: usize) -> Option<Bytes> {
+    fn take_read_ahead(&mut self, length: usize) -> Option<Bytes> {
         let front = self.pieces.front_mut()?;
         let taken = front.split_to(front.len().min(length));
         if front.is_empty() {

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::ids::RequestId;
 use crate::time::Time;
-use crate::wire::{Packet, Report};
+use crate::wire::{Datagram, Report};
 
 /// How many of the latest datagrams are remembered one by one. What comes
 /// later than that is taken for a duplicate.
@@ -33,7 +33,7 @@ pub struct StreamReceiver {
     jitter_16ths: u64,
     digest: Sha256,
     totals: Option<Totals>,
-    punctual: Option<Punctual>,
+    punctual: Option<LatenessFilter>,
 }
 
 /// What a stream's receiver has counted.
@@ -82,8 +82,8 @@ impl StreamReceiver {
 
     /// The same of a stream whose datagrams are of no use any more if they take
     /// longer than the quickest of late, and `life` beyond that.
-    pub fn punctual(id: RequestId, life: Duration) -> Self {
-        Self { punctual: Some(Punctual::new(life)), ..Self::new(id) }
+    pub fn with_lifetime(id: RequestId, life: Duration) -> Self {
+        Self { punctual: Some(LatenessFilter::new(life)), ..Self::new(id) }
     }
 
     /// Whether a provider claims to have sent more datagrams than anybody can in the time since it accepted.
@@ -93,8 +93,8 @@ impl StreamReceiver {
     }
 
     /// The payload of `packet`, or `None` if it has come before or too late.
-    pub fn packet(&mut self, now: Time, packet: Packet) -> Option<Bytes> {
-        if !self.note(packet.sequence) {
+    pub fn packet(&mut self, now: Time, packet: Datagram) -> Option<Bytes> {
+        if !self.mark_seen(packet.sequence) {
             self.statistics.duplicates += 1;
             return None;
         }
@@ -155,7 +155,7 @@ impl StreamReceiver {
     }
 
     /// Marks a number as seen; false if it was, or is too old to tell.
-    fn note(&mut self, sequence: u64) -> bool {
+    fn mark_seen(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
             let skipped = (sequence - self.next).min(WINDOW);
             for missing in (sequence - skipped)..sequence {
@@ -202,7 +202,7 @@ impl StreamReceiver {
 /// compared with the quickest of the last one to two windows: in that time
 /// clocks drift by no more than a few milliseconds.
 #[derive(Clone, Debug)]
-struct Punctual {
+struct LatenessFilter {
     life_us: i64,
     since: Time,
     /// The least times from stamp to arrival, microseconds.
@@ -213,7 +213,7 @@ struct Punctual {
 /// See [`Punctual`].
 const PUNCTUAL_WINDOW: Duration = Duration::from_secs(10);
 
-impl Punctual {
+impl LatenessFilter {
     fn new(life: Duration) -> Self {
         let life_us = i64::try_from(life.as_micros()).unwrap_or(i64::MAX);
         Self { life_us, since: Time::ZERO, current: i64::MAX, previous: i64::MAX }
@@ -233,8 +233,8 @@ mod tests {
     use super::*;
     use crate::wire::Message;
 
-    fn packet(sequence: u64) -> Packet {
-        Packet {
+    fn packet(sequence: u64) -> Datagram {
+        Datagram {
             id: RequestId(1),
             sequence,
             sent_us: sequence.wrapping_mul(1000),
@@ -289,7 +289,7 @@ mod tests {
         let mut sender = crate::flow::StreamSender::new(RequestId(1), at(0));
         let mut receiver = StreamReceiver::new(RequestId(1));
         for n in 0..3_u8 {
-            let Some(Message::Packet(packet)) = sender.packet(at(1), Bytes::from(vec![n])) else { panic!() };
+            let Some(Message::Datagram(packet)) = sender.packet(at(1), Bytes::from(vec![n])) else { panic!() };
             receiver.packet(at(1), packet);
         }
         let Some(Message::End { packets, bytes, digest, .. }) = sender.end() else { panic!() };
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn late_datagrams_are_dropped_and_counted() {
-        let mut receiver = StreamReceiver::punctual(RequestId(1), Duration::from_millis(250));
+        let mut receiver = StreamReceiver::with_lifetime(RequestId(1), Duration::from_millis(250));
         // Stamped a millisecond apart; what the clocks differ by is of no matter.
         let arrivals = [(0, 900), (1, 903), (2, 1152), (3, 1154), (5, 1100), (6, 1157)];
         let taken = arrivals.map(|(number, millis)| receiver.packet(at(millis), packet(number)).is_some());
@@ -314,10 +314,10 @@ mod tests {
 
     #[test]
     fn clock_drift_causes_no_lateness() {
-        let mut receiver = StreamReceiver::punctual(RequestId(1), Duration::from_millis(250));
+        let mut receiver = StreamReceiver::with_lifetime(RequestId(1), Duration::from_millis(250));
         // 100 ppm for two hours: 720 ms, told by a datagram every second.
         let taken = (0..7200_u64).filter(|second| {
-            let stamped = Packet { sent_us: second * 1_000_000, ..packet(*second) };
+            let stamped = Datagram { sent_us: second * 1_000_000, ..packet(*second) };
             receiver.packet(Time::from_nanos(second * 1_000_100_000), stamped).is_some()
         });
         assert_eq!(taken.count(), 7200);

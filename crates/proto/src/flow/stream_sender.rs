@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::MAX_KEPT_BYTES;
 use crate::ids::RequestId;
 use crate::time::Time;
-use crate::wire::{Message, Packet};
+use crate::wire::{Datagram, Message};
 
 /// Numbers and stamps a stream's datagrams and knows its totals.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct StreamSender {
 /// What of a stream that must come whole is not known to have come.
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    packets: VecDeque<Packet>,
+    packets: VecDeque<Datagram>,
     bytes: usize,
     /// The path broke: nothing leaves until a report says where to go on.
     interrupted: bool,
@@ -39,7 +39,7 @@ impl StreamSender {
 
     /// The same of a stream that must come whole: it keeps its datagrams until
     /// the receiver has reported them.
-    pub fn whole(id: RequestId, now: Time) -> Self {
+    pub fn reliable(id: RequestId, now: Time) -> Self {
         Self { kept: Some(Kept::default()), ..Self::new(id, now) }
     }
 
@@ -56,7 +56,7 @@ impl StreamSender {
         self.bytes += payload.len() as u64;
         self.digest.update(&payload);
         let sent_us = u64::try_from(now.since(self.started).as_micros()).unwrap_or(u64::MAX);
-        let packet = Packet { id: self.id, sequence, sent_us, payload };
+        let packet = Datagram { id: self.id, sequence, sent_us, payload };
         if let Some(kept) = &mut self.kept {
             kept.bytes += cost(&packet);
             kept.packets.push_back(packet.clone());
@@ -64,7 +64,7 @@ impl StreamSender {
                 return None;
             }
         }
-        Some(Message::Packet(packet))
+        Some(Message::Datagram(packet))
     }
 
     /// Whether the receiver is further behind than can be kept.
@@ -83,7 +83,7 @@ impl StreamSender {
         if !std::mem::take(&mut kept.interrupted) {
             return Vec::new();
         }
-        let mut again: Vec<_> = kept.packets.iter().cloned().map(Message::Packet).collect();
+        let mut again: Vec<_> = kept.packets.iter().cloned().map(Message::Datagram).collect();
         again.extend(kept.ended.then(|| self.totals()));
         again
     }
@@ -125,7 +125,7 @@ impl StreamSender {
 }
 
 /// What a datagram counts for that is kept, bytes.
-fn cost(packet: &Packet) -> usize {
+fn cost(packet: &Datagram) -> usize {
     packet.payload.len() + 64
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn sender(packets: u8) -> StreamSender {
-        let mut sender = StreamSender::whole(RequestId(1), Time::ZERO);
+        let mut sender = StreamSender::reliable(RequestId(1), Time::ZERO);
         for number in 0..packets {
             assert!(sender.packet(Time::ZERO, Bytes::from(vec![number])).is_some());
         }
@@ -143,7 +143,7 @@ mod tests {
 
     fn numbers(messages: &[Message]) -> Vec<u64> {
         let number = |message: &Message| match message {
-            Message::Packet(packet) => packet.sequence,
+            Message::Datagram(packet) => packet.sequence,
             Message::End { packets, .. } => 100 + packets,
             _ => u64::MAX,
         };

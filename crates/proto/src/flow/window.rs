@@ -16,12 +16,12 @@ const ROUND_TRIPS: u64 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     bytes: u64,
-    round: Option<Round>,
+    round: Option<WindowSample>,
 }
 
 /// From the sending of a chunk to its report.
 #[derive(Clone, Copy, Debug)]
-struct Round {
+struct WindowSample {
     began: Time,
     /// What had been reported when it began.
     reported: u64,
@@ -42,7 +42,7 @@ impl Window {
 
     /// A chunk that ends at `until` is sent.
     pub(super) fn sent(&mut self, now: Time, reported: u64, until: u64) {
-        self.round.get_or_insert(Round { began: now, reported, until });
+        self.round.get_or_insert(WindowSample { began: now, reported, until });
     }
 
     /// So much has been reported over a path with this round trip.

@@ -7,9 +7,9 @@ use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::machine::Peer;
-use crate::reflection::Grant;
+use crate::reflection::ReflectionGrant;
 use crate::service::ServiceSet;
-use crate::wire::Protocol;
+use crate::wire::ProtocolVersion;
 
 /// What the owner of a hub asks of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum HubCommand {
 #[non_exhaustive]
 pub enum HubEvent {
     /// The relay may send something on. Comes again when the request for it does.
-    Reflect(Grant),
+    Reflect(ReflectionGrant),
     /// A node's first link is up.
     Attached {
         /// Who.
@@ -117,7 +117,7 @@ pub enum HubEvent {
         /// The remote.
         node: NodeId,
         /// The version that it speaks.
-        protocol: Protocol,
+        protocol: ProtocolVersion,
         /// The message's number.
         message: u64,
     },

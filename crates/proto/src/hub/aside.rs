@@ -83,7 +83,7 @@ impl Hub {
             return Some((known, None));
         }
         let seen = self.neighbours.links.get(&from.link)?.address.primary()?.ip();
-        let (there, elsewhere) = foreign::split(&foreign::told(addresses, seen), &self.hosts_of(from.node));
+        let (there, elsewhere) = foreign::split(&foreign::filter_reported(addresses, seen), &self.hosts_of(from.node));
         if !there.is_empty() {
             return Some((there, None));
         }
@@ -130,7 +130,7 @@ impl Hub {
     /// A dial has led to such a hub; another association may have been there first.
     pub(super) fn aside_reached(&mut self, now: Time, hub: NodeId) {
         if let Some(aside) = self.asides.hubs.get_mut(&hub) {
-            aside.backoff.works(now);
+            aside.backoff.record_success(now);
             if let Some(node) = aside.named_by.and_then(|node| self.neighbours.get_mut(node)) {
                 aside.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
             }
@@ -144,7 +144,7 @@ impl Hub {
     /// It cannot be reached, or its last association is gone.
     pub(super) fn aside_lost(&mut self, now: Time, hub: NodeId) {
         if let Some(aside) = self.asides.hubs.get_mut(&hub) {
-            aside.due = Some(now + aside.backoff.fails(now, &mut self.random));
+            aside.due = Some(now + aside.backoff.record_failure(now, &mut self.random));
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn named() -> Bench {
         let mut bench = Bench::new();
         let link = bench.provider(1);
-        bench.say(link, &Message::StandBy { hub: node(100), addresses: Some(vec![address(100)]) });
+        bench.say(link, &Message::SetStandby { hub: node(100), addresses: Some(vec![address(100)]) });
         bench.wait(Duration::from_millis(1));
         bench
     }
@@ -192,7 +192,7 @@ mod tests {
         let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
         assert_eq!(bench.hub.relation(node(100)), Some(Relation::Aside));
         let sent = bench.wait(Duration::from_secs(1));
-        let copies = sent.iter().filter(|(to, message)| *to == link && matches!(message, Message::Mirror(_)));
+        let copies = sent.iter().filter(|(to, message)| *to == link && matches!(message, Message::ReplicaUpdate(_)));
         assert_eq!(copies.count(), 1, "{sent:?}");
         assert_eq!(bench.hub.roots(), [node(200)], "it owns nothing");
     }

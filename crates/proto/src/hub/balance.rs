@@ -216,7 +216,7 @@ mod tests {
     /// A hub beside another one that has `load` nodes.
     fn beside(rtt: Duration, load: u32) -> (Bench, LinkId) {
         let (mut bench, hub, _) = met_at(rtt);
-        bench.say(hub, &Message::Load { leases: load, residual_kbps: None });
+        bench.say(hub, &Message::HubLoad { leases: load, residual_kbps: None });
         (bench, hub)
     }
 
@@ -258,7 +258,7 @@ mod tests {
         assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
         bench.say(hub, &Message::Claim { node: node(2), version: version(1) });
         assert_eq!(bench.hub.members.load(node(100)), Some(1));
-        bench.say(hub, &Message::Load { leases: 1, residual_kbps: None });
+        bench.say(hub, &Message::HubLoad { leases: 1, residual_kbps: None });
         assert!(!is_sent(&mut bench, 3) && is_sent(&mut bench, 4));
     }
 
@@ -302,7 +302,7 @@ mod tests {
         // They are still listed, but out of reach.
         nodes.into_iter().for_each(|link| drop(bench.down(link)));
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Load { leases: 0, residual_kbps: None });
+        bench.say(hub, &Message::HubLoad { leases: 0, residual_kbps: None });
         assert!(bench.hub.balance.next_due().is_some());
         for _ in 0..4 {
             bench.wait(Duration::from_secs(5));
@@ -318,7 +318,7 @@ mod tests {
         let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
         let hub = bench.up(100, Role::SuperNode);
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Load { leases: 0, residual_kbps: None });
+        bench.say(hub, &Message::HubLoad { leases: 0, residual_kbps: None });
         let mut moved = 0;
         for second in 1..=30 {
             let said = bench.wait(Duration::from_secs(1));
@@ -339,11 +339,11 @@ mod tests {
         for (returns, load, given) in [(Some(true), 5, 1), (None, 5, 0), (Some(true), 40, 0)] {
             let (mut bench, hub) = beside(NEAR, 40);
             let nodes: Vec<LinkId> = (1..=10).map(|number| bench.provider(number)).collect();
-            bench.say(hub, &Message::Mirror(copies(vec![record(20)])));
-            bench.say(hub, &Message::Load { leases: load, residual_kbps: None });
+            bench.say(hub, &Message::ReplicaUpdate(copies(vec![record(20)])));
+            bench.say(hub, &Message::HubLoad { leases: load, residual_kbps: None });
             let back = bench.up(20, Role::Node);
             let (held, version, capacity) = (version(1), version(2), record(20).capacity);
-            bench.say(back, &Message::Adopt(Adopt { held, version, capacity, returns }));
+            bench.say(back, &Message::Adopt(Adopt { held_version: held, version, capacity, is_failback: returns }));
             let mut moved = 0;
             for _ in 0..20 {
                 moved += redirections(&bench.wait(Duration::from_secs(1)));

@@ -11,7 +11,7 @@
 //! own: data goes through the server, as without a cache.
 
 use super::{Hub, HubKind};
-use crate::directory::{Published, Query};
+use crate::directory::{DirectoryQuery, PublishOutcome};
 use crate::grid::Area;
 use crate::ids::NodeId;
 use crate::record::Record;
@@ -69,7 +69,7 @@ impl Hub {
         }
         let Candidate { node, version, cell, services, capacity, ref addresses, ref name } = *candidate;
         let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
-        if self.cached.publish(now, &record) == Published::Full {
+        if self.cached.publish(now, &record) == PublishOutcome::Full {
             self.counters.over_limit += 1;
         } else if let Some(name) = name {
             self.cached_names.insert(node, name.clone());
@@ -78,9 +78,9 @@ impl Hub {
 
     /// The copies that answer a lookup: any at the place that it names, or wherever. Only the
     /// server knows which is nearest, all that there is, and who has a certain name.
-    pub(super) fn cached_for(&mut self, area: Area, query: &Query) -> Vec<(NodeId, Candidate)> {
+    pub(super) fn cached_for(&mut self, area: Area, query: &DirectoryQuery) -> Vec<(NodeId, Candidate)> {
         let is_by_name = query.names.is_some_and(|called| !called.is_everybody());
-        if !self.is_cache() || is_by_name || !matches!(area, Area::At(_) | Area::Anywhere) {
+        if !self.is_cache() || is_by_name || !matches!(area, Area::Exact(_) | Area::Anywhere) {
             return Vec::new();
         }
         let mut hits = Vec::new();

@@ -151,7 +151,7 @@ impl Hub {
             asked.times += 1;
             let patience = self.neighbours.answer_timeout(link) * (2 << (asked.times - 1));
             self.claims.set_due(node, now + patience);
-            self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
+            self.send(link, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
         }
     }
 }
@@ -176,7 +176,7 @@ mod tests {
 
     /// Counts the questions to the node in that time.
     fn asked(bench: &mut Bench, link: LinkId, span: Duration) -> usize {
-        bench.wait(span).iter().filter(|sent| **sent == (link, Message::Anew)).count()
+        bench.wait(span).iter().filter(|sent| **sent == (link, Message::UnknownVersion)).count()
     }
 
     fn held(bench: &Bench) -> usize {
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn claimed_node_that_answers_stays() {
         let (mut bench, peer, link, sent) = claimed(2);
-        assert_eq!((sent, held(&bench)), (vec![(link, Message::Anew)], 1));
+        assert_eq!((sent, held(&bench)), (vec![(link, Message::UnknownVersion)], 1));
         let sent = bench.say(link, &Message::Publish(Record { version: version(3), ..record(1) }));
         assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(3) })), "{sent:?}");
         assert_eq!(asked(&mut bench, link, QUIET), 0);
@@ -222,7 +222,7 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         bench.provider(1);
-        bench.say(peer, &Message::Mirror(copies(vec![Record { version: version(2), ..record(1) }])));
+        bench.say(peer, &Message::ReplicaUpdate(copies(vec![Record { version: version(2), ..record(1) }])));
         assert!(!bench.hub.copies.holds(node(1)));
         bench.wait(PATIENCE);
         assert!(bench.hub.copies.holds(node(1)));
@@ -236,7 +236,7 @@ mod tests {
             own += 1;
             bench.say(link, &Message::Publish(Record { version: version(own), ..record(1) }));
             let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(own + 1) });
-            times += sent.iter().filter(|(_, message)| *message == Message::Anew).count();
+            times += sent.iter().filter(|(_, message)| *message == Message::UnknownVersion).count();
             times += asked(&mut bench, link, Duration::from_millis(100));
         }
         assert!(times <= 2 * 3 && held(&bench) == 1, "{times}");

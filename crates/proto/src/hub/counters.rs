@@ -1,7 +1,7 @@
 //! What a hub counts.
 
 use crate::service::Service;
-use crate::wire::{Mode, Reason};
+use crate::wire::{Reason, RequestMode};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +92,7 @@ impl From<Reason> for Outcome {
             | Reason::Protocol
             | Reason::Reflected
             | Reason::Unspecified
-            | Reason::TooOld => Self::Refused,
+            | Reason::UnsupportedVersion => Self::Refused,
         }
     }
 }
@@ -202,28 +202,28 @@ pub struct HubCounters {
 
 impl HubCounters {
     /// Requests for `service` in `mode`.
-    pub fn requests(&self, service: Service, mode: Mode) -> u64 {
+    pub fn requests(&self, service: Service, mode: RequestMode) -> u64 {
         self.requests[service as usize][mode_index(mode)]
     }
 
     /// How many of them ended, or went on, in this way.
-    pub fn outcomes(&self, service: Service, mode: Mode, outcome: Outcome) -> u64 {
+    pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: Outcome) -> u64 {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize]
     }
 
-    pub(super) fn count_request(&mut self, service: Service, mode: Mode) {
+    pub(super) fn count_request(&mut self, service: Service, mode: RequestMode) {
         self.requests[service as usize][mode_index(mode)] += 1;
     }
 
-    pub(super) fn count_outcome(&mut self, service: Service, mode: Mode, outcome: Outcome) {
+    pub(super) fn count_outcome(&mut self, service: Service, mode: RequestMode, outcome: Outcome) {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize] += 1;
     }
 }
 
-const fn mode_index(mode: Mode) -> usize {
+const fn mode_index(mode: RequestMode) -> usize {
     match mode {
-        Mode::Forward => 0,
-        Mode::Relay => 1,
-        Mode::Locate => 2,
+        RequestMode::Forward => 0,
+        RequestMode::Relay => 1,
+        RequestMode::Lookup => 2,
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::foreign::Allowance;
+use crate::foreign::DialAllowance;
 use crate::ids::NodeId;
 use crate::time::Time;
 
@@ -18,7 +18,7 @@ const MAX_REMEMBERED: usize = 4_096;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuotaUsage {
     /// Limits the dials of others to hosts that it names and at which it is not seen.
-    pub(super) allowance: Allowance,
+    pub(super) allowance: DialAllowance,
     /// Time up to which its allowance to trouble others is used up.
     pub(super) charged: Time,
     /// Time up to which its allowance of questions is used up.
@@ -27,7 +27,7 @@ pub(super) struct QuotaUsage {
 
 impl QuotaUsage {
     pub(super) fn none(now: Time) -> Self {
-        Self { allowance: Allowance::default(), charged: now, tolled: now }
+        Self { allowance: DialAllowance::default(), charged: now, tolled: now }
     }
 
     /// The order in which members owe.
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::address::Scheme;
-    use crate::foreign::Targets;
+    use crate::foreign::DialedHosts;
 
     fn node(number: u32) -> NodeId {
         let mut bytes = [0; 16];
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn departed_node_keeps_dial_usage() {
         let (mut debts, mut debt, mut targets) =
-            (DepartedUsage::default(), QuotaUsage::none(Time::ZERO), Targets::default());
+            (DepartedUsage::default(), QuotaUsage::none(Time::ZERO), DialedHosts::default());
         let named = (Scheme::Tcp, IpAddr::from([10, 0, 0, 9]));
         let now = Time::ZERO + Duration::from_secs(1);
         for admitted in [true, false] {

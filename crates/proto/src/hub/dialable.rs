@@ -51,7 +51,7 @@ impl Hub {
     /// Those of a node's addresses, of which another hub at `link` tells, that may be passed on.
     pub(super) fn told_by_hub(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
         let hub = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
-        hub.map_or(Vec::new(), |hub| foreign::few(foreign::told(addresses, hub.ip())))
+        hub.map_or(Vec::new(), |hub| foreign::few(foreign::filter_reported(addresses, hub.ip())))
     }
 
     /// The hosts at which a neighbour is seen.

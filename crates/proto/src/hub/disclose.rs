@@ -61,7 +61,7 @@ impl Hub {
 
 /// What of the addresses is of use on other machines.
 pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
-    addresses.into_iter().filter_map(Address::abroad).collect()
+    addresses.into_iter().filter_map(Address::without_local_hosts).collect()
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     use crate::grid::Area;
     use crate::record::Record;
     use crate::service::{Role, ServiceSet};
-    use crate::wire::{Carry, Message, Mode, Reason, Watch};
+    use crate::wire::{Message, Reason, RequestMode, RouteRequest, Watch};
 
     fn udp(host: [u8; 4], port: u16) -> Address {
         Address::single(Scheme::Udp, SocketAddr::from((host, port)))
@@ -94,10 +94,10 @@ mod tests {
             let mut bench = Bench::new();
             let provider = attach(&mut bench, 1, udp(host, 9), vec![udp(host, 9)]);
             let asker = attach(&mut bench, 2, udp(LOOPBACK, 10), vec![udp([0, 0, 0, 0], 10)]);
-            let (link, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+            let (link, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
             assert_eq!((link, forward.reply_to.is_empty(), forward.id.is_of_hub()), (provider, relayed, relayed));
             // The repetition goes the same way.
-            let (_, again) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+            let (_, again) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
             assert_eq!((again.id, again.reply_to), (forward.id, forward.reply_to));
         }
     }
@@ -107,7 +107,7 @@ mod tests {
         let mut bench = Bench::new();
         attach(&mut bench, 1, address(1), vec![address(1)]);
         let asker = attach(&mut bench, 2, address(2), vec![udp(LOOPBACK, 10), address(2)]);
-        assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).1.reply_to, [address(2)]);
+        assert_eq!(forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).1.reply_to, [address(2)]);
     }
 
     #[test]
@@ -115,8 +115,8 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
-        let carry = Carry { reply_to: vec![udp(LOOPBACK, 50)], ..carried(5) };
-        let sent = bench.say(peer, &Message::Carry(carry));
+        let carry = RouteRequest { reply_to: vec![udp(LOOPBACK, 50)], ..carried(5) };
+        let sent = bench.say(peer, &Message::RouteRequest(carry));
         assert!(
             matches!(&sent[..], [_, (link, Message::Decline(decline))]
                 if *link == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
@@ -130,21 +130,21 @@ mod tests {
             let mut bench = Bench::new();
             attach(&mut bench, 1, udp(LOOPBACK, 9), vec![udp(LOOPBACK, 9), address(1)]);
             let asker = bench.up_over(2, Role::Node, udp(host, 10), None);
-            let sent = bench.ask(asker, request(1, Mode::Locate));
-            let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
+            let sent = bench.ask(asker, request(1, RequestMode::Lookup));
+            let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(found.candidates[0].addresses, shown);
             let area = Area::Anywhere;
             let watch = Watch {
                 id: crate::ids::RequestId(9),
                 services: ServiceSet::ALL,
                 area,
-                seen: 0,
-                way: None,
+                last_seen: 0,
+                direction: None,
                 names: None,
             };
             let sent = bench.say(asker, &Message::Watch(watch));
-            let [(_, Message::Change(change))] = &sent[..] else { panic!("{sent:?}") };
-            assert_eq!(change.present[0].addresses, shown);
+            let [(_, Message::WatchChange(change))] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!(change.updated[0].addresses, shown);
         }
     }
 

@@ -18,7 +18,7 @@ impl Hub {
         at.heard = now;
         let from = Sender { link, node: at.node, role: at.role };
         if from.role == Role::Node {
-            self.directory.heard(now, from.node);
+            self.directory.mark_heard(now, from.node);
         }
         self.neighbours.heard(from.node, bytes.len());
         if self.relay_data(now, from, bytes) {
@@ -26,7 +26,7 @@ impl Hub {
         }
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) => self.greeted(now, from, hello),
-            Err(WireError::Later(message)) => self.skip_unknown(from, message, bytes),
+            Err(WireError::LaterVersion(message)) => self.skip_unknown(from, message, bytes),
             Ok(message) if self.admit_message(now, from, &message) => self.hear_priced(now, from, message),
             Ok(_) => {}
             Err(_) => self.counters.malformed += 1,
@@ -61,8 +61,8 @@ impl Hub {
     /// declined, so that its requester does not wait in vain.
     fn skip_unknown(&mut self, from: Sender, message: u64, bytes: &Bytes) {
         self.counters.later += 1;
-        if let Some(id) = Message::later_request(bytes).filter(|_| from.role == Role::Node) {
-            let decline = Decline { id, reason: Reason::TooOld, retry_after_ms: None, requester: None };
+        if let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) {
+            let decline = Decline { id, reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
             self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
         let Some(link) = self.neighbours.links.get_mut(&from.link) else { return };
@@ -77,32 +77,34 @@ impl Hub {
             Message::Publish(record) => self.publish(now, from, record),
             Message::Renew(renew) => self.renew(now, from, renew),
             Message::Withdraw(version) => self.withdraw(now, from, version),
-            Message::StandBy { hub, addresses } => self.stand_by(now, from, hub, addresses.unwrap_or_default()),
-            Message::Moved(moved) => self.node_moved(now, from, moved),
+            Message::SetStandby { hub, addresses } => self.stand_by(now, from, hub, addresses.unwrap_or_default()),
+            Message::HomeChanged(moved) => self.node_moved(now, from, moved),
             Message::Adopt(adopt) => self.adopt(now, from, adopt),
             Message::Request(request) => self.request(now, from, request),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::Join(join) => self.room_joined(now, from, join),
-            Message::Quit(quit) => self.room_left(now, from, quit),
-            Message::Keys(keys) => self.handle_keys(now, from, keys),
+            Message::JoinRoom(join) => self.room_joined(now, from, join),
+            Message::LeaveRoom(quit) => self.room_left(now, from, quit),
+            Message::SealedKeys(keys) => self.handle_keys(now, from, keys),
             Message::Claim { .. }
             | Message::Aside(_)
-            | Message::Seek(_)
-            | Message::Found(_)
-            | Message::Change(_)
-            | Message::Mirror(_)
-            | Message::Retell(_)
-            | Message::Enrol { .. }
+            | Message::HubLookup(_)
+            | Message::LookupResult(_)
+            | Message::WatchChange(_)
+            | Message::ReplicaUpdate(_)
+            | Message::ResyncRequest(_)
+            | Message::RegisterChild { .. }
             | Message::Summary(_)
-            | Message::Carry(_)
-            | Message::Underway { .. }
+            | Message::RouteRequest(_)
+            | Message::RequestAck { .. }
             | Message::Gossip(_)
             | Message::Roster(_)
-            | Message::Load { .. } => self.refused(from.node, "only a super node may say that"),
-            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
-                self.refused(from.node, "only a hub may say that")
-            }
+            | Message::HubLoad { .. } => self.refused(from.node, "only a super node may say that"),
+            Message::Lease { .. }
+            | Message::UnknownVersion
+            | Message::RetryAfter(_)
+            | Message::Handover
+            | Message::Redirect(_) => self.refused(from.node, "only a hub may say that"),
             message => self.dispatch_common(now, from, message),
         }
     }
@@ -113,36 +115,38 @@ impl Hub {
                 self.count_arrival(from.node, node);
                 self.handle_claim(now, node, Claim { home: from.node, version, copy: None });
             }
-            Message::Mirror(copy) => self.handle_replica_update(now, from, copy),
-            Message::Retell(wish) => self.handle_resync_request(now, from, &wish),
-            Message::Moved(moved) => self.hub_moved(now, from, moved),
+            Message::ReplicaUpdate(copy) => self.handle_replica_update(now, from, copy),
+            Message::ResyncRequest(wish) => self.handle_resync_request(now, from, &wish),
+            Message::HomeChanged(moved) => self.hub_moved(now, from, moved),
             Message::Aside(aside) => self.set_aside(now, from.node, aside),
             Message::Gossip(message) => self.handle_gossip(now, from, &message),
-            Message::Load { leases, residual_kbps } => self.handle_load(now, from, (leases, residual_kbps)),
-            Message::Seek(seek) => self.handle_hub_lookup(now, from, seek),
-            Message::Found(found) => self.handle_lookup_result(now, from, found),
-            Message::Enrol { tier } => self.register_child(now, from, tier),
+            Message::HubLoad { leases, residual_kbps } => self.handle_load(now, from, (leases, residual_kbps)),
+            Message::HubLookup(seek) => self.handle_hub_lookup(now, from, seek),
+            Message::LookupResult(found) => self.handle_lookup_result(now, from, found),
+            Message::RegisterChild { tier } => self.register_child(now, from, tier),
             Message::Summary(summary) => self.summary(from, summary),
-            Message::Carry(carry) => self.handle_routed_request(now, from, carry),
-            Message::Underway { id, requester, provider } => {
+            Message::RouteRequest(carry) => self.handle_routed_request(now, from, carry),
+            Message::RequestAck { id, requester, provider } => {
                 self.handle_request_ack(now, from, (id, requester), provider)
             }
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::Change(change) => self.handle_change(from, change),
-            Message::Join(join) => self.room_joined(now, from, join),
-            Message::Quit(quit) => self.room_left(now, from, quit),
+            Message::WatchChange(change) => self.handle_change(from, change),
+            Message::JoinRoom(join) => self.room_joined(now, from, join),
+            Message::LeaveRoom(quit) => self.room_left(now, from, quit),
             Message::Roster(roster) => self.handle_roster(from, roster),
-            Message::Keys(keys) => self.handle_keys(now, from, keys),
+            Message::SealedKeys(keys) => self.handle_keys(now, from, keys),
             Message::Publish(_)
             | Message::Renew(_)
             | Message::Withdraw(_)
             | Message::Request(_)
-            | Message::StandBy { .. }
+            | Message::SetStandby { .. }
             | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
-            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
-                self.refused(from.node, "nothing is published at a peer")
-            }
+            Message::Lease { .. }
+            | Message::UnknownVersion
+            | Message::RetryAfter(_)
+            | Message::Handover
+            | Message::Redirect(_) => self.refused(from.node, "nothing is published at a peer"),
             message => self.dispatch_common(now, from, message),
         }
     }
@@ -153,7 +157,7 @@ impl Hub {
             Message::Accept(accept) => self.handle_accept(now, from, accept),
             Message::Decline(decline) => self.handle_decline(now, from, decline),
             Message::Pending { id, requester, provider } => self.handle_pending(now, from, (id, requester), provider),
-            Message::Traced(traced) => self.handle_trace(now, from, traced),
+            Message::HopReport(traced) => self.handle_trace(now, from, traced),
             Message::Stop { id, .. } => self.handle_cancel(from, id),
             Message::Ping(token) => {
                 self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));

@@ -3,7 +3,7 @@
 use super::neighbours::PUBLICATION;
 use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
 use crate::address::Address;
-use crate::directory::{Place, Published};
+use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::foreign;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
@@ -25,34 +25,34 @@ impl Hub {
         let published = self.directory.publish(now, &record);
         let published = match published {
             // What was here for another hub was nobody's to know.
-            Published::Replaced(_) | Published::Same if self.copies.release(node) => Published::New,
+            PublishOutcome::Replaced(_) | PublishOutcome::Same if self.copies.release(node) => PublishOutcome::New,
             published => published,
         };
         match published {
-            Published::New => {
+            PublishOutcome::New => {
                 self.neighbours.published_over(from.node, from.link);
                 self.note_distance(from);
             }
-            Published::Replaced(_) => self.neighbours.published_over(from.node, from.link),
-            Published::Same | Published::Stale => self.detect_duplicate_identity(from),
-            Published::Full => {}
+            PublishOutcome::Replaced(_) => self.neighbours.published_over(from.node, from.link),
+            PublishOutcome::Same | PublishOutcome::Stale => self.detect_duplicate_identity(from),
+            PublishOutcome::Full => {}
         }
         match published {
-            Published::New => {
+            PublishOutcome::New => {
                 self.claim(node, version);
                 self.on_record_published(now, node, None);
             }
-            Published::Replaced(place) => {
+            PublishOutcome::Replaced(place) => {
                 self.on_record_published(now, node, Some(place));
                 self.confirm_home(now, node, version);
             }
-            Published::Same => {}
+            PublishOutcome::Same => {}
             // The node learns from the lease which version it has to exceed.
-            Published::Stale => {
+            PublishOutcome::Stale => {
                 let held = self.directory.get(node).map_or(version, |entry| entry.version());
                 return self.grant_lease(from, Traffic::Join, held, false);
             }
-            Published::Full => {
+            PublishOutcome::Full => {
                 self.counters.full += 1;
                 return self.close(now, from.link, "the hub's directory is full");
             }
@@ -85,7 +85,7 @@ impl Hub {
     fn filter_addresses(&self, from: Sender, addresses: &mut Vec<Address>) {
         let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
         if let Some(seen) = seen {
-            *addresses = foreign::sound(std::mem::take(addresses), seen.ip());
+            *addresses = foreign::filter_dialable(std::mem::take(addresses), seen.ip());
         }
     }
 
@@ -100,7 +100,7 @@ impl Hub {
         let node = known.node;
         let published_over = self.neighbours.get_mut(node).and_then(|neighbour| neighbour.publisher);
         if is_elsewhere && published_over == Some(link) {
-            self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
+            self.send(link, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
         }
     }
 
@@ -110,7 +110,7 @@ impl Hub {
         self.send_to_siblings(&claim);
     }
 
-    pub(super) fn on_record_published(&mut self, now: Time, node: NodeId, before: Option<Place>) {
+    pub(super) fn on_record_published(&mut self, now: Time, node: NodeId, before: Option<PreviousEntry>) {
         self.counters.publishes += 1;
         self.register_at_server(now, node);
         self.mirror_change(now, node);
@@ -150,7 +150,7 @@ impl Hub {
             if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
                 self.detect_duplicate_identity(from);
             }
-            self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Anew);
+            self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::UnknownVersion);
         }
     }
 
@@ -211,7 +211,7 @@ impl Hub {
         }
     }
 
-    pub(super) fn on_record_removed(&mut self, now: Time, place: Place, cause: &'static str) {
+    pub(super) fn on_record_removed(&mut self, now: Time, place: PreviousEntry, cause: &'static str) {
         self.mirror_change(now, place.node);
         self.events.push_back(HubEvent::Gone { node: place.node, cause });
         self.summarize(place.node, Some(place));
@@ -231,7 +231,7 @@ mod tests {
     use crate::machine::Input;
     use crate::record::Capacity;
     use crate::service::Role;
-    use crate::wire::Mode;
+    use crate::wire::RequestMode;
 
     #[test]
     fn publish_grants_lease_and_fills_address() {
@@ -266,7 +266,7 @@ mod tests {
         let link = bench.provider(1);
         let renew = |sequence| Message::Renew(Renew { version: version(sequence), capacity: None });
         assert!(matches!(bench.say(link, &renew(1))[..], [(_, Message::Lease { .. })]));
-        assert_eq!(bench.say(link, &renew(2)), [(link, Message::Anew)]);
+        assert_eq!(bench.say(link, &renew(2)), [(link, Message::UnknownVersion)]);
     }
 
     #[test]
@@ -280,10 +280,10 @@ mod tests {
         bench.say(link, &publish(1));
         // Another port says nothing of where it listens.
         assert!(bench.input(Input::LinkMoved { link, address: seen(1, 4001) }).is_empty());
-        assert_eq!(bench.input(Input::LinkMoved { link, address: seen(2, 4001) }), [(link, Message::Anew)]);
+        assert_eq!(bench.input(Input::LinkMoved { link, address: seen(2, 4001) }), [(link, Message::UnknownVersion)]);
         // That may be lost.
         let renewal = Message::Renew(Renew { version: version(1), capacity: None });
-        assert_eq!(bench.say(link, &renewal), [(link, Message::Anew)]);
+        assert_eq!(bench.say(link, &renewal), [(link, Message::UnknownVersion)]);
         bench.say(link, &publish(2));
         assert_eq!(bench.hub.index(bench.now, None, 10)[0].addresses, [seen(2, 9)]);
         let renewal = Message::Renew(Renew { version: version(2), capacity: None });
@@ -336,8 +336,8 @@ mod tests {
         let mut bench = Bench::new();
         let (provider, asker) = (bench.provider(1), bench.requester(2));
         bench.down(provider);
-        let listed = |bench: &mut Bench, id| match &bench.ask(asker, request(id, Mode::Locate))[..] {
-            [(_, Message::Found(found))] => found.candidates.len(),
+        let listed = |bench: &mut Bench, id| match &bench.ask(asker, request(id, RequestMode::Lookup))[..] {
+            [(_, Message::LookupResult(found))] => found.candidates.len(),
             other => panic!("{other:?}"),
         };
         assert_eq!((listed(&mut bench, 1), bench.hub.status(bench.now).nodes), (0, 2));
@@ -352,8 +352,8 @@ mod tests {
         let moved = Record { version: version(2), cell: crate::grid::Cell::new(0, 0), ..record(1) };
         bench.say(link, &Message::Publish(moved));
         let asker = bench.requester(2);
-        let sent = bench.ask(asker, request(1, Mode::Locate));
-        assert!(matches!(&sent[..], [(_, Message::Found(found))] if found.candidates.is_empty()));
+        let sent = bench.ask(asker, request(1, RequestMode::Lookup));
+        assert!(matches!(&sent[..], [(_, Message::LookupResult(found))] if found.candidates.is_empty()));
         bench.say(link, &Message::Withdraw(version(2)));
         assert_eq!(bench.hub.counters().withdrawals, 1);
         assert_eq!(bench.hub.status(bench.now).entries, 0);
@@ -381,7 +381,7 @@ mod tests {
         bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
         let objection = [(peer, Message::Claim { node: node(1), version: version(5) })];
         assert_eq!(bench.say(peer, &Message::Claim { node: node(1), version: version(4) }), objection);
-        assert_eq!(bench.say(peer, &Message::Mirror(copies(vec![record(1)]))), objection);
+        assert_eq!(bench.say(peer, &Message::ReplicaUpdate(copies(vec![record(1)]))), objection);
         assert!(bench.say(peer, &Message::Claim { node: node(1), version: version(5) }).is_empty());
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }
@@ -414,7 +414,7 @@ mod tests {
     fn renewal_restores_deducted_capacity() {
         let mut bench = Bench::new();
         let (provider, asker) = (bench.provider(1), bench.requester(2));
-        bench.ask(asker, request(1, Mode::Forward));
+        bench.ask(asker, request(1, RequestMode::Forward));
         let left = |bench: &Bench| bench.hub.index(bench.now, None, 1)[0].capacity;
         assert_eq!(left(&bench), Capacity { streams: 3, uplink_kbps: 9_960 });
         bench.say(provider, &Message::Renew(Renew { version: version(1), capacity: None }));

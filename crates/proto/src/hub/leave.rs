@@ -37,7 +37,7 @@ impl Hub {
         let busy = self.relays.links();
         for link in nodes {
             if !alone {
-                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::HandOver);
+                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
             } else if !busy.contains(&link) {
                 self.close(now, link, REASON);
             }
@@ -87,7 +87,7 @@ mod tests {
     use super::super::testing::{Bench, carried, forwarded, node, refused, request, version};
     use super::*;
     use crate::machine::Input;
-    use crate::wire::{Mode, Reason};
+    use crate::wire::{Reason, RequestMode};
 
     #[test]
     fn idle_hub_leaves_immediately() {
@@ -108,7 +108,7 @@ mod tests {
             let mut bench = Bench::new();
             let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
             let sent = bench.input(Input::Command(HubCommand::Leave));
-            assert_eq!(sent, [(link, Message::HandOver)]);
+            assert_eq!(sent, [(link, Message::Handover)]);
             assert!(bench.closed.is_empty());
             if withdraws {
                 bench.say(link, &Message::Withdraw(version(2)));
@@ -127,7 +127,7 @@ mod tests {
         let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
         bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
-        assert_eq!(forwarded(&bench.say(peer, &Message::Carry(carried(5)))[1..]).0, link);
+        assert_eq!(forwarded(&bench.say(peer, &Message::RouteRequest(carried(5)))[1..]).0, link);
     }
 
     #[test]
@@ -135,10 +135,10 @@ mod tests {
         for ends in [true, false] {
             let mut bench = Bench::new();
             let (provider, asker, idle) = (bench.provider(1), bench.requester(2), bench.requester(3));
-            let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
+            let (_, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Relay)));
             bench.input(Input::Command(HubCommand::Leave));
             assert_eq!(bench.closed.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [idle]);
-            assert_eq!(refused(&bench.ask(asker, request(2, Mode::Relay))), (asker, Reason::Leaving));
+            assert_eq!(refused(&bench.ask(asker, request(2, RequestMode::Relay))), (asker, Reason::Leaving));
             assert!(!bench.events.contains(&HubEvent::Left));
             if ends {
                 bench.say(provider, &Message::Stop { id: forward.id, reason: Reason::SourceFailed });

@@ -12,13 +12,16 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::backoff::Backoff;
-use crate::directory::{Directory, Entry};
+use crate::directory::{Directory, DirectoryEntry};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId};
 use crate::random::SplitMix64;
 use crate::record::{Capacity, Record, Version};
 use crate::time::Time;
-use crate::wire::{Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Shift};
+use crate::wire::{
+    MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
+    ReplicaUpdate,
+};
 
 /// Of so many nodes a stand-by hears at once; of the others when it has heard of these.
 pub(super) const MAX_TOLD: usize = 1_024;
@@ -67,10 +70,10 @@ struct ReplicatedNode {
 /// What a stand-by is to hear now.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaChanges {
-    shifts: Vec<Shift>,
+    shifts: Vec<ReplicaMove>,
     gone: Vec<u32>,
-    left: Vec<Left>,
-    records: Vec<Numbered>,
+    left: Vec<ReplicaCapacity>,
+    records: Vec<ReplicaRecord>,
     heard: Option<Bytes>,
 }
 
@@ -112,8 +115,8 @@ impl ReplicaSender {
 
     /// Everything is told anew: over another association, or as a message was lost.
     pub(super) fn begin_resync(&mut self, now: Time, link: LinkId, all: BTreeSet<NodeId>, random: &mut SplitMix64) {
-        self.not_before = now + self.backoff.fails(now, random);
-        self.backoff.works(now);
+        self.not_before = now + self.backoff.record_failure(now, random);
+        self.backoff.record_success(now);
         (self.link, self.signed) = (Some(link), now);
         (self.news, self.turn) = (all, None);
         (self.begun, self.is_whole) = (self.number.wrapping_add(1), false);
@@ -142,7 +145,7 @@ impl ReplicaSender {
     }
 
     /// Whether a node has at most moved, or has another capacity, since it was told of.
-    pub(super) fn knows_but_place(&self, node: NodeId, entry: &Entry<'_>) -> bool {
+    pub(super) fn knows_but_place(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> bool {
         self.told.get(&node).is_some_and(|told| told.is_base_of(entry))
     }
 
@@ -151,7 +154,7 @@ impl ReplicaSender {
     pub(super) fn record_change(
         &mut self,
         node: NodeId,
-        entry: Option<&Entry<'_>>,
+        entry: Option<&DirectoryEntry<'_>>,
         changes: &mut ReplicaChanges,
         whole: impl FnOnce(Record) -> Record,
     ) -> bool {
@@ -163,12 +166,12 @@ impl ReplicaSender {
         }
         let Some(entry) = entry else { return true };
         let number = base.map_or_else(|| self.take_number(), |told| told.number);
-        if number >= MAX_NUMBERED {
+        if number >= MAX_REPLICA_NODES {
             return false;
         }
         match base.filter(|told| told.is_base_of(entry)) {
             Some(told) => changes.tell_difference(&told, entry),
-            None => changes.records.push(Numbered { node: number, record: whole(entry.record()) }),
+            None => changes.records.push(ReplicaRecord { node: number, record: whole(entry.record()) }),
         }
         let (version, cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
         self.told.insert(node, ReplicatedNode { number, version, cell, capacity, wanted: false });
@@ -177,7 +180,7 @@ impl ReplicaSender {
 
     fn take_number(&mut self) -> u32 {
         self.free.pop_first().unwrap_or_else(|| {
-            self.next = self.next.saturating_add(1).min(MAX_NUMBERED + 1);
+            self.next = self.next.saturating_add(1).min(MAX_REPLICA_NODES + 1);
             self.next - 1
         })
     }
@@ -187,7 +190,7 @@ impl ReplicaSender {
         let since = std::mem::replace(&mut self.signed, now);
         let mut signs: Vec<u8> = Vec::new();
         for (node, told) in &self.told {
-            let lives = |entry: &Entry<'_>| entry.heard() >= since && !entry.is_suspended();
+            let lives = |entry: &DirectoryEntry<'_>| entry.heard() >= since && !entry.is_suspended();
             if directory.get(*node).as_ref().is_some_and(lives) {
                 let byte = told.number as usize / 8;
                 signs.resize(signs.len().max(byte + 1), 0);
@@ -199,31 +202,37 @@ impl ReplicaSender {
 
     /// The messages that tell the changes. Whether these `are_all` nodes the
     /// stand-by hears when it has heard of everyone.
-    pub(super) fn messages(&mut self, changes: ReplicaChanges, are_all: bool) -> Vec<Mirror> {
+    pub(super) fn messages(&mut self, changes: ReplicaChanges, are_all: bool) -> Vec<ReplicaUpdate> {
         let ReplicaChanges { shifts, gone, left, records, heard } = changes;
-        let mut messages: Vec<Mirror> = Vec::new();
-        let parts = [shifts.len(), gone.len(), left.len()].map(|count| count.div_ceil(MAX_CHANGES));
+        let mut messages: Vec<ReplicaUpdate> = Vec::new();
+        let parts = [shifts.len(), gone.len(), left.len()].map(|count| count.div_ceil(MAX_REPLICA_CHANGES));
         for part in 0..parts.into_iter().fold(usize::from(heard.is_some()), usize::max) {
             let (shifts, gone, left) = (nth(&shifts, part), nth(&gone, part), nth(&left, part));
             let heard = heard.clone().filter(|_| part == 0);
-            messages.push(Mirror { shifts, gone, left, heard, ..Mirror::default() });
+            messages.push(ReplicaUpdate {
+                moves: shifts,
+                removed: gone,
+                capacities: left,
+                alive: heard,
+                ..ReplicaUpdate::default()
+            });
         }
-        let whole = records.chunks(MAX_MIRRORED);
-        messages.extend(whole.map(|part| Mirror { records: part.to_vec(), ..Mirror::default() }));
+        let whole = records.chunks(MAX_REPLICA_RECORDS);
+        messages.extend(whole.map(|part| ReplicaUpdate { records: part.to_vec(), ..ReplicaUpdate::default() }));
         // What is gone is told first: they are free in what follows on this association.
         self.free.extend(gone);
         let ends = !self.is_whole && self.turn.is_none();
         if ends && messages.is_empty() {
-            messages.push(Mirror::default());
+            messages.push(ReplicaUpdate::default());
         }
         for message in &mut messages {
             self.number = self.number.wrapping_add(1);
-            message.number = self.number;
-            message.first = (self.number == self.begun).then_some(true);
+            message.sequence = self.number;
+            message.starts_resync = (self.number == self.begun).then_some(true);
         }
         self.is_whole |= ends;
         if let Some(last) = messages.last_mut().filter(|_| ends && are_all) {
-            last.last = Some(true);
+            last.ends_resync = Some(true);
         }
         messages
     }
@@ -246,26 +255,26 @@ impl ReplicaSender {
 }
 
 fn nth<T: Clone>(list: &[T], part: usize) -> Vec<T> {
-    list.chunks(MAX_CHANGES).nth(part).unwrap_or_default().to_vec()
+    list.chunks(MAX_REPLICA_CHANGES).nth(part).unwrap_or_default().to_vec()
 }
 
 impl ReplicatedNode {
     /// Whether a node's entry differs from it in place and capacity at most.
-    fn is_base_of(&self, entry: &Entry<'_>) -> bool {
+    fn is_base_of(&self, entry: &DirectoryEntry<'_>) -> bool {
         let (old, new) = (self.version, entry.version());
-        !self.wanted && old.epoch == new.epoch && old <= new && entry.settled() <= old
+        !self.wanted && old.epoch == new.epoch && old <= new && entry.unchanged_since() <= old
     }
 }
 
 impl ReplicaChanges {
-    fn tell_difference(&mut self, told: &ReplicatedNode, entry: &Entry<'_>) {
+    fn tell_difference(&mut self, told: &ReplicatedNode, entry: &DirectoryEntry<'_>) {
         let versions = entry.version().sequence - told.version.sequence;
         if versions > 0 {
             let (x, y) = (entry.cell().x - told.cell.x, entry.cell().y - told.cell.y);
-            self.shifts.push(Shift { node: told.number, versions, x, y });
+            self.shifts.push(ReplicaMove { node: told.number, versions, x, y });
         }
         if entry.told_capacity() != told.capacity {
-            self.left.push(Left { node: told.number, capacity: entry.told_capacity() });
+            self.left.push(ReplicaCapacity { node: told.number, capacity: entry.told_capacity() });
         }
     }
 }
@@ -297,16 +306,16 @@ impl ReplicaReceiver {
     }
 
     /// Whether a message that has come over `link` follows on what was told before.
-    pub(super) fn accept_next(&mut self, link: LinkId, copy: &Mirror) -> bool {
-        if copy.first == Some(true) && !self.is_late(link, copy.number) {
+    pub(super) fn accept_next(&mut self, link: LinkId, copy: &ReplicaUpdate) -> bool {
+        if copy.starts_resync == Some(true) && !self.is_late(link, copy.sequence) {
             self.lines.clear();
             (self.link, self.open) = (link, true);
         } else if link != self.link {
             return false;
         } else {
-            self.open &= copy.number == self.number.wrapping_add(1);
+            self.open &= copy.sequence == self.number.wrapping_add(1);
         }
-        self.number = copy.number;
+        self.number = copy.sequence;
         self.open
     }
 

@@ -10,42 +10,43 @@ use super::disclose::abroad;
 use super::route::RoutePlan;
 use super::seek::Waiter;
 use super::{Hub, Outcome, Sender};
-use crate::called::Called;
+use crate::called::NodeSelector;
 use crate::delivery::Delivery;
-use crate::directory::{Aim, Directory, Hit, Query, Rank};
+use crate::directory::{Directory, DirectoryQuery, Hit, Rank, SearchPurpose};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::scope::Scope;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Mode, Reason, Request};
+use crate::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, Message, Reason, Request, RequestMode};
 
 /// How many providers a lookup lists if it does not say.
 const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
     pub(super) fn answer_lookup(&mut self, now: Time, from: Sender, request: &Request) {
-        let names = request.names;
-        let query = Query { aim: Aim::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
+        let names = request.selector;
+        let query =
+            DirectoryQuery { aim: SearchPurpose::List, names, ..self.query(from.node, request, DEFAULT_LISTED) };
         let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
         let course = RoutePlan::from_scope(request.scope.unwrap_or_default());
         let area = course.and_then(|course| Some((self.hub_lookup_area(now, request, &query, &hits)?, course)));
         let cached = area.map(|_| self.cached_for(request.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
-            let coverage = self.coverage(now, Coverage::First);
+            let coverage = self.coverage(now, Coverage::FirstMatch);
             let scope = request.scope.unwrap_or_default();
             self.answer_merged_lookup(now, (from.link, request.id), (&query, scope), &cached, coverage);
         } else if let Some((area, course)) = area {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
             let patience = self.time_to_answer(from.link, request.deadline_ms);
-            if !self.start_lookup(now, Query { area, ..query }, course, waiter, patience) {
+            if !self.start_lookup(now, DirectoryQuery { area, ..query }, course, waiter, patience) {
                 self.counters.over_limit += 1;
                 self.decline_request(from.link, request, Reason::TooMany);
             }
         } else {
             let are_first = request.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
-            let coverage = self.coverage(now, if are_first { Coverage::First } else { Coverage::Whole });
+            let coverage = self.coverage(now, if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
                 self.hits = hits;
                 let scope = request.scope.unwrap_or_default();
@@ -65,14 +66,14 @@ impl Hub {
         &mut self,
         now: Time,
         (link, id): (LinkId, RequestId),
-        (query, scope): (&Query, Scope),
+        (query, scope): (&DirectoryQuery, Scope),
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
         let hits = self.search_within(now, scope, query);
         let found = self.merged(hits, (link, id), query, remote, coverage);
         self.count_listed(query.service, found.candidates.len());
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Found(found));
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
     }
 
     /// What this hub and others have, the best first.
@@ -80,10 +81,10 @@ impl Hub {
         &mut self,
         hits: Vec<Hit>,
         (link, id): (LinkId, RequestId),
-        query: &Query,
+        query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
-    ) -> Found {
+    ) -> LookupResult {
         let named = |candidate| if query.names.is_some() { self.named(candidate) } else { candidate };
         let mut ranked: Vec<(Rank, Candidate)> =
             hits.iter().map(|hit| (hit.rank, named(self.directory.hit(*hit).candidate()))).collect();
@@ -94,44 +95,52 @@ impl Hub {
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
         let candidates = ranked.into_iter().map(|(_, candidate)| self.shown(link, candidate)).collect();
-        Found { id, candidates, coverage }
+        LookupResult { id, candidates, coverage }
     }
 
     /// Answers another hub with what this one and others have.
     pub(super) fn answer_hub_lookup(
         &mut self,
         (link, id): (LinkId, RequestId),
-        query: &Query,
+        query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
         let hits = self.search(query);
         let found = self.merged(hits, (link, id), query, remote, coverage);
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Found(found));
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::LookupResult(found));
     }
 
     fn count_listed(&mut self, service: Service, listed: usize) {
         let outcome = if listed == 0 { Outcome::NotFound } else { Outcome::Found };
-        self.counters.count_outcome(service, Mode::Locate, outcome);
+        self.counters.count_outcome(service, RequestMode::Lookup, outcome);
     }
 
     /// The search for what `node` requests. Anywhere means near the one who
     /// asks, as far as the hub knows where that is.
-    pub(super) fn query(&self, node: NodeId, request: &Request, default: usize) -> Query {
+    pub(super) fn query(&self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
         let count = match request.count {
             0 => default,
             count => usize::from(count).min(MAX_CANDIDATES),
         };
         let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
         let area = match request.area {
-            Area::Anywhere => Area::Near(origin),
+            Area::Anywhere => Area::Nearest(origin),
             area => area,
         };
-        Query { service: request.service, area, origin, count, except: None, aim: Aim::Serve, names: None }
+        DirectoryQuery {
+            service: request.service,
+            area,
+            origin,
+            count,
+            except: None,
+            aim: SearchPurpose::Serve,
+            names: None,
+        }
     }
 
     /// Searches the directory. The caller gives the list back to `self.hits`.
-    pub(super) fn search(&mut self, query: &Query) -> Vec<Hit> {
+    pub(super) fn search(&mut self, query: &DirectoryQuery) -> Vec<Hit> {
         self.counters.searches += 1;
         let mut hits = std::mem::take(&mut self.hits);
         match query.names.filter(|called| !called.is_everybody()) {
@@ -143,7 +152,7 @@ impl Hub {
 
     /// Searches for one node by its id, else among those that are connected, whose names are known.
     /// Gives how many it has looked at.
-    fn find_called(&self, query: &Query, called: Called, into: &mut Vec<Hit>) -> usize {
+    fn find_called(&self, query: &DirectoryQuery, called: NodeSelector, into: &mut Vec<Hit>) -> usize {
         into.clear();
         if let Ok(node) = called.as_str().parse() {
             into.extend(self.directory.find_one(query, node));
@@ -162,7 +171,7 @@ impl Hub {
     }
 
     /// Whether anything in the directory fits.
-    pub(super) fn holds(&mut self, query: &Query) -> bool {
+    pub(super) fn holds(&mut self, query: &DirectoryQuery) -> bool {
         let hits = self.search(query);
         let any = !hits.is_empty();
         self.hits = hits;
@@ -172,11 +181,11 @@ impl Hub {
     /// In which area other hubs are to be asked: where any will do on a miss
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
-    fn hub_lookup_area(&mut self, now: Time, request: &Request, query: &Query, hits: &[Hit]) -> Option<Area> {
+    fn hub_lookup_area(&mut self, now: Time, request: &Request, query: &DirectoryQuery, hits: &[Hit]) -> Option<Area> {
         match request.area {
             _ if !self.has_others() => None,
             area if area.wants_any() && !hits.is_empty() => None,
-            Area::At(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
+            Area::Exact(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
                 self.counters.negatives += 1;
                 None
             }
@@ -189,7 +198,7 @@ impl Hub {
 }
 
 /// Adds a candidate unless a newer record of its node is there.
-fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &Query, candidate: &Candidate) {
+fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &DirectoryQuery, candidate: &Candidate) {
     let Candidate { node, cell, capacity, .. } = *candidate;
     let rank = Rank::new(query.service, query.centre(), cell, capacity, false, node);
     match ranked.iter_mut().find(|(_, held)| held.node == node) {
@@ -261,16 +270,23 @@ mod tests {
                 },
             );
         }
-        let area = Area::At(Cell::new(27, -92));
+        let area = Area::Exact(Cell::new(27, -92));
         let origin = Cell::new(0, 0);
-        let query =
-            Query { service: Service::Video, area, origin, count: 8, except: None, aim: Aim::List, names: None };
+        let query = DirectoryQuery {
+            service: Service::Video,
+            area,
+            origin,
+            count: 8,
+            except: None,
+            aim: SearchPurpose::List,
+            names: None,
+        };
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
-        let found = Found { id: RequestId(70_000), candidates, coverage: Coverage::Young };
+        let found = LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting };
         let short = encode_found(&directory, found.id, &hits, found.coverage, false);
         assert_eq!(hits.len(), 3);
-        assert_eq!(short, Message::Found(found).encode());
+        assert_eq!(short, Message::LookupResult(found).encode());
     }
 }

@@ -292,7 +292,7 @@ impl Hub {
             (Some(DialPurpose::Hub(index)), Ok(node)) => {
                 let Some(hub) = self.mesh.hubs.get_mut(index) else { return };
                 hub.state = HubDialState::Up(node);
-                hub.backoff.works(now);
+                hub.backoff.record_success(now);
                 match hub.relation {
                     Relation::Parent => self.register_at_parent(node),
                     _ => self.promote_to_sibling(now, node),
@@ -332,7 +332,7 @@ impl Hub {
     /// Notes that a hub is down, and why; the event that goes with a dial in vain.
     fn redial_later(&mut self, now: Time, index: usize, reason: &str) -> Option<HubEvent> {
         let peer = self.mesh.hubs.get_mut(index)?;
-        let retry_in = peer.backoff.fails(now, &mut self.random);
+        let retry_in = peer.backoff.record_failure(now, &mut self.random);
         peer.state = HubDialState::Waiting(now + retry_in);
         let since = peer.down.as_ref().map_or(now, |down| down.since);
         peer.down = Some(Down { since, reason: reason.to_owned() });

@@ -13,7 +13,7 @@ use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
 use crate::time::Time;
-use crate::wire::{self, Message, Retell};
+use crate::wire::{self, Message, ResyncRequest};
 
 /// How long changes are gathered before the stand-bys hear of them.
 const GATHER: Duration = Duration::from_millis(100);
@@ -212,13 +212,13 @@ impl Hub {
         !ledger.is_empty()
     }
 
-    fn send_mirror(&mut self, link: LinkId, copy: wire::Mirror) {
+    fn send_mirror(&mut self, link: LinkId, copy: wire::ReplicaUpdate) {
         self.counters.mirrors_sent += 1;
-        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::Mirror(copy));
+        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::ReplicaUpdate(copy));
     }
 
     /// A stand-by could not follow what it was told.
-    pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, wish: &Retell) {
+    pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, wish: &ResyncRequest) {
         let ledger = self.mirror.ledgers.get_mut(&from.node).filter(|ledger| ledger.link == Some(from.link));
         let Some(ledger) = ledger else {
             self.counters.stray += 1;

@@ -75,7 +75,7 @@ use std::time::Duration;
 use crate::address::Address;
 use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
-use crate::foreign::{Advice, Targets};
+use crate::foreign::{DialedHosts, HubDialBudget};
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -148,8 +148,8 @@ pub struct Hub {
     asides: Asides,
     claims: Claims,
     moved: MovedNodes,
-    targets: Targets,
-    advice: Advice,
+    targets: DialedHosts,
+    advice: HubDialBudget,
     storm: JoinRateLimiter,
     counters: HubCounters,
     /// Where searches put their answer, kept for its memory.
@@ -200,8 +200,8 @@ impl Hub {
             asides: Asides::default(),
             claims: Claims::default(),
             moved: MovedNodes::default(),
-            targets: Targets::default(),
-            advice: Advice::default(),
+            targets: DialedHosts::default(),
+            advice: HubDialBudget::default(),
             storm: JoinRateLimiter::default(),
             counters: HubCounters::default(),
             hits: Vec::new(),
@@ -260,7 +260,7 @@ impl Hub {
         }
         let (node, role) = (peer.node, peer.role);
         let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
-        self.directory.heard(now, node);
+        self.directory.mark_heard(now, node);
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(now));
         self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Hello(Hello { clock_s, ..Hello::OWN }));
         if let Some(spare) = self.neighbours.excess_connection(node, link) {
@@ -372,11 +372,11 @@ impl Machine for Hub {
             Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
             Input::Message { link, message } => self.handle_message(now, link, &message),
             // What a hub tells of itself is what it was told to tell.
-            Input::Presence { .. } => {}
+            Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.counters.stray += 1,
             Input::FlowBroken { link, flow } => self.flow_broken(link, flow),
-            Input::Slept(slept) => self.slept(now, slept),
+            Input::HostSuspended(slept) => self.slept(now, slept),
             Input::WallClock(unix_s) => self.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.timeout(now),
             Input::Command(HubCommand::Leave) => self.leave(now),

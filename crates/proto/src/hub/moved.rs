@@ -13,10 +13,10 @@ use super::neighbours::MOVE;
 use super::route::{HOPS, RoutePlan};
 use super::tree::Relation;
 use super::{Hub, Sender};
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::ids::NodeId;
 use crate::time::Time;
-use crate::wire::{Message, Moved as Word, Way};
+use crate::wire::{HomeChanged as Word, Message, RouteDirection};
 
 /// How many moved nodes are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;
@@ -63,36 +63,37 @@ impl Hub {
             self.counters.over_limit += 1;
             return;
         }
-        if self.relation(word.old) != Some(Relation::Peer) && word.old != self.config.node {
-            let word = Word { version, new: self.config.node, hops: HOPS, ..word };
+        if self.relation(word.old_home) != Some(Relation::Peer) && word.old_home != self.config.node {
+            let word = Word { version, new: self.config.node, hops_left: HOPS, ..word };
             self.pass_on(word, RoutePlan::BEGIN);
         }
     }
 
     /// Another hub passes on that a node has moved.
     pub(super) fn hub_moved(&mut self, now: Time, from: Sender, word: Word) {
-        if word.old == self.config.node {
+        if word.old_home == self.config.node {
             let claim = Claim { home: word.new, version: word.version, copy: None };
             return self.handle_claim(now, word.node, claim);
         }
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
-        let way = if word.way == Way::Up && !enrolled { Way::Down } else { word.way };
+        let way = if word.direction == RouteDirection::Up && !enrolled { RouteDirection::Down } else { word.direction };
         self.pass_on(word, RoutePlan::from(way, from.node));
     }
 
     /// Tells those who are nearer to the old home. Reliably, hop by hop; what
     /// is lost nevertheless ends with the lease.
     fn pass_on(&mut self, word: Word, course: RoutePlan) {
-        let Some(hops) = word.hops.checked_sub(1) else { return };
-        let mut route = self.route(Patch::of(word.service, word.cell), course);
-        if self.neighbours.is_up(word.old) {
-            route = vec![(word.old, Way::Down)];
+        let Some(hops) = word.hops_left.checked_sub(1) else { return };
+        let mut route = self.route(BlockService::from_cell(word.service, word.cell), course);
+        if self.neighbours.is_up(word.old_home) {
+            route = vec![(word.old_home, RouteDirection::Down)];
         }
         // One parent passes it on; two would tell everybody twice.
-        let above = route.iter().position(|(_, way)| *way == Way::Up);
-        let chosen = route.into_iter().enumerate().filter(|(n, (_, way))| *way != Way::Up || Some(*n) == above);
+        let above = route.iter().position(|(_, way)| *way == RouteDirection::Up);
+        let chosen =
+            route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            self.send_to_hub(hub, &Message::Moved(Word { way, hops, ..word.clone() }));
+            self.send_to_hub(hub, &Message::HomeChanged(Word { direction: way, hops_left: hops, ..word.clone() }));
         }
     }
 }
@@ -102,9 +103,9 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::{Bench, HERE, carried, node, version};
-    use crate::block::Patch;
+    use crate::block::BlockService;
     use crate::service::{Role, Service};
-    use crate::wire::{Message, Moved, Reason, Summary, Way};
+    use crate::wire::{HomeChanged, Message, Reason, RouteDirection, Summary};
 
     #[test]
     fn request_follows_moved_node_for_lease() {
@@ -113,9 +114,11 @@ mod tests {
         let link = bench.provider(1);
         bench.say(new, &Message::Claim { node: node(1), version: version(2) });
         bench.down(link);
-        let sent = bench.say(asker, &Message::Carry(carried(1)));
+        let sent = bench.say(asker, &Message::RouteRequest(carried(1)));
         let followed = |sent: &[(_, Message)]| {
-            sent.iter().any(|(link, message)| *link == new && matches!(message, Message::Carry(on) if on.hops == 2))
+            sent.iter().any(|(link, message)| {
+                *link == new && matches!(message, Message::RouteRequest(on) if on.hops_left == 2)
+            })
         };
         assert!(followed(&sent), "{sent:?}");
         for _ in 0..7 {
@@ -123,7 +126,7 @@ mod tests {
             bench.say(new, &Message::Ping(0));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(asker, &Message::Carry(carried(2)));
+        let sent = bench.say(asker, &Message::RouteRequest(carried(2)));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 
@@ -131,25 +134,25 @@ mod tests {
     fn request_for_departed_node_is_declined() {
         let mut bench = Bench::new();
         let (asker, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
-        bench.say(asker, &Message::Moved(word(200, 101)));
+        bench.say(asker, &Message::HomeChanged(word(200, 101)));
         bench.down(link);
-        let sent = bench.say(asker, &Message::Carry(carried(1)));
+        let sent = bench.say(asker, &Message::RouteRequest(carried(1)));
         assert!(
             matches!(&sent[..], [_, (_, Message::Decline(decline))] if decline.reason == Reason::Leaving),
             "{sent:?}"
         );
     }
 
-    fn word(old: u8, new: u8) -> Moved {
-        Moved {
+    fn word(old: u8, new: u8) -> HomeChanged {
+        HomeChanged {
             node: node(1),
             version: version(2),
-            old: node(old),
+            old_home: node(old),
             new: node(new),
             service: Service::Track,
             cell: HERE,
-            way: Way::Up,
-            hops: 3,
+            direction: RouteDirection::Up,
+            hops_left: 3,
         }
     }
 
@@ -158,17 +161,18 @@ mod tests {
         let mut bench = Bench::new();
         let (child, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         bench.hub.config.tier = 1;
-        bench.say(child, &Message::Enrol { tier: 0 });
-        bench.say(other, &Message::Enrol { tier: 0 });
-        let summary = |patches| Message::Summary(Summary { run: 1, version: 1, patches, since: None });
-        bench.say(other, &summary(vec![(Patch::of(Service::Track, HERE), 1)]));
-        let on = |old| Message::Moved(Moved { way: Way::Down, hops: 2, ..word(old, 50) });
-        assert_eq!(bench.say(child, &Message::Moved(word(77, 50))), [(other, on(77))], "something is there");
-        assert_eq!(bench.say(other, &Message::Moved(word(100, 50))), [(child, on(100))], "it is that one");
-        assert!(bench.say(child, &Message::Moved(Moved { hops: 0, ..word(77, 50) })).is_empty());
+        bench.say(child, &Message::RegisterChild { tier: 0 });
+        bench.say(other, &Message::RegisterChild { tier: 0 });
+        let summary = |patches| Message::Summary(Summary { run: 1, version: 1, block_services: patches, since: None });
+        bench.say(other, &summary(vec![(BlockService::from_cell(Service::Track, HERE), 1)]));
+        let on =
+            |old| Message::HomeChanged(HomeChanged { direction: RouteDirection::Down, hops_left: 2, ..word(old, 50) });
+        assert_eq!(bench.say(child, &Message::HomeChanged(word(77, 50))), [(other, on(77))], "something is there");
+        assert_eq!(bench.say(other, &Message::HomeChanged(word(100, 50))), [(child, on(100))], "it is that one");
+        assert!(bench.say(child, &Message::HomeChanged(HomeChanged { hops_left: 0, ..word(77, 50) })).is_empty());
         // A node tells of itself only, and of what is here.
         let link = bench.up(1, Role::Node);
-        assert!(bench.say(link, &Message::Moved(word(77, 50))).is_empty());
+        assert!(bench.say(link, &Message::HomeChanged(word(77, 50))).is_empty());
     }
 
     /// Each goes to every hub on the way, reliably.
@@ -180,7 +184,10 @@ mod tests {
         }
         let link = bench.provider(1);
         let said = (0..200).map(|old| {
-            let sent = bench.say(link, &Message::Moved(Moved { way: Way::Up, hops: 0, ..word(old, 1) }));
+            let sent = bench.say(
+                link,
+                &Message::HomeChanged(HomeChanged { direction: RouteDirection::Up, hops_left: 0, ..word(old, 1) }),
+            );
             usize::from(!sent.is_empty())
         });
         let said = said.sum::<usize>();

@@ -7,7 +7,7 @@ use super::debts::{DepartedUsage, QuotaUsage};
 use super::requests::RequestKey;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
-use crate::called::Called;
+use crate::called::NodeSelector;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::Peer;
 use crate::rtt::Rtt;
@@ -119,7 +119,7 @@ impl Neighbours {
             rtt: Rtt::new(rtt),
             ping: None,
             heard: now,
-            hello: Hello::UNSAID,
+            hello: Hello::ASSUMED,
             clock: None,
             said_later: false,
         };
@@ -196,9 +196,9 @@ impl Neighbours {
     }
 
     /// The nodes that may be called so.
-    pub(super) fn called(&self, called: Called) -> impl Iterator<Item = NodeId> + '_ {
+    pub(super) fn called(&self, called: NodeSelector) -> impl Iterator<Item = NodeId> + '_ {
         let nodes = self.nodes.iter().filter(|(_, neighbour)| neighbour.role == Role::Node);
-        nodes.filter(move |(node, neighbour)| called.means(**node, Some(&neighbour.name))).map(|(node, _)| *node)
+        nodes.filter(move |(node, neighbour)| called.matches(**node, Some(&neighbour.name))).map(|(node, _)| *node)
     }
 
     pub(super) fn is_up(&self, node: NodeId) -> bool {
@@ -237,7 +237,7 @@ impl Neighbours {
     pub(super) fn heard(&mut self, node: NodeId, bytes: usize) {
         if let Some(neighbour) = self.nodes.get_mut(&node) {
             neighbour.doubtful = false;
-            neighbour.debt.allowance.hear(bytes);
+            neighbour.debt.allowance.record_received(bytes);
         }
     }
 

@@ -10,13 +10,13 @@ use std::cmp::Reverse;
 
 use super::Hub;
 use super::tree::Relation;
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::grid::Area;
 use crate::ids::NodeId;
 use crate::random::SplitMix64;
 use crate::scope::Scope;
 use crate::service::Service;
-use crate::wire::{Coverage, Way};
+use crate::wire::{Coverage, RouteDirection};
 
 /// To how many hubs a request may go, one after the other.
 pub(super) const HOPS: u8 = 8;
@@ -32,14 +32,14 @@ const FEW: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HubQuery {
     pub(super) hub: NodeId,
-    pub(super) way: Way,
+    pub(super) way: RouteDirection,
     pub(super) instead: Vec<NodeId>,
 }
 
 /// A question on its way: which way it came, and from which hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RoutePlan {
-    pub(super) way: Way,
+    pub(super) way: RouteDirection,
     pub(super) from: Option<NodeId>,
     /// Whether it goes no further than the parent and what is below that.
     pub(super) near: bool,
@@ -47,10 +47,10 @@ pub(super) struct RoutePlan {
 
 impl RoutePlan {
     /// Of a question that a node of this hub asks.
-    pub(super) const BEGIN: Self = Self { way: Way::Up, from: None, near: false };
+    pub(super) const BEGIN: Self = Self { way: RouteDirection::Up, from: None, near: false };
 
     /// Of a question that another hub asks.
-    pub(super) const fn from(way: Way, hub: NodeId) -> Self {
+    pub(super) const fn from(way: RouteDirection, hub: NodeId) -> Self {
         Self { way, from: Some(hub), near: false }
     }
 
@@ -58,7 +58,7 @@ impl RoutePlan {
     /// stays here.
     pub(super) const fn from_scope(scope: Scope) -> Option<Self> {
         match scope {
-            Scope::Link | Scope::Home => None,
+            Scope::Subnet | Scope::Home => None,
             Scope::Area => Some(Self { near: true, ..Self::BEGIN }),
             Scope::Cell | Scope::Anywhere => Some(Self::BEGIN),
         }
@@ -71,17 +71,17 @@ impl RoutePlan {
 
     /// Whether everybody is asked that could have something.
     pub(super) fn is_everywhere(self) -> bool {
-        self.way == Way::Up && !self.near
+        self.way == RouteDirection::Up && !self.near
     }
 
     /// Which way it goes to the parent.
-    fn up(self) -> Way {
-        if self.near { Way::Down } else { Way::Up }
+    fn up(self) -> RouteDirection {
+        if self.near { RouteDirection::Down } else { RouteDirection::Up }
     }
 }
 
 /// The owners of a patch among `tops`. When one goes, only its patches change owners.
-pub(super) fn owners(tops: &[NodeId], patch: Patch) -> Vec<NodeId> {
+pub(super) fn owners(tops: &[NodeId], patch: BlockService) -> Vec<NodeId> {
     greatest(tops, patch.number())
 }
 
@@ -107,7 +107,7 @@ impl Hub {
         self.siblings_up().chain([self.config.node]).collect()
     }
 
-    pub(super) fn owners(&self, patch: Patch) -> Vec<NodeId> {
+    pub(super) fn owners(&self, patch: BlockService) -> Vec<NodeId> {
         owners(&self.roots(), patch)
     }
 
@@ -122,22 +122,25 @@ impl Hub {
     }
 
     /// The hubs to which a request for a patch goes on, one after the other.
-    pub(super) fn route(&self, patch: Patch, course: RoutePlan) -> Vec<(NodeId, Way)> {
+    pub(super) fn route(&self, patch: BlockService, course: RoutePlan) -> Vec<(NodeId, RouteDirection)> {
         let mut below: Vec<(NodeId, u32)> = self.summaries.having(patch, true).collect();
         below.sort_unstable_by_key(|(hub, count)| (Reverse(*count), *hub));
-        let mut route: Vec<(NodeId, Way)> = below.into_iter().map(|(hub, _)| (hub, Way::Down)).collect();
+        let mut route: Vec<(NodeId, RouteDirection)> =
+            below.into_iter().map(|(hub, _)| (hub, RouteDirection::Down)).collect();
         match course.way {
-            Way::Down | Way::Back => {}
-            Way::Up if !self.is_root() => route.extend(self.parents().into_iter().map(|hub| (hub, course.up()))),
-            Way::Up if course.near => {}
-            Way::Up => {
+            RouteDirection::Down | RouteDirection::Overflow => {}
+            RouteDirection::Up if !self.is_root() => {
+                route.extend(self.parents().into_iter().map(|hub| (hub, course.up())))
+            }
+            RouteDirection::Up if course.near => {}
+            RouteDirection::Up => {
                 let owners = self.owners(patch);
                 if owners.contains(&self.config.node) {
                     route.extend(self.roots_holding(patch));
                 }
-                route.extend(self.trusted(owners).map(|hub| (hub, Way::Across)));
+                route.extend(self.trusted(owners).map(|hub| (hub, RouteDirection::Across)));
             }
-            Way::Across => route.extend(self.roots_holding(patch)),
+            RouteDirection::Across => route.extend(self.roots_holding(patch)),
         }
         // A top that has the patch and owns it, too, is asked once.
         let mut asked = vec![self.config.node];
@@ -156,8 +159,8 @@ impl Hub {
     }
 
     /// The tops that have something in a patch, as far as this one owns it.
-    fn roots_holding(&self, patch: Patch) -> impl Iterator<Item = (NodeId, Way)> + '_ {
-        self.summaries.having(patch, false).map(|(hub, _)| (hub, Way::Down))
+    fn roots_holding(&self, patch: BlockService) -> impl Iterator<Item = (NodeId, RouteDirection)> + '_ {
+        self.summaries.having(patch, false).map(|(hub, _)| (hub, RouteDirection::Down))
     }
 
     /// The hubs that are asked at the same time for what there is in an area,
@@ -173,21 +176,24 @@ impl Hub {
         let mut asks = HubQueryBuilder { hub: self, list: Vec::new() };
         let below = self.summaries.below_in(service, area);
         let unreachable = below.iter().any(|hub| !self.neighbours.is_up(*hub));
-        let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Whole };
-        below.into_iter().for_each(|hub| asks.add(hub, Way::Down, Vec::new()));
+        let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Complete };
+        below.into_iter().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()));
         // Without a top that should be there its patches may have owners that
         // do not know them yet: then all that are left are asked.
-        let few = Patch::few(service, area, FEW).filter(|_| course.way == Way::Across || !self.is_root_missing());
+        let few = BlockService::few(service, area, FEW)
+            .filter(|_| course.way == RouteDirection::Across || !self.is_root_missing());
         match (course.way, few) {
-            (Way::Up, _) if !self.is_root() => match self.parents().split_first() {
+            (RouteDirection::Up, _) if !self.is_root() => match self.parents().split_first() {
                 Some((primary, others)) => asks.add(*primary, course.up(), others.to_vec()),
                 None => coverage = coverage.with(Coverage::UnreachableAbove),
             },
-            (Way::Up, _) if course.near => {}
-            (Way::Up, None) => self.siblings_up().for_each(|hub| asks.add(hub, Way::Down, Vec::new())),
-            (Way::Up, Some(patches)) => patches.into_iter().for_each(|patch| asks.owners_of(patch)),
-            (Way::Across, Some(patches)) => patches.into_iter().for_each(|patch| asks.holders_of(patch)),
-            (Way::Across, None) | (Way::Down | Way::Back, _) => {}
+            (RouteDirection::Up, _) if course.near => {}
+            (RouteDirection::Up, None) => {
+                self.siblings_up().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()))
+            }
+            (RouteDirection::Up, Some(patches)) => patches.into_iter().for_each(|patch| asks.owners_of(patch)),
+            (RouteDirection::Across, Some(patches)) => patches.into_iter().for_each(|patch| asks.holders_of(patch)),
+            (RouteDirection::Across, None) | (RouteDirection::Down | RouteDirection::Overflow, _) => {}
         }
         if course.is_everywhere() && self.is_root_missing() {
             coverage = coverage.with(Coverage::Partial);
@@ -200,11 +206,11 @@ impl Hub {
     }
 
     /// How a request reaches a provider that a neighbouring hub has named.
-    pub(super) fn way_to(&self, hub: NodeId) -> Way {
+    pub(super) fn way_to(&self, hub: NodeId) -> RouteDirection {
         match self.relation(hub) {
-            Some(Relation::Parent) => Way::Up,
-            Some(Relation::Peer) => Way::Across,
-            Some(Relation::Child(_) | Relation::Aside) | None => Way::Down,
+            Some(Relation::Parent) => RouteDirection::Up,
+            Some(Relation::Peer) => RouteDirection::Across,
+            Some(Relation::Child(_) | Relation::Aside) | None => RouteDirection::Down,
         }
     }
 }
@@ -216,7 +222,7 @@ struct HubQueryBuilder<'a> {
 }
 
 impl HubQueryBuilder<'_> {
-    fn add(&mut self, hub: NodeId, way: Way, instead: Vec<NodeId>) {
+    fn add(&mut self, hub: NodeId, way: RouteDirection, instead: Vec<NodeId>) {
         let meant = hub != self.hub.config.node && self.hub.neighbours.is_up(hub);
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
             // Who is asked as an owner looks at its own as well.
@@ -226,18 +232,18 @@ impl HubQueryBuilder<'_> {
         }
     }
 
-    fn owners_of(&mut self, patch: Patch) {
+    fn owners_of(&mut self, patch: BlockService) {
         let owners = self.hub.owners(patch);
         if owners.contains(&self.hub.config.node) {
             return self.holders_of(patch);
         }
         let mut owners = self.hub.trusted(owners);
         if let Some(first) = owners.next() {
-            self.add(first, Way::Across, owners.collect());
+            self.add(first, RouteDirection::Across, owners.collect());
         }
     }
 
-    fn holders_of(&mut self, patch: Patch) {
+    fn holders_of(&mut self, patch: BlockService) {
         for (hub, way) in self.hub.roots_holding(patch) {
             self.add(hub, way, Vec::new());
         }

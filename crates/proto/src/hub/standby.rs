@@ -12,14 +12,17 @@ use super::claims::Claim;
 use super::ledger::{ReplicaEntry, ReplicaReceiver};
 use super::{Hub, HubEvent, HubKind, Sender};
 use crate::address::SchemeSet;
-use crate::directory::{Hit, Place, Published, Query};
+use crate::directory::{DirectoryQuery, Hit, PreviousEntry, PublishOutcome};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{self, Adopt, Left, MAX_CANDIDATES, MAX_CHANGES, Message, Numbered, Retell, Shift};
+use crate::wire::{
+    self, Adopt, MAX_CANDIDATES, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord,
+    ResyncRequest,
+};
 
 /// For so long after its last word a hub counts as alive: it is asked for one
 /// every five seconds.
@@ -118,11 +121,11 @@ impl Hub {
     /// Searches the directory for a request that goes so far: one that is to
     /// stay with the home's nodes does not get those of another home, as long
     /// as that lives.
-    pub(super) fn search_within(&mut self, now: Time, scope: Scope, query: &Query) -> Vec<Hit> {
+    pub(super) fn search_within(&mut self, now: Time, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
         if scope.admits_any_home() {
             return self.search(query);
         }
-        let mut hits = self.search(&Query { count: MAX_CANDIDATES, ..*query });
+        let mut hits = self.search(&DirectoryQuery { count: MAX_CANDIDATES, ..*query });
         hits.retain(|hit| self.copies.home_of(hit.rank.node()).is_none_or(|home| !self.is_lively(now, home)));
         hits.truncate(query.count);
         hits
@@ -137,30 +140,36 @@ impl Hub {
 
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
-    pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, copy: wire::Mirror) {
+    pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, copy: wire::ReplicaUpdate) {
         let mut book = self.copies.books.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.link));
         book.limit((self.config.limits.nodes as usize).saturating_sub(self.copies.numbered()));
-        let (number, follows) = (copy.number, book.accept_next(from.link, &copy));
+        let (number, follows) = (copy.sequence, book.accept_next(from.link, &copy));
         let wanted = if follows { self.take_in(now, from.node, &mut book, copy) } else { BTreeSet::new() };
         self.copies.books.insert(from.node, book);
         if !follows || !wanted.is_empty() {
             // Everybody, if they are too many to be named and fit in.
-            let whole = wanted.len() > MAX_CHANGES && wanted.len() <= self.directory.room();
-            let nodes = if whole { Vec::new() } else { wanted.into_iter().take(MAX_CHANGES).collect() };
-            let wish = Message::Retell(Retell { number, nodes });
+            let whole = wanted.len() > MAX_REPLICA_CHANGES && wanted.len() <= self.directory.room();
+            let nodes = if whole { Vec::new() } else { wanted.into_iter().take(MAX_REPLICA_CHANGES).collect() };
+            let wish = Message::ResyncRequest(ResyncRequest { number, nodes });
             self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Summary, &wish);
         }
     }
 
     /// Does what a home says, and gives back the numbers of those whose records
     /// would be needed for it.
-    fn take_in(&mut self, now: Time, home: NodeId, book: &mut ReplicaReceiver, copy: wire::Mirror) -> BTreeSet<u32> {
-        for line in copy.gone.iter().filter_map(|number| book.strike(*number)) {
+    fn take_in(
+        &mut self,
+        now: Time,
+        home: NodeId,
+        book: &mut ReplicaReceiver,
+        copy: wire::ReplicaUpdate,
+    ) -> BTreeSet<u32> {
+        for line in copy.removed.iter().filter_map(|number| book.strike(*number)) {
             if self.directory.get(line.node).is_some_and(|held| held.version() <= line.version) {
                 self.drop_copy(now, home, line.node);
             }
         }
-        for Numbered { node, record } in &copy.records {
+        for ReplicaRecord { node, record } in &copy.records {
             let line = ReplicaEntry { node: record.node, version: record.version };
             if book.enter(*node, line) {
                 self.mirror_record(now, home, record);
@@ -169,20 +178,20 @@ impl Hub {
             }
         }
         let mut wanted = BTreeSet::new();
-        wanted.extend(copy.shifts.into_iter().filter_map(|shift| self.shift_copy(now, home, book, shift)));
-        for Left { node: number, capacity } in copy.left {
+        wanted.extend(copy.moves.into_iter().filter_map(|shift| self.shift_copy(now, home, book, shift)));
+        for ReplicaCapacity { node: number, capacity } in copy.capacities {
             match book.line(number).filter(|line| self.has_copy(home, *line)) {
                 Some(line) => drop(self.directory.renew(now, line.node, line.version, Some(capacity))),
                 None => wanted.extend(self.missing(book, number)),
             }
         }
-        for number in copy.heard.iter().flat_map(|signs| numbers(signs)) {
+        for number in copy.alive.iter().flat_map(|signs| numbers(signs)) {
             match book.line(number).filter(|line| self.has_copy(home, *line)) {
-                Some(line) => self.directory.heard(now, line.node),
+                Some(line) => self.directory.mark_heard(now, line.node),
                 None => wanted.extend(self.missing(book, number)),
             }
         }
-        if copy.last == Some(true) {
+        if copy.ends_resync == Some(true) {
             let named = book.nodes();
             for node in self.copies.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
                 self.drop_copy(now, home, node);
@@ -256,7 +265,7 @@ impl Hub {
     }
 
     /// A node of `home` has moved; its number if its record is needed to know where.
-    fn shift_copy(&mut self, now: Time, home: NodeId, book: &mut ReplicaReceiver, shift: Shift) -> Option<u32> {
+    fn shift_copy(&mut self, now: Time, home: NodeId, book: &mut ReplicaReceiver, shift: ReplicaMove) -> Option<u32> {
         let Some((line, version)) = book.turn(shift.node, shift.versions) else {
             return self.missing(book, shift.node);
         };
@@ -297,21 +306,21 @@ impl Hub {
         let held = self.directory.get(node).map(|entry| entry.version());
         // Of two hubs that tell different things of one version, the first is believed.
         let published = match other_home && held == Some(record.version) {
-            true => Published::Same,
+            true => PublishOutcome::Same,
             false => self.directory.publish(now, record),
         };
         match published {
-            Published::Full => self.counters.full += 1,
-            Published::Stale => {}
-            Published::Same => {
+            PublishOutcome::Full => self.counters.full += 1,
+            PublishOutcome::Stale => {}
+            PublishOutcome::Same => {
                 self.copies.homes.insert(node, home);
                 self.directory.renew(now, node, record.version, Some(record.capacity));
             }
-            Published::New => {
+            PublishOutcome::New => {
                 self.copies.homes.insert(node, home);
                 self.registered(node, None);
             }
-            Published::Replaced(place) => {
+            PublishOutcome::Replaced(place) => {
                 self.copies.homes.insert(node, home);
                 self.registered(node, Some(place));
             }
@@ -320,7 +329,7 @@ impl Hub {
 
     /// What another hub says of its node has come, changed or gone. To a server
     /// it is the node's own word, so watchers hear of it.
-    pub(super) fn registered(&mut self, node: NodeId, before: Option<Place>) {
+    pub(super) fn registered(&mut self, node: NodeId, before: Option<PreviousEntry>) {
         if self.config.kind == HubKind::Server {
             self.tell_watchers(node, before);
         }
@@ -328,9 +337,9 @@ impl Hub {
 
     /// A node whose record is mirrored here makes this hub its home.
     pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
-        let Adopt { held, version, capacity, returns } = adopt;
+        let Adopt { held_version: held, version, capacity, is_failback: returns } = adopt;
         if self.leaving.is_some() {
-            return self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::HandOver);
+            return self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
         }
         let mirrored = self.copies.holds(from.node);
         if !mirrored && self.directory.renew(now, from.node, version, Some(capacity)) {
@@ -339,7 +348,7 @@ impl Hub {
         }
         if !mirrored || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
             self.counters.unknown_renews += 1;
-            return self.send(from.link, Channel::Datagram, Traffic::Join, &Message::Anew);
+            return self.send(from.link, Channel::Datagram, Traffic::Join, &Message::UnknownVersion);
         }
         self.counters.adoptions += 1;
         let home = self.copies.home_of(from.node);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::neighbours::RemoteConnection;
 use super::{Hub, HubKind, MemberStatus, Relation};
 use crate::address::{Address, SchemeSet};
-use crate::directory::{Aim, Query};
+use crate::directory::{DirectoryQuery, SearchPurpose};
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::{Capacity, Version};
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Candidate, MAX_CANDIDATES, Protocol};
+use crate::wire::{Candidate, MAX_CANDIDATES, ProtocolVersion};
 
 /// A hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub struct RemoteHubStatus {
     /// Why it is down.
     pub reason: Option<String>,
     /// The version of the protocol that it speaks; `None` while it is down.
-    pub protocol: Option<Protocol>,
+    pub protocol: Option<ProtocolVersion>,
     /// Seconds by which its wall clock is ahead of this host's, if both are known.
     pub clock_ahead_s: Option<i64>,
 }
@@ -180,7 +180,15 @@ impl Hub {
     /// first; at most [`MAX_CANDIDATES`] and none that are held back.
     pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
         let count = count.min(MAX_CANDIDATES);
-        let query = Query { service, area, origin: Cell::new(0, 0), count, except: None, aim: Aim::List, names: None };
+        let query = DirectoryQuery {
+            service,
+            area,
+            origin: Cell::new(0, 0),
+            count,
+            except: None,
+            aim: SearchPurpose::List,
+            names: None,
+        };
         let mut hits = Vec::with_capacity(count);
         self.directory.find(&query, &mut hits);
         hits.into_iter().map(|hit| self.named(self.directory.hit(hit).candidate())).collect()

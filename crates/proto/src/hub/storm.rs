@@ -50,7 +50,7 @@ impl Hub {
         }
         self.counters.postponed += 1;
         let wait = wait + Duration::from_millis(self.random.below(JITTER_MS));
-        let later = Message::Later(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+        let later = Message::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
         self.send(from.link, Channel::Datagram, Traffic::Join, &later);
         false
     }
@@ -74,7 +74,7 @@ mod tests {
     /// How long the node is to wait; `None` if it has got a lease.
     fn wait_of(bench: &mut Bench, link: LinkId, number: u8) -> Option<u32> {
         match bench.say(link, &Message::Publish(record(number)))[..] {
-            [(_, Message::Later(after))] => Some(after),
+            [(_, Message::RetryAfter(after))] => Some(after),
             [(_, Message::Lease { .. })] => None,
             ref other => panic!("{other:?}"),
         }
@@ -104,7 +104,7 @@ mod tests {
     fn who_is_known_passes() {
         let mut bench = bench();
         let home = bench.up(100, Role::SuperNode);
-        bench.say(home, &Message::Mirror(copies(vec![record(90)])));
+        bench.say(home, &Message::ReplicaUpdate(copies(vec![record(90)])));
         let first = bench.up(1, Role::Node);
         bench.say(first, &Message::Publish(record(1)));
         let late = (2..=20).map(|number| bench.provider(number)).last().unwrap();
@@ -112,8 +112,11 @@ mod tests {
         assert!(matches!(bench.say(first, &Message::Publish(record(1)))[..], [(_, Message::Lease { .. })]));
         let mirrored = bench.up(90, Role::Node);
         let (held, capacity) = (record(90).version, record(90).capacity);
-        let adopt = Adopt { held, version: super::super::testing::version(2), capacity, returns: None };
-        assert!(!bench.say(mirrored, &Message::Adopt(adopt)).iter().any(|(_, said)| matches!(said, Message::Later(_))));
+        let adopt =
+            Adopt { held_version: held, version: super::super::testing::version(2), capacity, is_failback: None };
+        assert!(
+            !bench.say(mirrored, &Message::Adopt(adopt)).iter().any(|(_, said)| matches!(said, Message::RetryAfter(_)))
+        );
         assert_eq!(bench.hub.counters().adoptions, 1);
     }
 }

@@ -11,7 +11,10 @@ use crate::machine::{Channel, Input, Machine, Peer, Transmit};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Carry, Decline, Forward, Message, Mirror, Mode, Numbered, Params, Reason, Request, Way};
+use crate::wire::{
+    Decline, Message, ProviderRequest, Reason, ReplicaRecord, ReplicaUpdate, Request, RequestMode, RequestParams,
+    RouteDirection, RouteRequest,
+};
 
 /// The place where test nodes are unless they say otherwise.
 pub(super) const HERE: Cell = Cell::new(27, 92);
@@ -51,24 +54,24 @@ pub(super) fn record(number: u8) -> Record {
     }
 }
 
-pub(super) fn request(id: u32, mode: Mode) -> Request {
+pub(super) fn request(id: u32, mode: RequestMode) -> Request {
     Request {
         id: RequestId(id),
         nonce: Nonce::from_u64(u64::from(id)),
         service: Service::Track,
-        area: Area::At(HERE),
+        area: Area::Exact(HERE),
         mode,
         deadline_ms: 5_000,
         count: 0,
         params: None,
         scope: None,
-        names: None,
+        selector: None,
     }
 }
 
 /// A request of node 50 for node 1, which another hub hands to this one.
-pub(super) fn carried(id: u32) -> Carry {
-    Carry {
+pub(super) fn carried(id: u32) -> RouteRequest {
+    RouteRequest {
         id: RequestId(id),
         nonce: Nonce::from_u64(u64::from(id)),
         service: Service::Track,
@@ -76,33 +79,39 @@ pub(super) fn carried(id: u32) -> Carry {
         requester: node(50),
         reply_to: vec![address(50)],
         deadline_ms: 5_000,
-        way: Way::Down,
-        hops: 3,
+        direction: RouteDirection::Down,
+        hops_left: 3,
         provider: Some(node(1)),
         params: None,
     }
 }
 
 /// What a home tells first of all: these records, numbered from 0.
-pub(super) fn copies(records: Vec<Record>) -> Mirror {
-    let numbered = records.into_iter().zip(0..).map(|(record, node)| Numbered { node, record });
-    Mirror { number: 1, records: numbered.collect(), first: Some(true), last: Some(true), ..Mirror::default() }
+pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
+    let numbered = records.into_iter().zip(0..).map(|(record, node)| ReplicaRecord { node, record });
+    ReplicaUpdate {
+        sequence: 1,
+        records: numbered.collect(),
+        starts_resync: Some(true),
+        ends_resync: Some(true),
+        ..ReplicaUpdate::default()
+    }
 }
 
-pub(super) fn over(scheme: Scheme) -> Option<Params> {
-    Some(Params { transports: Some(crate::address::SchemeSet::only(scheme)), ..Params::default() })
+pub(super) fn over(scheme: Scheme) -> Option<RequestParams> {
+    Some(RequestParams { transports: Some(crate::address::SchemeSet::only(scheme)), ..RequestParams::default() })
 }
 
 /// What a provider says to its hub about a request that it was to answer directly.
-pub(super) fn decline(forward: &Forward, reason: Reason) -> Message {
+pub(super) fn decline(forward: &ProviderRequest, reason: Reason) -> Message {
     let requester = (!forward.reply_to.is_empty()).then_some(forward.requester);
     Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester })
 }
 
 /// The only message, which is a `Forward`, and over which link it went.
-pub(super) fn forwarded(sent: &[(LinkId, Message)]) -> (LinkId, Forward) {
+pub(super) fn forwarded(sent: &[(LinkId, Message)]) -> (LinkId, ProviderRequest) {
     match sent {
-        [(link, Message::Forward(forward))] => (*link, forward.clone()),
+        [(link, Message::ProviderRequest(forward))] => (*link, forward.clone()),
         other => panic!("expected one forward, not {other:?}"),
     }
 }

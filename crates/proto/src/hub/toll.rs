@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Hub, Sender};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Decline, Message, Mode, Reason};
+use crate::wire::{Decline, Message, Reason, RequestMode};
 
 /// So many records are looked at for the price of one question more.
 const RECORDS: usize = 64;
@@ -27,8 +27,8 @@ impl Hub {
     /// The price of a message that makes the hub search, beside the search.
     pub(super) fn price(message: &Message) -> Option<usize> {
         match message {
-            Message::Request(request) if request.mode != Mode::Locate => Some(REQUEST),
-            Message::Request(_) | Message::Watch(_) | Message::Seek(_) | Message::Carry(_) => Some(1),
+            Message::Request(request) if request.mode != RequestMode::Lookup => Some(REQUEST),
+            Message::Request(_) | Message::Watch(_) | Message::HubLookup(_) | Message::RouteRequest(_) => Some(1),
             _ => None,
         }
     }
@@ -49,7 +49,7 @@ impl Hub {
         let (id, requester) = match message {
             Message::Request(request) => (request.id, None),
             Message::Watch(watch) if !from.role.is_hub() => (watch.id, None),
-            Message::Carry(carry) => (carry.id, (!carry.reply_to.is_empty()).then_some(carry.requester)),
+            Message::RouteRequest(carry) => (carry.id, (!carry.reply_to.is_empty()).then_some(carry.requester)),
             // A hub that is not answered asks others, and again.
             _ => return,
         };
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn lookup(id: u32, area: Area) -> Message {
-        Message::Request(Request { area, ..request(id, Mode::Locate) })
+        Message::Request(Request { area, ..request(id, RequestMode::Lookup) })
     }
 
     /// Counts the lookups of so many that are answered, and gives the last wait that was told.
@@ -95,7 +95,7 @@ mod tests {
         let (mut found, mut wait) = (0, None);
         for id in 0..count {
             match &bench.say(link, &lookup(id + 1, area))[..] {
-                [(to, Message::Found(_))] => found += u32::from(*to == link),
+                [(to, Message::LookupResult(_))] => found += u32::from(*to == link),
                 [(to, Message::Decline(Decline { reason: Reason::TooMany, retry_after_ms, .. }))] if *to == link => {
                     wait = *retry_after_ms;
                 }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn burst_passes_and_then_the_rate() {
         let mut bench = bench(100);
-        let area = Area::At(Cell::new(0, 0));
+        let area = Area::Exact(Cell::new(0, 0));
         let (asker, other) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
         let (found, wait) = answered(&mut bench, asker, area, 1_000);
         assert!((200..=202).contains(&found) && wait.is_some_and(|wait| wait >= 10), "{found}, {wait:?}");
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn coming_anew_gives_no_more() {
         let mut bench = bench(100);
-        let area = Area::At(Cell::new(0, 0));
+        let area = Area::Exact(Cell::new(0, 0));
         let stays = bench.up(1, Role::Node);
         let mut found = [0, 0];
         for _ in 0..200 {
@@ -143,7 +143,7 @@ mod tests {
         let hub = bench.up(100, Role::SuperNode);
         let mut refused = 0;
         for id in 0..200 {
-            let said = bench.say(hub, &Message::Carry(carried(id)));
+            let said = bench.say(hub, &Message::RouteRequest(carried(id)));
             let is_refused = |message: &Message| matches!(message, Message::Decline(Decline { reason: Reason::TooMany, requester: Some(of), .. }) if *of == node(50));
             refused += said.iter().filter(|(_, message)| is_refused(message)).count();
         }
@@ -158,7 +158,7 @@ mod tests {
             bench.say(link, &Message::Publish(Record { cell: Cell::new(7, 7), ..record(number) }));
         }
         let asker = bench.up(1, Role::Node);
-        let (found, _) = answered(&mut bench, asker, Area::At(Cell::new(7, 7)), 1_000);
+        let (found, _) = answered(&mut bench, asker, Area::Exact(Cell::new(7, 7)), 1_000);
         assert!((60..=70).contains(&found), "{found}: of 189 records each");
     }
 }

@@ -54,7 +54,7 @@ impl Hub {
     pub(super) fn register_at_parent(&mut self, parent: NodeId) {
         self.neighbours.relate(parent, Relation::Parent);
         if self.config.kind == HubKind::SuperNode {
-            let enrol = Message::Enrol { tier: self.config.tier };
+            let enrol = Message::RegisterChild { tier: self.config.tier };
             self.send_to_hub(parent, &enrol);
         }
     }

@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// The node's answer to a hub that has it publish again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum RepublishDecision {
     AtOnce,
     After(Duration),
     /// It has done so too often.
@@ -41,7 +41,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// Counts how often the home did so of late.
 #[derive(Debug, Default)]
-pub(super) struct Again {
+pub(super) struct RepublishLimiter {
     times: u32,
     since: Time,
     /// The number of times that a hub was left for it of late, and the last of these times.
@@ -49,9 +49,9 @@ pub(super) struct Again {
     left_at: Time,
 }
 
-impl Again {
+impl RepublishLimiter {
     /// The home has the node publish once more.
-    pub(super) fn once_more(&mut self, now: Time, random: &mut SplitMix64) -> Next {
+    pub(super) fn once_more(&mut self, now: Time, random: &mut SplitMix64) -> RepublishDecision {
         if self.times == 0 || now.since(self.since) >= PERIOD {
             (self.times, self.since) = (0, now);
         }
@@ -59,12 +59,12 @@ impl Again {
         let left = self.left(now);
         if self.times > MOST.saturating_sub(left).max(AT_ONCE) {
             (self.times, self.left, self.left_at) = (0, left.saturating_add(1), now);
-            return Next::Leave;
+            return RepublishDecision::Leave;
         }
         let at_once = AT_ONCE.saturating_sub(left);
-        let Some(doublings) = self.times.checked_sub(at_once + 1) else { return Next::AtOnce };
+        let Some(doublings) = self.times.checked_sub(at_once + 1) else { return RepublishDecision::AtOnce };
         let pause = (FIRST_PAUSE * (1 << doublings.min(8))).min(LONGEST_PAUSE);
-        Next::After(pause + Duration::from_nanos(random.below(pause.as_nanos() as u64 / 2)))
+        RepublishDecision::After(pause + Duration::from_nanos(random.below(pause.as_nanos() as u64 / 2)))
     }
 
     /// The number of times that a hub was left of late.
@@ -86,17 +86,17 @@ mod tests {
 
     #[test]
     fn hub_that_insists_is_left() {
-        let (mut again, mut random) = (Again::default(), SplitMix64::new(1));
+        let (mut again, mut random) = (RepublishLimiter::default(), SplitMix64::new(1));
         let mut now = Time::ZERO + Duration::from_secs(5);
         let mut pauses = Vec::new();
         loop {
             match again.once_more(now, &mut random) {
-                Next::AtOnce => {}
-                Next::After(pause) => {
+                RepublishDecision::AtOnce => {}
+                RepublishDecision::After(pause) => {
                     now = now + pause;
                     pauses.push(pause);
                 }
-                Next::Leave => break,
+                RepublishDecision::Leave => break,
             }
         }
         assert_eq!(pauses.len(), (MOST - AT_ONCE) as usize);
@@ -105,12 +105,12 @@ mod tests {
 
     #[test]
     fn hub_left_before_is_left_sooner() {
-        let (mut again, mut random) = (Again::default(), SplitMix64::new(1));
+        let (mut again, mut random) = (RepublishLimiter::default(), SplitMix64::new(1));
         let mut now = Time::ZERO + Duration::from_secs(5);
         let mut stays = Vec::new();
         for _ in 0..12 {
             let mut times = 1;
-            while again.once_more(now, &mut random) != Next::Leave {
+            while again.once_more(now, &mut random) != RepublishDecision::Leave {
                 times += 1;
             }
             let rest = again.rest(now);
@@ -119,15 +119,15 @@ mod tests {
         }
         assert!(stays.is_sorted_by(|a, b| a.0 >= b.0 && a.1 <= b.1), "{stays:?}");
         assert_eq!((stays[0], stays[11]), ((11, Duration::ZERO), (4, LONGEST_REST)));
-        assert_eq!(again.once_more(now + MEMORY, &mut random), Next::AtOnce);
+        assert_eq!(again.once_more(now + MEMORY, &mut random), RepublishDecision::AtOnce);
     }
 
     #[test]
     fn occasional_asking_keeps_the_hub() {
-        let (mut again, mut random) = (Again::default(), SplitMix64::new(1));
+        let (mut again, mut random) = (RepublishLimiter::default(), SplitMix64::new(1));
         for number in 0..100 {
             let now = Time::ZERO + Duration::from_secs(20 * number);
-            assert_eq!(again.once_more(now, &mut random), Next::AtOnce);
+            assert_eq!(again.once_more(now, &mut random), RepublishDecision::AtOnce);
         }
     }
 }

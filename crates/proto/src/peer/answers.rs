@@ -2,23 +2,31 @@
 
 use std::time::Duration;
 
-use super::api::Event;
-use super::asked::{Asked, Phase};
-use super::attach::Attach;
+use super::api::NodeEvent;
+use super::asked::{OutgoingRequest, RequestPhase};
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::requests::{Requests, SHORT_PAUSE};
+use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};
-use crate::wire::{Decline, Found, Mode, Reason, Whereabouts};
+use crate::wire::{Decline, LookupResult, ProviderAddress, Reason, RequestMode};
 
 /// Shortest wait before a request is put again once a provider was said to be on its way.
 const PENDING_PATIENCE: Duration = Duration::from_secs(2);
 
-impl Requests {
+impl OutgoingRequests {
     /// The last word of a hub. Returns whether it was that the hub is leaving.
-    pub(super) fn on_decline(&mut self, core: &mut Core, attach: &Attach, link: LinkId, decline: Decline) -> bool {
+    pub(super) fn on_decline(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        link: LinkId,
+        decline: Decline,
+    ) -> bool {
         let id = decline.id;
-        let waiting = |asked: &&mut Asked| asked.is_asked_over(link) && !matches!(asked.phase, Phase::Receiving(_));
+        let waiting = |asked: &&mut OutgoingRequest| {
+            asked.is_asked_over(link) && !matches!(asked.phase, RequestPhase::Receiving(_))
+        };
         let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
             core.counters.stale += 1;
             return false;
@@ -32,7 +40,7 @@ impl Requests {
             // The request goes to the next home.
             return true;
         }
-        if self.goes_on_at_link(core, attach, id, decline.reason) {
+        if self.continue_by_multicast(core, attach, id, decline.reason) {
             return false;
         }
         if decline.reason == Reason::Busy && self.asks_for_reflected(core, attach, id) {
@@ -41,7 +49,7 @@ impl Requests {
         let Some(asked) = self.asked.get_mut(&id) else { return false };
         match decline.reason {
             Reason::NoTransport if asked.may_be_relayed(core) => {
-                asked.wanted.mode = Mode::Relay;
+                asked.request.mode = RequestMode::Relay;
                 self.ask_anew(core, attach, id);
             }
             reason if asked.may_be_premature(core, reason) => {
@@ -56,30 +64,38 @@ impl Requests {
     }
 
     /// A provider is on its way.
-    pub(super) fn on_pending(&mut self, core: &mut Core, link: LinkId, id: RequestId, provider: Option<Whereabouts>) {
+    pub(super) fn on_pending(
+        &mut self,
+        core: &mut Core,
+        link: LinkId,
+        id: RequestId,
+        provider: Option<ProviderAddress>,
+    ) {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_asked_over(link)) else { return };
-        if matches!(asked.phase, Phase::Waiting) {
+        if matches!(asked.phase, RequestPhase::Waiting) {
             asked.answered(core);
-            asked.phase = Phase::Pending;
+            asked.phase = RequestPhase::Pending;
             let pto = core.pto(link);
             core.set(Timer::Ask(id), PENDING_PATIENCE.max(pto * 2));
         }
-        if let Some(Whereabouts { node, addresses }) = provider {
+        if let Some(ProviderAddress { node, addresses }) = provider {
             let addresses = core.told(link, addresses);
-            asked.will_meet(core, id, link, Whereabouts { node, addresses });
+            asked.will_meet(core, id, link, ProviderAddress { node, addresses });
         }
     }
 
-    pub(super) fn on_found(&mut self, core: &mut Core, link: LinkId, found: Found) {
+    pub(super) fn on_lookup_result(&mut self, core: &mut Core, link: LinkId, found: LookupResult) {
         let id = found.id;
         // That it knows of nobody is no answer of a stand-by while the home may know more.
-        let counts = |asked: &Asked| asked.via == Some(link) || !found.candidates.is_empty();
-        let ours = |asked: &&Asked| asked.is_asked_over(link) && asked.wanted.mode == Mode::Locate && counts(asked);
+        let counts = |asked: &OutgoingRequest| asked.via == Some(link) || !found.candidates.is_empty();
+        let ours = |asked: &&OutgoingRequest| {
+            asked.is_asked_over(link) && asked.request.mode == RequestMode::Lookup && counts(asked)
+        };
         let Some(ticket) = self.asked.get(&id).filter(ours).map(|asked| asked.ticket) else {
             core.counters.stale += 1;
             return;
         };
         self.remove(core, id);
-        core.emit(Event::Found { ticket, found });
+        core.emit(NodeEvent::LookupResult { ticket, found });
     }
 }

@@ -1,34 +1,34 @@
 //! Whom a request is put to, over which association, and when it is put again.
 
-use super::asked::{Asked, Phase};
-use super::attach::Attach;
+use super::asked::{OutgoingRequest, RequestPhase};
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::links::{Loss, Way};
+use super::links::{ConnectionLoss, DialTarget};
 use super::liveness::answers_since;
-use super::requests::{Requests, SHORT_PAUSE};
+use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Mode, Reason};
+use crate::wire::{Reason, RequestMode};
 
-impl Requests {
+impl OutgoingRequests {
     /// Sends a request to the home, or reaches for the home over a transport
     /// that the request allows.
-    pub(super) fn ask(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn ask(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         if asked.is_direct() {
             return self.ask_provider(core, id);
         }
         let Some(home) = attach.home() else {
-            asked.phase = Phase::Homeless;
+            asked.phase = RequestPhase::NoHub;
             return core.timers.clear(Timer::Ask(id));
         };
         let Some(entry) = core.links.get(home) else { return };
-        let schemes = asked.wanted.transports;
-        let relayed = asked.wanted.mode == Mode::Relay || core.hub_role == Role::Server;
+        let schemes = asked.request.transports;
+        let relayed = asked.request.mode == RequestMode::Relay || core.hub_role == Role::Server;
         let hub = entry.peer.node;
-        let link = if relayed && asked.wanted.mode != Mode::Locate && !schemes.contains(entry.address.scheme) {
+        let link = if relayed && asked.request.mode != RequestMode::Lookup && !schemes.contains(entry.address.scheme) {
             core.links.between(core.now, hub, schemes, &[])
         } else {
             Some(home)
@@ -41,14 +41,14 @@ impl Requests {
         if addresses.is_empty() {
             return self.fail(core, id, Reason::NoTransport);
         }
-        asked.phase = Phase::Reaching;
+        asked.phase = RequestPhase::Reaching;
         core.timers.clear(Timer::Ask(id));
-        core.dial_hub(Way { node: hub, schemes }, addresses);
+        core.dial_hub(DialTarget { node: hub, schemes }, addresses);
     }
 
     /// The home has been silent: puts the same request to the stand-by as well.
     /// Whoever is asked twice knows it by its number and nonce.
-    fn hedge(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    fn hedge(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.tries > 1) else { return };
         let Some(standby) = attach.standby().filter(|standby| asked.may_go_over(core, *standby)) else { return };
         core.counters.hedges += u64::from(asked.hedge.is_none());
@@ -60,7 +60,7 @@ impl Requests {
 
     /// A hub was reached over the transport that requests want. If it is no
     /// longer the home, they are asked at the new one.
-    pub(super) fn on_hub_reached(&mut self, core: &mut Core, attach: &Attach, way: Way, link: LinkId) {
+    pub(super) fn on_hub_reached(&mut self, core: &mut Core, attach: &HomeRegistration, way: DialTarget, link: LinkId) {
         core.mind_idleness(link);
         for id in self.reaching_home(core, attach, way) {
             if let Some(asked) = self.asked.get_mut(&id) {
@@ -69,37 +69,37 @@ impl Requests {
         }
     }
 
-    pub(super) fn on_hub_unreachable(&mut self, core: &mut Core, attach: &Attach, way: Way) {
+    pub(super) fn on_hub_unreachable(&mut self, core: &mut Core, attach: &HomeRegistration, way: DialTarget) {
         for id in self.reaching_home(core, attach, way) {
             self.fail(core, id, Reason::NoTransport);
         }
     }
 
     /// The requests that wait for the home to be reached in this way.
-    fn reaching_home(&self, core: &Core, attach: &Attach, way: Way) -> Vec<RequestId> {
+    fn reaching_home(&self, core: &Core, attach: &HomeRegistration, way: DialTarget) -> Vec<RequestId> {
         let home = attach.home().and_then(|home| core.links.get(home)).map(|link| link.peer.node);
         if home != Some(way.node) {
             return Vec::new();
         }
-        self.reaching(|asked| !asked.is_direct() && asked.wanted.transports == way.schemes)
+        self.reaching(|asked| !asked.is_direct() && asked.request.transports == way.schemes)
     }
 
     /// The requests that wait for a dial and of which `which` holds.
-    pub(super) fn reaching(&self, which: impl Fn(&Asked) -> bool) -> Vec<RequestId> {
-        let meant = |asked: &Asked| matches!(asked.phase, Phase::Reaching) && which(asked);
+    pub(super) fn reaching(&self, which: impl Fn(&OutgoingRequest) -> bool) -> Vec<RequestId> {
+        let meant = |asked: &OutgoingRequest| matches!(asked.phase, RequestPhase::Reaching) && which(asked);
         self.asked.iter().filter(|(_, asked)| meant(asked)).map(|(id, _)| *id).collect()
     }
 
     /// Nothing was heard in time: asks again. Returns since when the home has
     /// been silent, if it may be gone.
-    pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> Option<Time> {
-        let open = |asked: &&Asked| !matches!(asked.phase, Phase::Receiving(_));
+    pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> Option<Time> {
+        let open = |asked: &&OutgoingRequest| !matches!(asked.phase, RequestPhase::Receiving(_));
         let asked = self.asked.get(&id).filter(open)?;
         let silent = !asked.is_direct() && asked.via.is_some_and(|link| !answers_since(core, link, asked.sent));
         let since = silent.then_some(asked.sent);
-        if asked.tries > 0 && !matches!(asked.phase, Phase::Homeless) {
+        if asked.tries > 0 && !matches!(asked.phase, RequestPhase::NoHub) {
             core.counters.retries += 1;
-            core.is_patient &= !matches!(asked.phase, Phase::Waiting);
+            core.is_patient &= !matches!(asked.phase, RequestPhase::Waiting);
         }
         if asked.ways.is_idle() {
             self.begin_search(core, attach, id);
@@ -110,12 +110,12 @@ impl Requests {
     }
 
     /// There is a (new) home: everything unanswered is asked there.
-    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
+    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &HomeRegistration) {
         let home = attach.home();
         for id in self.unaccepted() {
             let now = core.now;
-            let is_asked = |asked: &Asked| asked.via == home && asked.sent == now && asked.tries > 0;
-            let due = |asked: &&mut Asked| !asked.is_direct() && asked.ways.hub && !is_asked(asked);
+            let is_asked = |asked: &OutgoingRequest| asked.via == home && asked.sent == now && asked.tries > 0;
+            let due = |asked: &&mut OutgoingRequest| !asked.is_direct() && asked.ways.hub && !is_asked(asked);
             if let Some(asked) = self.asked.get_mut(&id).filter(due) {
                 asked.tries = 0;
                 asked.hedge = None;
@@ -129,14 +129,20 @@ impl Requests {
 
     /// An association has gone: what was asked over it is asked elsewhere, and
     /// what a hub relayed over it has lost its provider.
-    pub(super) fn on_link_down(&mut self, core: &mut Core, attach: &Attach, link: LinkId, loss: Loss<'_>) {
+    pub(super) fn on_link_down(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        link: LinkId,
+        loss: ConnectionLoss<'_>,
+    ) {
         for asked in self.asked.values_mut().filter(|asked| asked.hedge == Some(link)) {
             asked.hedge = None;
         }
         for id in self.unaccepted() {
             let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(link)) else { continue };
             asked.via = None;
-            asked.phase = Phase::Homeless;
+            asked.phase = RequestPhase::NoHub;
             core.timers.clear(Timer::Ask(id));
             if asked.is_direct() {
                 core.set(Timer::Ask(id), SHORT_PAUSE);
@@ -150,7 +156,7 @@ impl Requests {
     }
 
     fn unaccepted(&self) -> Vec<RequestId> {
-        let open = self.asked.iter().filter(|(_, asked)| !matches!(asked.phase, Phase::Receiving(_)));
+        let open = self.asked.iter().filter(|(_, asked)| !matches!(asked.phase, RequestPhase::Receiving(_)));
         open.map(|(id, _)| *id).collect()
     }
 }

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use super::api::{Ticket, Wanted};
+use super::api::{ServiceRequest, Ticket};
 use super::core::Core;
 use super::direct;
-use super::inquire::Ways;
-use super::meet::Meeting;
-use super::receiving::Receiving;
+use super::inquire::SearchMethods;
+use super::meet::ProviderDial;
+use super::receiving::IncomingFlow;
 use super::requests::SHORT_PAUSE;
-use super::subscribe::Taking;
+use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::grid::Area;
 use crate::ids::{LinkId, Nonce, RequestId};
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Message, Mode, Params, Reason, Request};
+use crate::wire::{Message, Reason, Request, RequestMode, RequestParams};
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -37,15 +37,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// One request or lookup.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct OutgoingRequest {
     pub(super) ticket: Ticket,
-    pub(super) wanted: Wanted,
+    pub(super) request: ServiceRequest,
     pub(super) nonce: Nonce,
     pub(super) commanded: Time,
     /// Until when an acceptance is of use.
     pub(super) deadline: Time,
-    pub(super) phase: Phase,
-    pub(super) ways: Ways,
+    pub(super) phase: RequestPhase,
+    pub(super) ways: SearchMethods,
     pub(super) via: Option<LinkId>,
     /// The association with the stand-by, if that was asked as well.
     pub(super) hedge: Option<LinkId>,
@@ -60,16 +60,16 @@ pub(super) struct Asked {
     /// When to ask again, as was said with the last refusal.
     pub(super) retry_after: Option<Duration>,
     /// What it has to do with reflected streams.
-    pub(super) taking: Taking,
+    pub(super) subscription: SubscriptionState,
     /// The provider that has it, if it may be dialled.
-    pub(super) meeting: Meeting,
+    pub(super) meeting: ProviderDial,
 }
 
 /// How far a request has come.
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(super) enum RequestPhase {
     /// There is no home to ask.
-    Homeless,
+    NoHub,
     /// The home is being dialled over another transport, or the provider that
     /// the request names.
     Reaching,
@@ -78,20 +78,20 @@ pub(super) enum Phase {
     /// A provider reaches for this node.
     Pending,
     /// Accepted.
-    Receiving(Box<Receiving>),
+    Receiving(Box<IncomingFlow>),
 }
 
-impl Asked {
+impl OutgoingRequest {
     /// One that nobody has been asked yet.
-    pub(super) fn new(ticket: Ticket, wanted: Wanted, now: Time, deadline: Duration) -> Self {
+    pub(super) fn new(ticket: Ticket, wanted: ServiceRequest, now: Time, deadline: Duration) -> Self {
         Self {
             ticket,
-            wanted,
+            request: wanted,
             nonce: Nonce::from_u64(0),
             commanded: now,
             deadline: now + deadline,
-            phase: Phase::Homeless,
-            ways: Ways::default(),
+            phase: RequestPhase::NoHub,
+            ways: SearchMethods::default(),
             via: None,
             hedge: None,
             first_sent: now,
@@ -100,14 +100,14 @@ impl Asked {
             numbers: 0,
             last: None,
             retry_after: None,
-            taking: Taking::default(),
-            meeting: Meeting::default(),
+            subscription: SubscriptionState::default(),
+            meeting: ProviderDial::default(),
         }
     }
 
     /// Whether it goes to a known provider, without a hub.
     pub(super) fn is_direct(&self) -> bool {
-        self.wanted.provider.is_some() && !self.taking.wanted
+        self.request.provider.is_some() && !self.subscription.wanted
     }
 
     /// Whether nothing at all has come from the hub since the request was made.
@@ -118,7 +118,7 @@ impl Asked {
 
     /// True if it waits for a home, and not for the moment to ask that one again.
     fn is_homeless(&self) -> bool {
-        matches!(self.phase, Phase::Homeless) && self.last.is_none()
+        matches!(self.phase, RequestPhase::NoHub) && self.last.is_none()
     }
 
     /// Whether a refusal may turn out otherwise in a moment: because the hub is
@@ -145,25 +145,25 @@ impl Asked {
 
     /// True if it asks for another way of a stream under way, of which nothing comes meanwhile.
     fn is_for_lost_stream(&self) -> bool {
-        self.taking.replaces.is_some()
+        self.subscription.replaces.is_some()
     }
 
     /// What is asked of a provider beyond the service's name.
-    pub(super) fn params(&self) -> Params {
+    pub(super) fn params(&self) -> RequestParams {
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let transports = Some(self.wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
-        let trace = self.wanted.trace.then_some(true);
-        Params {
-            duration_ms: self.wanted.duration.map(millis),
+        let transports = Some(self.request.transports).filter(|schemes| *schemes != SchemeSet::ALL);
+        let trace = self.request.trace.then_some(true);
+        RequestParams {
+            duration_ms: self.request.duration.map(millis),
             transports,
             trace,
-            profile: self.wanted.profile,
-            resume: self.wanted.resume,
-            pushed: self.wanted.pushed.then_some(true),
-            reflect: self.taking.reflect(&self.wanted),
-            reflectable: (self.taking.able && !self.taking.wanted).then_some(true),
-            class: self.wanted.class,
-            call: None,
+            profile: self.request.profile,
+            resume: self.request.resume,
+            pushed: self.request.pushed.then_some(true),
+            copy_target: self.subscription.reflect(&self.request),
+            reflectable: (self.subscription.able && !self.subscription.wanted).then_some(true),
+            delivery_class: self.request.class,
+            connect_to: None,
         }
     }
 
@@ -171,8 +171,8 @@ impl Asked {
     /// node only: asked over one it can.
     pub(super) fn may_be_relayed(&self, core: &Core) -> bool {
         let asked_over = self.via.and_then(|link| core.links.get(link)).map(|link| link.address.scheme);
-        let unfit = asked_over.is_some_and(|scheme| !self.wanted.transports.contains(scheme));
-        !self.is_direct() && self.wanted.mode == Mode::Forward && unfit
+        let unfit = asked_over.is_some_and(|scheme| !self.request.transports.contains(scheme));
+        !self.is_direct() && self.request.mode == RequestMode::Forward && unfit
     }
 
     /// Sends the request over `link` and waits.
@@ -181,9 +181,9 @@ impl Asked {
         core.send(link, &request);
         core.trace_sent(self.ticket, id, link);
         core.set(Timer::Ask(id), pause(self.first_pause(core, link), self.tries, self.due().since(core.now)));
-        self.phase = Phase::Waiting;
+        self.phase = RequestPhase::Waiting;
         self.via = Some(link);
-        self.taking.hub = core.links.get(link).map(|link| link.peer.node);
+        self.subscription.hub = core.links.get(link).map(|link| link.peer.node);
         self.sent = core.now;
         if self.tries == 0 {
             self.first_sent = core.now;
@@ -200,7 +200,7 @@ impl Asked {
 
     /// Whether somebody behind the hub is to answer, who may be as far from it as this node.
     fn is_for_providers(&self) -> bool {
-        self.wanted.mode != Mode::Locate && !self.is_direct()
+        self.request.mode != RequestMode::Lookup && !self.is_direct()
     }
 
     /// The first answer has come: if it was on its way when the request was
@@ -212,20 +212,20 @@ impl Asked {
 
     /// The request as it is put now.
     pub(super) fn message(&self, core: &Core, id: RequestId) -> Message {
-        let wanted = &self.wanted;
+        let wanted = &self.request;
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let params = self.params();
         Message::Request(Request {
             id,
             nonce: self.nonce,
             service: wanted.service,
-            area: self.taking.aim.map_or(wanted.area, |(_, cell)| Area::At(cell)),
+            area: self.subscription.aim.map_or(wanted.area, |(_, cell)| Area::Exact(cell)),
             mode: wanted.mode,
             deadline_ms: millis(self.due().since(core.now)),
             count: wanted.count,
-            params: Some(params).filter(|params| *params != Params::default()),
+            params: Some(params).filter(|params| *params != RequestParams::default()),
             scope: Some(wanted.scope).filter(|scope| *scope != Scope::Anywhere),
-            names: wanted.names,
+            selector: wanted.names,
         })
     }
 
@@ -236,8 +236,8 @@ impl Asked {
 
     /// Whether an answer may come over `link`, should the hub relay it.
     pub(super) fn may_go_over(&self, core: &Core, link: LinkId) -> bool {
-        let relayed = self.wanted.mode == Mode::Relay;
-        core.links.get(link).is_some_and(|link| !relayed || self.wanted.transports.contains(link.address.scheme))
+        let relayed = self.request.mode == RequestMode::Relay;
+        core.links.get(link).is_some_and(|link| !relayed || self.request.transports.contains(link.address.scheme))
     }
 }
 
@@ -257,15 +257,15 @@ pub(super) fn for_people(duration: Duration) -> Duration {
 }
 
 /// Why a request failed, for people.
-pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
-    let wanted = &asked.wanted;
-    let Wanted { service, area, .. } = wanted;
+pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> String {
+    let wanted = &asked.request;
+    let ServiceRequest { service, area, .. } = wanted;
     let deadline = for_people(wanted.deadline);
     if let Some(detail) = wanted.provider.as_ref().and_then(|_| direct::sentence(reason, wanted)) {
         return detail;
     }
     match reason {
-        Reason::NotFound if asked.ways.link_only() => {
+        Reason::NotFound if asked.ways.is_multicast_only() => {
             format!("nobody on this link offers {service} {area}, or none that could take it on")
         }
         Reason::Unreachable | Reason::TimedOut if asked.is_homeless() => {
@@ -293,7 +293,9 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         Reason::Unspecified => {
             "it was refused for a reason that only later versions know: upgrade this node to learn it".to_owned()
         }
-        Reason::TooOld => format!("the hub is of an earlier version, which does not know {service}: upgrade the hub"),
+        Reason::UnsupportedVersion => {
+            format!("the hub is of an earlier version, which does not know {service}: upgrade the hub")
+        }
         Reason::Reflected => format!("{service} {area} is reflected from now on, which this node cannot take"),
     }
 }
@@ -314,10 +316,14 @@ mod tests {
     #[test]
     fn lost_stream_retries_in_short_turns() {
         let now = Time::ZERO;
-        let wanted = Wanted::new(Service::Video, Area::Anywhere);
+        let wanted = ServiceRequest::new(Service::Video, Area::Anywhere);
         let asked = |numbers, replaces| {
-            let taking = Taking { replaces, ..Taking::default() };
-            Asked { numbers, taking, ..Asked::new(Ticket(1), wanted.clone(), now, Duration::from_secs(10)) }
+            let taking = SubscriptionState { replaces, ..SubscriptionState::default() };
+            OutgoingRequest {
+                numbers,
+                subscription: taking,
+                ..OutgoingRequest::new(Ticket(1), wanted.clone(), now, Duration::from_secs(10))
+            }
         };
         let pauses = |replaces, most| (1..=most).map(move |numbers| asked(numbers, replaces).pause_after_refusal());
         let (usual, lost) = (pauses(None, UNREACHABLE_ASKS), pauses(Some(RequestId(1)), LOST_STREAM_ASKS));

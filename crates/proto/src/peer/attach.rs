@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::again::{Again, Next};
+use super::again::{RepublishDecision, RepublishLimiter};
 use super::core::Core;
-use super::homing::Homing;
+use super::homing::Failback;
 use super::hubs::Hubs;
 use super::redirect::Redirect;
-use super::standby::StandBy;
+use super::standby::StandbyHub;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};
 use crate::grid::Cell;
@@ -16,7 +16,7 @@ use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Message, Moved, Way};
+use crate::wire::{HomeChanged, Message, RouteDirection};
 
 /// The longest pause between two rounds of dials while requests wait for a hub.
 const PAUSE_IN_NEED: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const LONGEST_TURN: Duration = Duration::from_secs(60);
 
 /// What has become of the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(super) enum HomeEvent {
     /// A hub holds the record.
     Attached(LinkId),
     /// There is no home any more, or no hub could be made one.
@@ -44,29 +44,29 @@ pub(super) enum Notice {
         reason: String,
     },
     /// The association with the stand-by is closed.
-    StandByLost(LinkId),
+    StandbyLost(LinkId),
     /// The home holds a record that somebody else has published.
     Displaced,
 }
 
 /// The node's record, and the hub that holds it.
 #[derive(Debug)]
-pub(super) struct Attach {
+pub(super) struct HomeRegistration {
     pub(super) hubs: Hubs,
     /// Start of the node, in seconds of the Unix epoch.
     epoch: u32,
     pub(super) record: Record,
-    pub(super) state: State,
-    pub(super) standby: StandBy,
+    pub(super) state: RegistrationState,
+    pub(super) standby: StandbyHub,
     /// The home before this one, which is leaving and holds the record until
     /// the new one does.
     pub(super) former: Option<LinkId>,
     /// The home that confirmed the record last, and where the node was then.
     confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
-    pub(super) homing: Homing,
-    again: Again,
-    pub(super) notices: VecDeque<Notice>,
+    pub(super) homing: Failback,
+    again: RepublishLimiter,
+    pub(super) notices: VecDeque<HomeEvent>,
 }
 
 /// Where the node's record is, as it was last told.
@@ -79,20 +79,20 @@ struct Confirmed {
 }
 
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum RegistrationState {
     Waiting,
     Dialling,
-    Linked(Home),
+    Linked(HomeConnection),
     Left,
 }
 
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct HomeConnection {
     pub(super) link: LinkId,
     /// Since when it is home: it has confirmed the record, or stood by.
     pub(super) attached: Option<Time>,
     /// What is unanswered.
-    pub(super) exchange: Option<Exchange>,
+    pub(super) exchange: Option<PendingHomeRequest>,
     /// The capacity that the hub knows.
     pub(super) told: Option<Capacity>,
     /// The hub of which it knows that it stands by.
@@ -101,15 +101,15 @@ pub(super) struct Home {
     pub(super) wants_record: bool,
 }
 
-impl Home {
+impl HomeConnection {
     pub(super) fn new(link: LinkId) -> Self {
         Self { link, attached: None, exchange: None, told: None, named: None, wants_record: false }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Exchange {
-    pub(super) question: Question,
+pub(super) struct PendingHomeRequest {
+    pub(super) question: HomeRequest,
     /// When the first unanswered question was put, whatever it was.
     pub(super) since: Time,
     /// When it was put last.
@@ -120,7 +120,7 @@ pub(super) struct Exchange {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum HomeRequest {
     Publish,
     /// Make a home of the stand-by, which holds this version.
     Adopt(Version),
@@ -130,24 +130,24 @@ pub(super) enum Question {
     Probe(u32),
 }
 
-impl Attach {
+impl HomeRegistration {
     pub(super) fn new(core: &mut Core, record: Record, hubs: Vec<Vec<Address>>) -> Self {
         let hubs = Hubs::new(hubs);
         if hubs.current().is_some() {
             core.timers.set(Timer::Attach, Time::ZERO);
         }
-        let (standby, notices) = (StandBy::default(), VecDeque::new());
+        let (standby, notices) = (StandbyHub::default(), VecDeque::new());
         let (former, confirmed) = (None, None);
-        let (redirect, homing) = (Redirect::default(), Homing::default());
-        let again = Again::default();
+        let (redirect, homing) = (Redirect::default(), Failback::default());
+        let again = RepublishLimiter::default();
         let epoch = record.version.epoch;
-        let state = State::Waiting;
+        let state = RegistrationState::Waiting;
         Self { hubs, epoch, record, state, standby, former, confirmed, redirect, homing, again, notices }
     }
 
     /// Any association has gone.
     pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, reason: &str) {
-        if matches!(&self.state, State::Linked(home) if home.link == link) {
+        if matches!(&self.state, RegistrationState::Linked(home) if home.link == link) {
             self.move_on(core, Some(link), format!("the association with the hub has ended: {reason}"));
         } else {
             self.standby_lost(core, link);
@@ -163,7 +163,7 @@ impl Attach {
         siblings: Vec<Address>,
     ) {
         let clock = self.clock(core.now);
-        let State::Linked(home) = &mut self.state else { return };
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         if home.link != link || home.wants_record {
             return;
         }
@@ -181,7 +181,7 @@ impl Attach {
             // has held a record of this run, another daemon is this node as
             // well. Go on from there.
             if home.attached.is_some() {
-                self.notices.push_back(Notice::Displaced);
+                self.notices.push_back(HomeEvent::Displaced);
             }
             self.record.version = held;
             return self.publish_once_more(core, Duration::ZERO);
@@ -194,12 +194,12 @@ impl Attach {
             // It need not wait any longer. Reliably: nobody repeats it.
             core.send_reliably(former, RequestId(0), &Message::Withdraw(held));
         } else if let Some(moved) = left {
-            core.send_reliably(link, RequestId(0), &Message::Moved(moved));
+            core.send_reliably(link, RequestId(0), &Message::HomeChanged(moved));
         }
         self.hubs.learn(siblings);
-        let State::Linked(home) = &mut self.state else { return };
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         if let Some(exchange) = home.exchange.take() {
-            core.timers.clear(Timer::Exchange);
+            core.timers.clear(Timer::HomeReply);
             home.told = exchange.told.or(home.told);
             if let (1, Some(entry)) = (exchange.tries, core.links.get_mut(link)) {
                 entry.rtt.sample(core.now.since(exchange.asked));
@@ -209,7 +209,7 @@ impl Attach {
         if home.attached.is_none() {
             home.attached = Some(core.now);
             self.hubs.succeeded();
-            self.notices.push_back(Notice::Attached(link));
+            self.notices.push_back(HomeEvent::Attached(link));
             self.seek_home(core);
         }
         self.name_standby(core);
@@ -223,20 +223,31 @@ impl Attach {
 
     /// The home at `link` holds the record. Returns what it is to tell the home
     /// before, if that was another one: nobody else knows where that is.
-    fn confirm(&mut self, core: &Core, link: LinkId) -> Option<Moved> {
+    fn confirm(&mut self, core: &Core, link: LinkId) -> Option<HomeChanged> {
         let hub = core.links.get(link)?.peer.node;
         let Record { node, version, cell, services, .. } = self.record;
         let now = Confirmed { hub, cell, service: services.iter().next() };
         let before = self.confirmed.replace(now).filter(|before| before.hub != hub)?;
         let Confirmed { hub: old, cell, service } = before;
         // The home fills in what is its own to say.
-        Some(Moved { node, version, old, new: hub, service: service?, cell, way: Way::Up, hops: 0 })
+        Some(HomeChanged {
+            node,
+            version,
+            old_home: old,
+            new: hub,
+            service: service?,
+            cell,
+            direction: RouteDirection::Up,
+            hops_left: 0,
+        })
     }
 
     /// Too many publish at once: this node's turn comes later.
-    pub(super) fn on_later(&mut self, core: &mut Core, link: LinkId, after: Duration) {
-        let State::Linked(home) = &mut self.state else { return };
-        if home.link != link || !matches!(home.exchange, Some(Exchange { question: Question::Publish, .. })) {
+    pub(super) fn on_retry_after(&mut self, core: &mut Core, link: LinkId, after: Duration) {
+        let RegistrationState::Linked(home) = &mut self.state else { return };
+        if home.link != link
+            || !matches!(home.exchange, Some(PendingHomeRequest { question: HomeRequest::Publish, .. }))
+        {
             return;
         }
         self.publish_once_more(core, after.min(LONGEST_TURN));
@@ -244,16 +255,16 @@ impl Attach {
 
     /// The home says where else it listens, for requests that name a transport.
     pub(super) fn on_home_addresses(&mut self, core: &Core, link: LinkId, addresses: Vec<Address>) {
-        let at_home = matches!(&self.state, State::Linked(home) if home.link == link);
+        let at_home = matches!(&self.state, RegistrationState::Linked(home) if home.link == link);
         let seen = core.links.get(link).and_then(|entry| entry.address.primary());
         if let Some(seen) = seen.filter(|_| at_home) {
-            self.hubs.complete(addresses.into_iter().map(|address| address.seen_from(seen.ip())));
+            self.hubs.complete(addresses.into_iter().map(|address| address.with_observed_host(seen.ip())));
         }
     }
 
     /// The hub does not hold the record.
-    pub(super) fn on_anew(&mut self, core: &mut Core, link: LinkId) {
-        if let State::Linked(home) = &mut self.state
+    pub(super) fn on_unknown_version(&mut self, core: &mut Core, link: LinkId) {
+        if let RegistrationState::Linked(home) = &mut self.state
             && home.link == link
         {
             home.named = None;
@@ -264,16 +275,16 @@ impl Attach {
     /// The home has the node publish once more, after so long at the soonest: not without end, and
     /// not as fast as it says.
     pub(super) fn publish_once_more(&mut self, core: &mut Core, after: Duration) {
-        let State::Linked(home) = &mut self.state else { return };
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         if home.wants_record {
             return;
         }
         let link = home.link;
         match self.again.once_more(core.now, &mut core.random) {
-            Next::AtOnce if after.is_zero() => self.publish_anew(core),
-            Next::AtOnce => self.publish_after(core, after),
-            Next::After(pause) => self.publish_after(core, pause.max(after)),
-            Next::Leave => {
+            RepublishDecision::AtOnce if after.is_zero() => self.publish_anew(core),
+            RepublishDecision::AtOnce => self.publish_after(core, after),
+            RepublishDecision::After(pause) => self.publish_after(core, pause.max(after)),
+            RepublishDecision::Leave => {
                 core.close(link, "it wants the record again and again");
                 self.move_on(core, Some(link), "the hub wants the record again and again".to_owned());
             }
@@ -281,16 +292,16 @@ impl Attach {
     }
 
     fn publish_after(&mut self, core: &mut Core, pause: Duration) {
-        let State::Linked(home) = &mut self.state else { return };
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         home.wants_record = true;
         home.exchange = None;
-        core.timers.clear(Timer::Exchange);
+        core.timers.clear(Timer::HomeReply);
         core.set(Timer::Renew, pause);
     }
 
     /// The host stood still: what the home knows may have been forgotten, or be of another one.
     pub(super) fn on_slept(&mut self, core: &mut Core) {
-        if matches!(&self.state, State::Linked(home) if home.attached.is_some()) {
+        if matches!(&self.state, RegistrationState::Linked(home) if home.attached.is_some()) {
             core.timers.set(Timer::Renew, core.now);
         }
     }
@@ -323,18 +334,18 @@ impl Attach {
 
     /// The node leaves.
     pub(super) fn leave(&mut self, core: &mut Core) {
-        if let State::Linked(home) = &self.state {
+        if let RegistrationState::Linked(home) = &self.state {
             let withdraw = Message::Withdraw(self.record.version);
             // Reliably: nobody is here any more to repeat it.
             core.send_reliably(home.link, RequestId(0), &withdraw);
         }
-        self.state = State::Left;
+        self.state = RegistrationState::Left;
     }
 
     /// Publishes under a new version, if there is a hub to publish at.
     pub(super) fn publish_anew(&mut self, core: &mut Core) {
         self.record.version = self.record.version.next();
-        self.ask(core, Question::Publish, 1, core.now);
+        self.ask(core, HomeRequest::Publish, 1, core.now);
     }
 
     /// The home, or a candidate for it, has failed: on to the next.
@@ -342,18 +353,18 @@ impl Attach {
         self.drop_standby(core);
         self.drop_redirect(core);
         let stayed = match &self.state {
-            State::Linked(home) => home.attached.map(|since| core.now.since(since)),
+            RegistrationState::Linked(home) => home.attached.map(|since| core.now.since(since)),
             _ => None,
         };
-        core.timers.clear(Timer::Exchange);
+        core.timers.clear(Timer::HomeReply);
         core.timers.clear(Timer::Renew);
-        self.state = State::Waiting;
+        self.state = RegistrationState::Waiting;
         self.homing.lose(self.hubs.current_index(), stayed);
         if stayed.is_some() {
             core.counters.failovers += 1;
             core.unsettled_until = core.now + UNSETTLED;
         }
-        self.notices.push_back(Notice::Lost { link, reason });
+        self.notices.push_back(HomeEvent::Lost { link, reason });
         if stayed.is_some_and(|stayed| stayed >= SHORT_STAY) {
             self.hubs.lost();
             return self.dial(core);
@@ -364,7 +375,7 @@ impl Attach {
         if pause.is_zero() { self.dial(core) } else { core.set(Timer::Attach, pause) }
     }
 
-    pub(super) fn poll(&mut self) -> Option<Notice> {
+    pub(super) fn poll(&mut self) -> Option<HomeEvent> {
         self.notices.pop_front()
     }
 
@@ -375,7 +386,7 @@ impl Attach {
 
     /// The same, and since when.
     pub(super) fn home_since(&self) -> Option<(LinkId, Time)> {
-        let State::Linked(home) = &self.state else { return None };
+        let RegistrationState::Linked(home) = &self.state else { return None };
         home.attached.map(|since| (home.link, since))
     }
 
@@ -406,11 +417,11 @@ impl Attach {
     /// What it is doing, in a word.
     pub(super) fn state(&self) -> &'static str {
         match &self.state {
-            State::Waiting => "waiting",
-            State::Dialling => "dialling",
-            State::Linked(home) if home.attached.is_some() => "attached",
-            State::Linked(_) => "publishing",
-            State::Left => "left",
+            RegistrationState::Waiting => "waiting",
+            RegistrationState::Dialling => "dialling",
+            RegistrationState::Linked(home) if home.attached.is_some() => "attached",
+            RegistrationState::Linked(_) => "publishing",
+            RegistrationState::Left => "left",
         }
     }
 }

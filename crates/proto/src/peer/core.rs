@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::Event;
-use super::crowd::Crowd;
-use super::links::{Link, Links, Purpose, Through, Way};
-use super::status::Counters;
+use super::api::NodeEvent;
+use super::crowd::MulticastLoad;
+use super::links::{DialTarget, HubTunnel, Links, NodeConnection, NodeDialPurpose};
+use super::status::NodeCounters;
 use super::timers::{Timer, Timers};
 use super::trace::Traces;
 use crate::address::Address;
 use crate::delivery::Delivery;
-use crate::foreign::{self, Advice};
+use crate::foreign::{self, HubDialBudget};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -41,7 +41,7 @@ pub(super) struct Core {
     pub(super) links: Links,
     pub(super) timers: Timers,
     pub(super) random: SplitMix64,
-    pub(super) counters: Counters,
+    pub(super) counters: NodeCounters,
     pub(super) traces: Traces,
     /// The streams that the home may take this node to have left: what it was
     /// told, less what this node was asked for since.
@@ -51,11 +51,11 @@ pub(super) struct Core {
     /// Source address of reflected streams from the hub that told it last, over this connection.
     media_of_home: Option<(LinkId, SocketAddr)>,
     /// What multicast shows of the link.
-    pub(super) crowd: Crowd,
+    pub(super) crowd: MulticastLoad,
     /// Dials at addresses of which only hubs have told.
-    advice: Advice,
+    advice: HubDialBudget,
     /// Those under way, and the bytes that each takes.
-    advised: Vec<(Way, u64)>,
+    advised: Vec<(DialTarget, u64)>,
     /// When the home was last told what is left.
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
@@ -68,7 +68,7 @@ pub(super) struct Core {
     /// The host's, if the driver has told it.
     pub(super) wall_clock: Option<WallClock>,
     transmits: VecDeque<Transmit>,
-    events: VecDeque<Event>,
+    events: VecDeque<NodeEvent>,
     next_request: u32,
 }
 
@@ -84,13 +84,13 @@ impl Core {
             links: Links::default(),
             timers: Timers::default(),
             random,
-            counters: Counters::default(),
+            counters: NodeCounters::default(),
             traces: Traces::default(),
             reckoned_streams: 0,
             reckoned_kbps: 0,
             media_of_home: None,
-            crowd: Crowd::default(),
-            advice: Advice::default(),
+            crowd: MulticastLoad::default(),
+            advice: HubDialBudget::default(),
             advised: Vec::new(),
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
@@ -137,12 +137,12 @@ impl Core {
         let (traffic, encoded) = (traffic_of(message), message.encode());
         let (link, channel, message) = match entry.through {
             // All in order: what is said there has no datagrams.
-            Some(Through { link, id, .. }) => {
-                (link, Channel::Reliable { flow: id.0 }, Message::Through { id, message: encoded }.encode())
+            Some(HubTunnel { link, id, .. }) => {
+                (link, Channel::Reliable { flow: id.0 }, Message::Tunneled { id, message: encoded }.encode())
             }
             None => (link, channel, encoded),
         };
-        let delivery = delivery.over(channel);
+        let delivery = delivery.on_channel(channel);
         self.transmits.push_back(Transmit::Message { link, channel, delivery, traffic, message });
     }
 
@@ -153,26 +153,26 @@ impl Core {
     }
 
     /// Reaches for somebody.
-    pub(super) fn dial(&mut self, purpose: Purpose, addresses: Vec<Address>, role: Role, node: Option<NodeId>) {
+    pub(super) fn dial(&mut self, purpose: NodeDialPurpose, addresses: Vec<Address>, role: Role, node: Option<NodeId>) {
         let dial = self.links.dial(purpose);
         self.transmits.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
     }
 
     /// Reaches for a node, unless that is under way.
-    pub(super) fn dial_node(&mut self, way: Way, addresses: Vec<Address>) {
-        if !self.links.is_dialling(Purpose::Node(way)) {
-            self.dial(Purpose::Node(way), addresses, Role::Node, Some(way.node));
+    pub(super) fn dial_node(&mut self, way: DialTarget, addresses: Vec<Address>) {
+        if !self.links.is_dialling(NodeDialPurpose::Node(way)) {
+            self.dial(NodeDialPurpose::Node(way), addresses, Role::Node, Some(way.node));
         }
     }
 
     /// Reaches for a node at addresses of which only a hub tells, unless that is under way. False if too many
     /// such dials were in vain, or there is no address.
-    pub(super) fn dial_as_told(&mut self, way: Way, addresses: Vec<Address>) -> bool {
-        if self.links.is_dialling(Purpose::Node(way)) {
+    pub(super) fn dial_as_told(&mut self, way: DialTarget, addresses: Vec<Address>) -> bool {
+        if self.links.is_dialling(NodeDialPurpose::Node(way)) {
             return true;
         }
         let addresses = foreign::few(addresses);
-        let Some(bytes) = self.advice.take(self.now, &addresses).filter(|_| !addresses.is_empty()) else {
+        let Some(bytes) = self.advice.charge_dial(self.now, &addresses).filter(|_| !addresses.is_empty()) else {
             return false;
         };
         self.advised.push((way, bytes));
@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// A dial has ended: one that was made as a hub has told, and led somewhere, is not counted.
-    pub(super) fn dial_ended(&mut self, way: Way, reached: bool) {
+    pub(super) fn dial_ended(&mut self, way: DialTarget, reached: bool) {
         let ended = self.advised.iter().position(|(advised, _)| *advised == way);
         let bytes = ended.map(|place| self.advised.swap_remove(place).1);
         if let Some(bytes) = bytes.filter(|_| reached) {
@@ -190,9 +190,9 @@ impl Core {
     }
 
     /// Reaches for the home hub over other transports, unless that is under way.
-    pub(super) fn dial_hub(&mut self, way: Way, addresses: Vec<Address>) {
-        if !self.links.is_dialling(Purpose::Hub(way)) {
-            self.dial(Purpose::Hub(way), addresses, self.hub_role, Some(way.node));
+    pub(super) fn dial_hub(&mut self, way: DialTarget, addresses: Vec<Address>) {
+        if !self.links.is_dialling(NodeDialPurpose::Hub(way)) {
+            self.dial(NodeDialPurpose::Hub(way), addresses, self.hub_role, Some(way.node));
         }
     }
 
@@ -200,18 +200,18 @@ impl Core {
     pub(super) fn close(&mut self, link: LinkId, reason: &str) {
         let gone = self.links.remove(link);
         self.timers.clear(Timer::Idle(link));
-        if let Some(Through { link, id, .. }) = gone.and_then(|gone| gone.through) {
+        if let Some(HubTunnel { link, id, .. }) = gone.and_then(|gone| gone.through) {
             return self.send_reliably(link, id, &Message::Stop { id, reason: Reason::Cancelled });
         }
-        self.bid_farewell(link, reason);
+        self.request_close(link, reason);
     }
 
     /// Has the driver end an association, and leaves it to the caller to take it out.
-    pub(super) fn bid_farewell(&mut self, link: LinkId, reason: &str) {
+    pub(super) fn request_close(&mut self, link: LinkId, reason: &str) {
         self.transmits.push_back(Transmit::Close { link, reason: reason.to_owned() });
     }
 
-    pub(super) fn emit(&mut self, event: Event) {
+    pub(super) fn emit(&mut self, event: NodeEvent) {
         self.events.push_back(event);
     }
 
@@ -234,7 +234,7 @@ impl Core {
     }
 
     /// A home has said where it sends reflected streams from.
-    pub(super) fn note_media(&mut self, link: LinkId, media: Option<MediaAddress>) {
+    pub(super) fn record_media_address(&mut self, link: LinkId, media: Option<MediaAddress>) {
         let seen = self.links.get(link).and_then(|entry| entry.address.primary());
         if let (Some(MediaAddress(mut media)), Some(seen)) = (media, seen) {
             if media.ip().is_unspecified() {
@@ -260,7 +260,7 @@ impl Core {
     }
 
     /// Longest time over `link` for what takes `usual` on a short path.
-    pub(super) fn at_pace_of(&self, link: LinkId, usual: Duration) -> Duration {
+    pub(super) fn scaled_timeout(&self, link: LinkId, usual: Duration) -> Duration {
         let trip = self.links.get(link).map_or(Duration::ZERO, |link| link.rtt.smoothed());
         usual.max(trip.min(LONGEST_ROUND_TRIP) * PACE_TRIPS)
     }
@@ -284,7 +284,7 @@ impl Core {
 
     /// Watches over a direct association that this node dialled.
     pub(super) fn mind_idleness(&mut self, link: LinkId) {
-        if let Some(limit) = self.links.get(link).map(Link::idle_limit) {
+        if let Some(limit) = self.links.get(link).map(NodeConnection::idle_limit) {
             self.set(Timer::Idle(link), limit);
         }
     }
@@ -293,7 +293,7 @@ impl Core {
         self.transmits.pop_front()
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<Event> {
+    pub(super) fn poll_event(&mut self) -> Option<NodeEvent> {
         self.events.pop_front()
     }
 }
@@ -304,22 +304,22 @@ fn traffic_of(message: &Message) -> Traffic {
         Message::Publish(_)
         | Message::Lease { .. }
         | Message::Withdraw(_)
-        | Message::Anew
-        | Message::StandBy { .. }
-        | Message::Moved(_)
+        | Message::UnknownVersion
+        | Message::SetStandby { .. }
+        | Message::HomeChanged(_)
         | Message::Adopt(_)
-        | Message::Join(_)
-        | Message::Quit(_)
+        | Message::JoinRoom(_)
+        | Message::LeaveRoom(_)
         | Message::Redirect(_)
         | Message::Hello(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
-        Message::Packet(_)
+        Message::Datagram(_)
         | Message::Chunk(_)
         | Message::End { .. }
         | Message::Report(_)
         | Message::Stop { .. }
         | Message::Rekey(_)
-        | Message::Through { .. } => Traffic::Payload,
+        | Message::Tunneled { .. } => Traffic::Payload,
         _ => Traffic::Lookup,
     }
 }

@@ -29,16 +29,16 @@ const QUIET: u32 = 20;
 
 /// Who was heard on the link.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct MulticastLoad {
     heard: BTreeMap<NodeId, Time>,
     second: u64,
     /// Messages in this second, and in the one before.
     messages: [u32; 2],
 }
 
-impl Crowd {
+impl MulticastLoad {
     /// A node has said something to all.
-    pub(super) fn note(&mut self, now: Time, node: NodeId) {
+    pub(super) fn record_message(&mut self, now: Time, node: NodeId) {
         self.turn(now);
         self.messages[0] = self.messages[0].saturating_add(1);
         if self.heard.len() >= MAX_CROWD && !self.heard.contains_key(&node) {
@@ -57,7 +57,7 @@ impl Crowd {
     /// Within which time the providers of an inquiry answer. For one cell few
     /// can answer, so they do at once.
     pub(super) fn window(&self, now: Time, area: Area) -> Duration {
-        if matches!(area, Area::At(_)) {
+        if matches!(area, Area::Exact(_)) {
             return Duration::ZERO;
         }
         // There are at most as many as `MAX_CROWD`.
@@ -98,28 +98,28 @@ mod tests {
 
     #[test]
     fn reply_window_grows_with_node_count() {
-        let mut crowd = Crowd::default();
+        let mut crowd = MulticastLoad::default();
         assert_eq!(crowd.window(at(0), Area::Anywhere), SHORTEST);
         for number in 0..30 {
-            crowd.note(at(0), node(number));
+            crowd.record_message(at(0), node(number));
         }
         assert_eq!(crowd.window(at(0), Area::Anywhere), SLOT * 30);
-        assert_eq!(crowd.window(at(0), Area::At(Cell::new(1, 1))), Duration::ZERO);
+        assert_eq!(crowd.window(at(0), Area::Exact(Cell::new(1, 1))), Duration::ZERO);
         for number in 0..10_000 {
-            crowd.note(at(1), node(number));
+            crowd.record_message(at(1), node(number));
         }
         assert_eq!((crowd.window(at(1), Area::Anywhere), crowd.len(at(1))), (LONGEST, MAX_CROWD));
         assert_eq!(crowd.len(at(121_000)), 0, "who is silent for long is not there");
-        crowd.note(at(121_000), node(70_000));
+        crowd.record_message(at(121_000), node(70_000));
         assert_eq!(crowd.heard.len(), 1);
     }
 
     #[test]
     fn multicast_quiet_after_two_seconds() {
-        let mut crowd = Crowd::default();
+        let mut crowd = MulticastLoad::default();
         assert!(crowd.is_quiet(at(0)));
         for _ in 0..QUIET {
-            crowd.note(at(500), node(1));
+            crowd.record_message(at(500), node(1));
         }
         assert!(!crowd.is_quiet(at(900)) && !crowd.is_quiet(at(1_900)));
         assert!(crowd.is_quiet(at(2_000)));

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{Event, SessionId};
+use super::api::{NodeEvent, SessionId};
 use super::core::Core;
-use super::provide::{Provide, Wish};
+use super::provide::{ProviderSessions, ServeRequest};
 use super::publish::OVERLAP;
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};
 use crate::service::Service;
-use crate::wire::{Keys, MAX_SEALED_BYTES, Message, Opening};
+use crate::wire::{MAX_SEALED_BYTES, Message, ProvisionalAccept, SealedKeys};
 
 /// How many hubs it may pass: the longest way of a request.
 const HOPS: u8 = 8;
@@ -26,7 +26,7 @@ const STRANGERS: Duration = Duration::from_secs(10);
 /// In which order with itself it comes, apart from all requests, which count from 1.
 const KEYS_FLOW: RequestId = RequestId(0);
 
-impl Provide {
+impl ProviderSessions {
     /// What opens a publication is another one: the owner is to seal it.
     pub(super) fn seal(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
@@ -35,8 +35,8 @@ impl Provide {
         if reflected.next.is_some() {
             core.set(Timer::Seal(id), OVERLAP);
         }
-        let opening = Opening { reflected, bits_per_second, format, cell };
-        core.emit(Event::Seal { session: id, service, opening });
+        let opening = ProvisionalAccept { stream_keys: reflected, bits_per_second, format, cell };
+        core.emit(NodeEvent::Seal { session: id, service, opening });
     }
 
     /// The owner has sealed it.
@@ -63,14 +63,14 @@ impl Provide {
     fn leave_keys_with(&self, core: &mut Core, hub: LinkId, service: Service) {
         let sealed = self.publications.by_service(service).and_then(|(_, publication)| publication.sealed.clone());
         if let Some(sealed) = sealed.filter(|_| core.is_hub(hub)) {
-            let keys = Keys { id: None, service, provider: core.node, hops: HOPS, sealed };
-            core.send_reliably(hub, KEYS_FLOW, &Message::Keys(keys));
+            let keys = SealedKeys { id: None, service, provider: core.node, hops_left: HOPS, sealed };
+            core.send_reliably(hub, KEYS_FLOW, &Message::SealedKeys(keys));
         }
     }
 
     /// A request was refused of whose node a hub may have let it open the stream.
-    pub(super) fn refused_member(&mut self, core: &mut Core, wish: &Wish) {
-        let publication = self.publications.of(wish.service).filter(|_| wish.reflect.is_some());
+    pub(super) fn refused_member(&mut self, core: &mut Core, wish: &ServeRequest) {
+        let publication = self.publications.find_publication(wish.service).filter(|_| wish.reflect.is_some());
         if let Some(publication) = publication.filter(|_| !self.is_member(wish.service, wish.requester)) {
             self.shut_out(core, publication);
         }
@@ -82,7 +82,7 @@ impl Provide {
         let publication = self.publications.all.get_mut(&id);
         let Some(publication) = publication.filter(|publication| publication.sealed.is_some()) else { return };
         publication.has_strangers = true;
-        if !core.timers.is_set(Timer::Strangers(id)) {
+        if !core.timers.is_set(Timer::ExcludeNonmembers(id)) {
             self.on_strangers_timer(core, id);
         }
     }
@@ -90,7 +90,7 @@ impl Provide {
     /// Those who have come meanwhile are shut out together.
     pub(super) fn on_strangers_timer(&mut self, core: &mut Core, id: SessionId) {
         if self.publications.all.get(&id).is_some_and(|publication| publication.has_strangers) {
-            core.set(Timer::Strangers(id), STRANGERS);
+            core.set(Timer::ExcludeNonmembers(id), STRANGERS);
             self.draw_epoch(core, id);
         }
     }
@@ -99,7 +99,7 @@ impl Provide {
     pub(super) fn draw_epoch(&mut self, core: &mut Core, id: SessionId) {
         if let Some(publication) = self.publications.all.get_mut(&id) {
             publication.has_strangers = false;
-            core.emit(Event::MemberLeft { session: id });
+            core.emit(NodeEvent::MemberLeft { session: id });
         }
     }
 }

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::attach::{Attach, Home, Notice, State};
+use super::attach::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::core::Core;
-use super::links::Purpose;
+use super::links::NodeDialPurpose;
 use super::timers::Timer;
 use crate::ids::LinkId;
 use crate::rtt::LONGEST_ROUND_TRIP;
@@ -18,27 +18,27 @@ pub(super) const DIAL_LIMIT: Duration = LONGEST_ROUND_TRIP.saturating_mul(9);
 /// Time that a hub is dialled before the next one is dialled as well.
 const HEAD_START: Duration = Duration::from_secs(5);
 
-impl Attach {
+impl HomeRegistration {
     /// Turns to the hub whose turn it is, or gives up a dial that takes too long.
     pub(super) fn on_attach_timer(&mut self, core: &mut Core) {
         match self.state {
-            State::Waiting => self.dial(core),
-            State::Dialling if self.hubs.has_untried() => self.dial_next(core),
-            State::Dialling => {
-                core.links.forget(Purpose::Home);
+            RegistrationState::Waiting => self.dial(core),
+            RegistrationState::Dialling if self.hubs.has_untried() => self.dial_next(core),
+            RegistrationState::Dialling => {
+                core.links.forget(NodeDialPurpose::Home);
                 self.on_dial_failed(core, "the dial took too long");
             }
-            State::Linked(_) => {
-                core.links.forget(Purpose::Redirect);
+            RegistrationState::Linked(_) => {
+                core.links.forget(NodeDialPurpose::Redirect);
                 self.on_redirect_failed(core);
             }
-            State::Left => {}
+            RegistrationState::Left => {}
         }
     }
 
     /// Somebody waits for a hub: it is dialled now, not after the pause that was due.
     pub(super) fn hurry(&mut self, core: &mut Core) {
-        if matches!(self.state, State::Waiting) && core.timers.is_set(Timer::Attach) {
+        if matches!(self.state, RegistrationState::Waiting) && core.timers.is_set(Timer::Attach) {
             core.timers.clear(Timer::Attach);
             self.dial(core);
         }
@@ -46,9 +46,9 @@ impl Attach {
 
     pub(super) fn dial(&mut self, core: &mut Core) {
         if let Some(addresses) = self.hubs.current() {
-            self.state = State::Dialling;
+            self.state = RegistrationState::Dialling;
             let role = core.hub_role;
-            core.dial(Purpose::Home, addresses.to_vec(), role, None);
+            core.dial(NodeDialPurpose::Home, addresses.to_vec(), role, None);
             core.set(Timer::Attach, if self.hubs.has_untried() { HEAD_START } else { DIAL_LIMIT });
         }
     }
@@ -60,15 +60,15 @@ impl Attach {
     }
 
     pub(super) fn on_dial_failed(&mut self, core: &mut Core, reason: &str) {
-        if !matches!(self.state, State::Dialling) {
+        if !matches!(self.state, RegistrationState::Dialling) {
             return;
         }
         // The reason names the addresses that were tried.
         let reason = format!("cannot reach the hub: {reason}");
-        if !core.links.is_dialling(Purpose::Home) {
+        if !core.links.is_dialling(NodeDialPurpose::Home) {
             return self.go_on(core, None, reason);
         }
-        self.notices.push_back(Notice::Lost { link: None, reason });
+        self.notices.push_back(HomeEvent::Lost { link: None, reason });
         if self.hubs.has_untried() {
             self.dial_next(core);
         }
@@ -76,15 +76,15 @@ impl Attach {
 
     /// A dial has led to a hub: publish there.
     pub(super) fn on_link_up(&mut self, core: &mut Core, link: LinkId) {
-        if !matches!(self.state, State::Dialling) {
+        if !matches!(self.state, RegistrationState::Dialling) {
             return core.close(link, "no longer needed");
         }
         core.timers.clear(Timer::Attach);
-        core.links.forget(Purpose::Home);
+        core.links.forget(NodeDialPurpose::Home);
         if let Some(entry) = core.links.get(link) {
             self.hubs.found_at(&entry.address);
         }
-        self.state = State::Linked(Home::new(link));
+        self.state = RegistrationState::Linked(HomeConnection::new(link));
         self.publish_anew(core);
     }
 }

@@ -1,32 +1,32 @@
 //! Asking a provider that the node knows, without a hub: the same message, over
 //! an association with the provider itself.
 
-use super::api::{Provider, Reflection, Wanted};
-use super::asked::{Asked, Phase, for_people};
+use super::api::{Provider, ReflectionPolicy, ServiceRequest};
+use super::asked::{OutgoingRequest, RequestPhase, for_people};
 use super::core::Core;
-use super::links::{Loss, Way};
-use super::requests::Requests;
+use super::links::{ConnectionLoss, DialTarget};
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
-use crate::wire::{Mode, Reason};
+use crate::wire::{Reason, RequestMode};
 
 /// Why a request cannot name its provider; `None` if it can, or does not.
-pub(super) fn objection(core: &Core, wanted: &Wanted) -> Option<&'static str> {
-    let provider = wanted.provider.as_ref().filter(|_| wanted.reflect != Some(Reflection::Always))?;
+pub(super) fn objection(core: &Core, wanted: &ServiceRequest) -> Option<&'static str> {
+    let provider = wanted.provider.as_ref().filter(|_| wanted.reflect != Some(ReflectionPolicy::Always))?;
     if core.hub_role == Role::Server {
         return Some("with a server every request goes through it, so the provider cannot be asked directly");
     }
-    if wanted.mode != Mode::Forward {
+    if wanted.mode != RequestMode::Forward {
         return Some("a provider that is asked directly cannot answer through a hub");
     }
     (provider.node == core.node).then_some("a node does not ask itself")
 }
 
 /// Why a request to a known provider failed, for people; `None` if it is as for any other.
-pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> Option<String> {
-    let Wanted { service, .. } = wanted;
+pub(super) fn sentence(reason: Reason, wanted: &ServiceRequest) -> Option<String> {
+    let ServiceRequest { service, .. } = wanted;
     let deadline = for_people(wanted.deadline);
     match reason {
         Reason::NotFound => Some(format!("that node does not offer {service}")),
@@ -39,30 +39,30 @@ pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> Option<String> {
     }
 }
 
-impl Requests {
+impl OutgoingRequests {
     /// Sends a request to the provider that it names, or reaches for it.
     pub(super) fn ask_provider(&mut self, core: &mut Core, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let Some((way, addresses)) = way_of(asked) else { return };
         // After so much silence the association may be dead without a word.
         let is_doubted = |link| asked.tries == core.links.doubtful_tries(core.now, link) && !addresses.is_empty();
-        let through = || core.links.way_to(way.node).filter(|_| asked.wanted.pushed);
+        let through = || core.links.way_to(way.node).filter(|_| asked.request.pushed);
         let link = core.links.between(core.now, way.node, way.schemes, &addresses).or_else(through);
         if let Some(link) = link.filter(|link| !is_doubted(*link)) {
             return asked.send(core, id, link);
         }
         if addresses.is_empty() {
-            let unknown = asked.wanted.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
+            let unknown = asked.request.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
             return self.fail(core, id, if unknown { Reason::Unreachable } else { Reason::NoTransport });
         }
-        asked.phase = Phase::Reaching;
+        asked.phase = RequestPhase::Reaching;
         core.timers.clear(Timer::Ask(id));
         core.dial_node(way, addresses);
     }
 
     /// A dial has led to a node: the provider of those that wait for it. Who is
     /// served already is found by the provider, which goes on.
-    pub(super) fn on_provider_reached(&mut self, core: &mut Core, way: Way, link: LinkId) {
+    pub(super) fn on_provider_reached(&mut self, core: &mut Core, way: DialTarget, link: LinkId) {
         for id in self.reaching(|asked| goes(asked, way)) {
             if let Some(asked) = self.asked.get_mut(&id) {
                 asked.send(core, id, link);
@@ -70,7 +70,7 @@ impl Requests {
         }
     }
 
-    pub(super) fn on_provider_unreachable(&mut self, core: &mut Core, way: Way, loss: Loss<'_>) {
+    pub(super) fn on_provider_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
         let reason = if loss.refused { Reason::NotAllowed } else { Reason::Unreachable };
         for id in self.reaching(|asked| goes(asked, way)) {
             self.fail_because(core, id, reason, format!("that node could not be reached: {}", loss.reason));
@@ -80,7 +80,7 @@ impl Requests {
     /// The association over which a named provider served has gone: the
     /// provider does not know where to dial, so this end does.
     pub(super) fn reach_lost_providers(&mut self, core: &mut Core, link: LinkId) {
-        let lost = |asked: &Asked| matches!(&asked.phase, Phase::Receiving(receiving) if receiving.link == link);
+        let lost = |asked: &OutgoingRequest| matches!(&asked.phase, RequestPhase::Receiving(receiving) if receiving.link == link);
         for asked in self.asked.values().filter(|asked| lost(asked)) {
             if let Some((way, addresses)) = way_of(asked).filter(|(_, addresses)| !addresses.is_empty()) {
                 core.dial_node(way, addresses);
@@ -91,15 +91,15 @@ impl Requests {
 
 /// The provider that a request names, and where it can be dialled over a
 /// transport that the request allows.
-fn way_of(asked: &Asked) -> Option<(Way, Vec<Address>)> {
-    let Provider { node, addresses } = asked.wanted.provider.as_ref().filter(|_| asked.is_direct())?;
-    let schemes = asked.wanted.transports;
+fn way_of(asked: &OutgoingRequest) -> Option<(DialTarget, Vec<Address>)> {
+    let Provider { node, addresses } = asked.request.provider.as_ref().filter(|_| asked.is_direct())?;
+    let schemes = asked.request.transports;
     let fits = |address: &&Address| schemes.contains(address.scheme);
-    Some((Way { node: *node, schemes }, addresses.iter().filter(fits).cloned().collect()))
+    Some((DialTarget { node: *node, schemes }, addresses.iter().filter(fits).cloned().collect()))
 }
 
 /// Whether a request goes this way.
-fn goes(asked: &Asked, way: Way) -> bool {
-    let node = asked.wanted.provider.as_ref().map(|provider| provider.node).filter(|_| asked.is_direct());
-    node == Some(way.node) && asked.wanted.transports == way.schemes
+fn goes(asked: &OutgoingRequest, way: DialTarget) -> bool {
+    let node = asked.request.provider.as_ref().map(|provider| provider.node).filter(|_| asked.is_direct());
+    node == Some(way.node) && asked.request.transports == way.schemes
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::Event;
+use super::api::NodeEvent;
 use super::core::Core;
-use super::links::{Link, Loss};
+use super::links::{ConnectionLoss, NodeConnection};
 use super::multicast::Parts;
 use super::{Peer, liveness, multicast};
 use crate::ids::LinkId;
-use crate::wire::{Decline, Message, Params, WireError};
+use crate::wire::{Decline, Message, RequestParams, WireError};
 
 /// The reason for which an association ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";
@@ -24,7 +24,7 @@ impl Core {
         (entry.heard, entry.used) = (self.now, self.now);
         if !std::mem::replace(&mut entry.said_later, true) {
             let (node, protocol) = (entry.peer.node, entry.hello.protocol);
-            self.emit(Event::Later { node, protocol, message });
+            self.emit(NodeEvent::LaterVersion { node, protocol, message });
         }
     }
 }
@@ -35,7 +35,7 @@ impl Peer {
         let Some(entry) = self.core.links.get_mut(link) else { return };
         let message = match Message::decode(bytes) {
             Ok(message) => message,
-            Err(WireError::Later(message)) => return self.core.on_later_version(link, message),
+            Err(WireError::LaterVersion(message)) => return self.core.on_later_version(link, message),
             Err(error) => return self.core.counters.unread(&error),
         };
         entry.heard = now;
@@ -52,9 +52,9 @@ impl Peer {
             self.attach.on_answered(&mut self.core, link);
         }
         self.dispatch(link, message);
-        if self.core.links.get(link).is_some_and(Link::has_guessed) {
-            self.core.bid_farewell(link, GUESSES);
-            self.on_link_down(link, Loss { reason: GUESSES, refused: true });
+        if self.core.links.get(link).is_some_and(NodeConnection::has_guessed) {
+            self.core.request_close(link, GUESSES);
+            self.on_link_down(link, ConnectionLoss { reason: GUESSES, refused: true });
         }
     }
 
@@ -68,39 +68,39 @@ impl Peer {
         let Self { core, attach, requests, provide, watches, pushes, receptions, rooms, .. } = self;
         match message {
             Message::Roster(roster) => rooms.on_roster(core, attach, link, roster),
-            Message::Keys(keys) => requests.on_keys(core, link, keys),
+            Message::SealedKeys(keys) => requests.on_sealed_keys(core, link, keys),
             Message::Lease { version, lease_ms, siblings, addresses, media } => {
                 let lease = Duration::from_millis(lease_ms.into());
                 let siblings = core.told(link, siblings.unwrap_or_default());
                 attach.on_lease(core, link, version, lease, siblings);
                 attach.on_home_addresses(core, link, addresses.unwrap_or_default());
-                core.note_media(link, media);
+                core.record_media_address(link, media);
             }
-            Message::Anew => attach.on_anew(core, link),
-            Message::Later(after_ms) => attach.on_later(core, link, Duration::from_millis(after_ms.into())),
+            Message::UnknownVersion => attach.on_unknown_version(core, link),
+            Message::RetryAfter(after_ms) => attach.on_retry_after(core, link, Duration::from_millis(after_ms.into())),
             Message::Redirect(addresses) if core.is_hub(link) => {
                 let addresses = core.told(link, addresses);
                 attach.on_redirect(core, link, addresses);
             }
-            Message::HandOver if core.is_hub(link) => attach.on_hand_over(core, link),
+            Message::Handover if core.is_hub(link) => attach.on_handover(core, link),
             Message::Ping(token) => core.send(link, &Message::Pong(token)),
             Message::Pong(_) => {}
-            Message::Forward(forward) if Params::call_of(forward.params).is_some() => {
-                pushes.calls.on_forward(core, &mut provide.unreached, link, forward);
+            Message::ProviderRequest(forward) if RequestParams::connect_to(forward.params).is_some() => {
+                pushes.calls.on_provider_request(core, &mut provide.unreached, link, forward);
             }
-            Message::Forward(forward) => provide.on_forward(core, link, forward),
+            Message::ProviderRequest(forward) => provide.on_provider_request(core, link, forward),
             Message::Request(request) => {
                 let pushed = pushes.offered(core, link, &request);
                 provide.on_request(core, link, request, pushed);
             }
             Message::Push(push) => receptions.on_push(core, link, push),
-            Message::Pushed { id, reception } => pushes.on_pushed(core, link, id, reception),
+            Message::PushStatus { id, state: reception } => pushes.on_push_status(core, link, id, reception),
             Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
             Message::Decline(decline) => self.on_decline(link, decline),
             Message::Pending { id, provider, .. } => requests.on_pending(core, link, id, provider),
-            Message::Found(found) => requests.on_found(core, link, found),
-            Message::Traced(traced) => core.on_traced(link, traced),
-            Message::Change(change) => watches.on_change(core, attach, link, change),
+            Message::LookupResult(found) => requests.on_lookup_result(core, link, found),
+            Message::HopReport(traced) => core.on_hop_report(link, traced),
+            Message::WatchChange(change) => watches.on_watch_change(core, attach, link, change),
             Message::Report(report) => provide.on_report(core, link, report),
             Message::Stop { id, reason } => {
                 if !provide.on_stop(core, link, id, reason) {
@@ -108,7 +108,7 @@ impl Peer {
                 }
             }
             Message::End { id, .. } => requests.on_data(core, attach, link, id, message),
-            Message::Packet(ref packet) => requests.on_data(core, attach, link, packet.id, message),
+            Message::Datagram(ref packet) => requests.on_data(core, attach, link, packet.id, message),
             Message::Chunk(ref chunk) => requests.on_data(core, attach, link, chunk.id, message),
             Message::Rekey(ref rekey) => requests.on_data(core, attach, link, rekey.id, message),
             // Taken above.
@@ -119,28 +119,30 @@ impl Peer {
             | Message::Withdraw(_)
             | Message::Watch(_)
             | Message::Unwatch(_)
-            | Message::StandBy { .. }
-            | Message::Moved(_)
+            | Message::SetStandby { .. }
+            | Message::HomeChanged(_)
             | Message::Aside(_)
             | Message::Adopt(_)
-            | Message::Mirror(_)
-            | Message::Retell(_)
-            | Message::HandOver
+            | Message::ReplicaUpdate(_)
+            | Message::ResyncRequest(_)
+            | Message::Handover
             | Message::Redirect(_)
             | Message::Gossip(_)
-            | Message::Join(_)
-            | Message::Quit(_)
-            | Message::Load { .. }
+            | Message::JoinRoom(_)
+            | Message::LeaveRoom(_)
+            | Message::HubLoad { .. }
             | Message::Claim { .. }
-            | Message::Seek(_)
-            | Message::Enrol { .. }
+            | Message::HubLookup(_)
+            | Message::RegisterChild { .. }
             | Message::Summary(_)
-            | Message::Carry(_)
-            | Message::Underway { .. } => core.counters.refused += 1,
+            | Message::RouteRequest(_)
+            | Message::RequestAck { .. } => core.counters.refused += 1,
             // Of a way that is none any more.
-            Message::Through { .. } => core.counters.stale += 1,
+            Message::Tunneled { .. } => core.counters.stale += 1,
             // By multicast only.
-            Message::Inquiry(_) | Message::Taken(_) | Message::Present(_) => core.counters.refused += 1,
+            Message::MulticastRequest(_) | Message::MulticastSuppression(_) | Message::MulticastCandidate(_) => {
+                core.counters.refused += 1
+            }
         }
     }
 
@@ -155,9 +157,9 @@ impl Peer {
             Err(error) => return core.counters.unread(&error),
         };
         let said_by = match &message {
-            Message::Inquiry(inquiry) => inquiry.requester,
-            Message::Taken(taken) => taken.node,
-            Message::Present(present) => present.candidate.node,
+            Message::MulticastRequest(inquiry) => inquiry.requester,
+            Message::MulticastSuppression(taken) => taken.sender,
+            Message::MulticastCandidate(present) => present.candidate.node,
             _ => {
                 core.counters.refused += 1;
                 return;
@@ -166,17 +168,19 @@ impl Peer {
         if said_by == core.node {
             return;
         }
-        core.crowd.note(core.now, said_by);
+        core.crowd.record_message(core.now, said_by);
         match message {
-            Message::Inquiry(inquiry) => multicast.on_inquiry(Parts { core, attach, provide }, from, inquiry),
-            Message::Taken(taken) => {
-                multicast.on_taken(core, taken);
-                requests.on_taken(core, taken);
+            Message::MulticastRequest(inquiry) => {
+                multicast.on_multicast_request(Parts { core, attach, provide }, from, inquiry)
             }
-            Message::Present(mut present) => {
+            Message::MulticastSuppression(taken) => {
+                multicast.on_multicast_suppression(core, taken);
+                requests.on_multicast_suppression(core, taken);
+            }
+            Message::MulticastCandidate(mut present) => {
                 multicast::reachable(&mut present.candidate.addresses, from);
-                multicast.on_present(core, &present);
-                requests.on_present(core, present);
+                multicast.on_multicast_candidate(core, &present);
+                requests.on_multicast_candidate(core, present);
             }
             _ => {}
         }

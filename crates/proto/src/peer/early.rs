@@ -17,13 +17,13 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// What has come for requests that are not accepted yet.
 #[derive(Debug, Default)]
-pub(super) struct Early {
+pub(super) struct EarlyFlowData {
     messages: BTreeMap<(RequestId, LinkId), Vec<Message>>,
     /// Payload kept from each link, bytes.
     bytes: BTreeMap<LinkId, usize>,
 }
 
-impl Early {
+impl EarlyFlowData {
     /// Keeps a message of the flow `id`, which is one of this node's requests.
     pub(super) fn keep(&mut self, id: RequestId, link: LinkId, message: Message) {
         let bytes = payload_bytes(&message);
@@ -39,7 +39,7 @@ impl Early {
     }
 
     /// What was kept of a flow, from each link in its order.
-    pub(super) fn take(&mut self, id: RequestId) -> Vec<(LinkId, Message)> {
+    pub(super) fn take_messages(&mut self, id: RequestId) -> Vec<(LinkId, Message)> {
         let all = (id, LinkId(0))..=(id, LinkId(u64::MAX));
         let links: Vec<LinkId> = self.messages.range(all).map(|((_, link), _)| *link).collect();
         let mut taken = Vec::new();
@@ -60,7 +60,7 @@ impl Early {
 
 fn payload_bytes(message: &Message) -> usize {
     match message {
-        Message::Packet(packet) => packet.payload.len(),
+        Message::Datagram(packet) => packet.payload.len(),
         Message::Chunk(chunk) => chunk.payload.len(),
         _ => 0,
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn guessed_ids_leave_room_for_provider() {
-        let (mut early, rogue, provider) = (Early::default(), LinkId(1), LinkId(2));
+        let (mut early, rogue, provider) = (EarlyFlowData::default(), LinkId(1), LinkId(2));
         for number in 0..100 {
             for _ in 0..100 {
                 early.keep(RequestId(number), rogue, chunk(RequestId(number)));
@@ -90,11 +90,11 @@ mod tests {
         for _ in 0..16 {
             early.keep(OURS, provider, chunk(OURS));
         }
-        let kept = early.take(OURS);
+        let kept = early.take_messages(OURS);
         assert_eq!(kept.iter().filter(|(link, _)| *link == provider).count(), 16);
         assert!(kept.iter().filter(|(link, _)| *link == rogue).count() <= MAX_MESSAGES);
-        assert!(early.take(OURS).is_empty());
-        (0..100).for_each(|number| drop(early.take(RequestId(number))));
+        assert!(early.take_messages(OURS).is_empty());
+        (0..100).for_each(|number| drop(early.take_messages(RequestId(number))));
         assert!(early.bytes.is_empty());
     }
 }

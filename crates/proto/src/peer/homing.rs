@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use super::attach::{Attach, Home, Notice, Question, State};
+use super::attach::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::core::Core;
 use super::dialling::DIAL_LIMIT;
-use super::links::Purpose;
+use super::links::NodeDialPurpose;
 use super::timers::Timer;
 use crate::ids::LinkId;
 use crate::random::SplitMix64;
@@ -26,27 +26,27 @@ const TRIAL: Duration = Duration::from_secs(80);
 
 /// What became of going back to the home that was lost.
 #[derive(Debug, Default)]
-pub(super) struct Homing {
-    lost: Option<Lost>,
+pub(super) struct Failback {
+    lost: Option<LostHome>,
     /// How often going back came to nothing, or did not last.
     failures: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Lost {
+struct LostHome {
     /// Which hub of the list.
     index: usize,
     /// Whether it held the record; else it is the one that the node would have had first.
     was_home: bool,
 }
 
-impl Homing {
+impl Failback {
     /// A hub has gone that was home for so long, or was to be. The first home counts until the node is there
     /// again; one that has never been had counts less.
     pub(super) fn lose(&mut self, index: usize, stayed: Option<Duration>) {
         let was_home = stayed.is_some();
         if self.lost.is_none_or(|lost| was_home && !lost.was_home) {
-            self.lost = Some(Lost { index, was_home });
+            self.lost = Some(LostHome { index, was_home });
             self.failures = if stayed.unwrap_or_default() < LONGEST_PAUSE { self.failures } else { 0 };
         }
     }
@@ -72,7 +72,7 @@ impl Homing {
     }
 }
 
-impl Attach {
+impl HomeRegistration {
     /// There is a home: perhaps not the one that was lost.
     pub(super) fn seek_home(&mut self, core: &mut Core) {
         match self.homing.lost() {
@@ -81,7 +81,7 @@ impl Attach {
             Some(_) if core.hub_role != Role::SuperNode => {}
             Some(_) => {
                 let pause = self.homing.pause(&mut core.random);
-                core.set(Timer::Homing, pause);
+                core.set(Timer::Failback, pause);
             }
             None => {}
         }
@@ -101,7 +101,7 @@ impl Attach {
         let Some(addresses) = self.hubs.list().get(lost).cloned() else { return };
         let role = core.hub_role;
         self.redirect_to(lost, true);
-        core.dial(Purpose::Redirect, addresses, role, None);
+        core.dial(NodeDialPurpose::Redirect, addresses, role, None);
         core.set(Timer::Attach, DIAL_LIMIT);
     }
 
@@ -115,7 +115,7 @@ impl Attach {
 
     fn begin_trial(&mut self, core: &mut Core) {
         let pause = core.random.jitter(TRIAL);
-        core.set(Timer::Homing, pause);
+        core.set(Timer::Failback, pause);
     }
 
     /// It is not there, or did not last as a stand-by.
@@ -128,18 +128,19 @@ impl Attach {
 
     /// The home and the stand-by, which was it before, change places.
     fn return_to_standby(&mut self, core: &mut Core, home: LinkId) {
-        let Some((link, index)) = self.standby.take() else { return };
-        for timer in [Timer::Exchange, Timer::Renew] {
+        let Some((link, index)) = self.standby.take_connection() else { return };
+        for timer in [Timer::HomeReply, Timer::Renew] {
             core.timers.clear(timer);
         }
         self.stand_by(core, home, self.hubs.current_index());
         self.hubs.turn_to(index);
         core.counters.returns += u64::from(self.homing.end(index));
-        self.state = State::Linked(Home { attached: Some(core.now), ..Home::new(link) });
-        self.notices.push_back(Notice::Attached(link));
+        self.state =
+            RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(link) });
+        self.notices.push_back(HomeEvent::Attached(link));
         let held = self.record.version;
         self.record.version = held.next();
-        self.ask(core, Question::Return(held), 1, core.now);
+        self.ask(core, HomeRequest::Return(held), 1, core.now);
     }
 }
 
@@ -149,8 +150,8 @@ mod tests {
 
     #[test]
     fn unstable_home_backs_off_failback() {
-        let (mut homing, mut random) = (Homing::default(), SplitMix64::new(1));
-        let mut pauses = |stayed: u64, homing: &mut Homing| {
+        let (mut homing, mut random) = (Failback::default(), SplitMix64::new(1));
+        let mut pauses = |stayed: u64, homing: &mut Failback| {
             homing.lose(0, Some(Duration::from_secs(stayed)));
             let pause = homing.pause(&mut random).as_secs();
             assert!(homing.end(0));
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn failback_targets_first_lost_home() {
-        let mut homing = Homing::default();
+        let mut homing = Failback::default();
         homing.lose(2, Some(Duration::ZERO));
         homing.lose(3, Some(Duration::ZERO));
         homing.lose(4, None);
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn failed_candidate_does_not_replace_home() {
-        let mut homing = Homing::default();
+        let mut homing = Failback::default();
         homing.lose(0, None);
         homing.lose(1, None);
         assert_eq!(homing.lost(), Some(0));

@@ -7,20 +7,20 @@ use crate::address::{Address, Scheme};
 
 /// What the node was told to publish, and what of it is gone.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(super) struct PublishedAddresses {
     listed: Vec<Address>,
     /// No more than there are listed.
     gone: BTreeSet<(Scheme, SocketAddr)>,
 }
 
-impl Hosts {
+impl PublishedAddresses {
     pub(super) fn new(listed: Vec<Address>) -> Self {
         Self { listed, gone: BTreeSet::new() }
     }
 
     /// Notes that an address is there, or not any more; answers whether it is one
     /// of those that are published.
-    pub(super) fn note(&mut self, scheme: Scheme, at: SocketAddr, is_there: bool) -> bool {
+    pub(super) fn update_presence(&mut self, scheme: Scheme, at: SocketAddr, is_there: bool) -> bool {
         let is_it = |address: &Address| (address.scheme, address.port) == (scheme, at.port());
         if !self.listed.iter().any(|address| is_it(address) && address.hosts.contains(&at.ip())) {
             return false;
@@ -54,24 +54,26 @@ mod tests {
 
     #[test]
     fn absent_address_omitted_until_it_returns() {
-        let mut hosts = Hosts::new(vec![address(&[1, 2]), address(&[3])]);
+        let mut hosts = PublishedAddresses::new(vec![address(&[1, 2]), address(&[3])]);
         let at = |last| SocketAddr::from(([10, 0, 0, last], 7711));
-        assert!(hosts.note(Scheme::Quic, at(2), false) && !hosts.note(Scheme::Quic, at(2), false));
+        assert!(
+            hosts.update_presence(Scheme::Quic, at(2), false) && !hosts.update_presence(Scheme::Quic, at(2), false)
+        );
         assert_eq!(hosts.present(), [address(&[1]), address(&[3])]);
         // The only one of its address.
-        assert!(hosts.note(Scheme::Quic, at(3), false));
+        assert!(hosts.update_presence(Scheme::Quic, at(3), false));
         assert_eq!(hosts.present(), [address(&[1]), address(&[3])]);
-        assert!(hosts.note(Scheme::Quic, at(2), true));
+        assert!(hosts.update_presence(Scheme::Quic, at(2), true));
         assert_eq!(hosts.present(), [address(&[1, 2]), address(&[3])]);
     }
 
     #[test]
     fn unpublished_address_changes_nothing() {
-        let mut hosts = Hosts::new(vec![address(&[1])]);
+        let mut hosts = PublishedAddresses::new(vec![address(&[1])]);
         for (scheme, at) in
             [(Scheme::Udp, "10.0.0.1:7711"), (Scheme::Quic, "10.0.0.1:1"), (Scheme::Quic, "10.0.0.9:7711")]
         {
-            assert!(!hosts.note(scheme, at.parse().unwrap(), false));
+            assert!(!hosts.update_presence(scheme, at.parse().unwrap(), false));
         }
         assert_eq!(hosts.present(), [address(&[1])]);
     }

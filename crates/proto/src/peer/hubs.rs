@@ -129,7 +129,7 @@ impl Hubs {
             return Duration::ZERO;
         }
         self.failures = 0;
-        self.backoff.fails(now, random)
+        self.backoff.record_failure(now, random)
     }
 
     /// Goes on to the next hub at once: the current one had been a good home.

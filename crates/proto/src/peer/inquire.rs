@@ -5,19 +5,22 @@
 
 use std::time::Duration;
 
-use super::api::{Discovery, Event};
-use super::asked::{Asked, Phase};
-use super::attach::Attach;
+use super::api::{Discovery, NodeEvent};
+use super::asked::{OutgoingRequest, RequestPhase};
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::judge::{self, First};
-use super::requests::Requests;
+use super::judge::{self, DiscoveryMethod};
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::scope::Scope;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Found, Inquiry, MAX_CANDIDATES, Message, Mode, Params, Present, Reason, Taken};
+use crate::wire::{
+    Candidate, Coverage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest,
+    MulticastSuppression, Reason, RequestMode, RequestParams,
+};
 
 /// How often an inquiry is put that nobody answers.
 const ATTEMPTS: u8 = 3;
@@ -31,18 +34,18 @@ const TAKEN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The ways in which a request looks for a provider.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct SearchMethods {
     /// A hub, or the provider that the request names, is asked or will be.
     pub(super) hub: bool,
     /// The link is, or was, asked.
-    pub(super) link: Option<Inquiring>,
+    pub(super) multicast: Option<MulticastSearch>,
     /// What was tried first, if that was a choice from which to learn.
-    pub(super) first: Option<First>,
+    pub(super) first: Option<DiscoveryMethod>,
 }
 
 /// An inquiry under way, or over.
 #[derive(Debug, Default)]
-pub(super) struct Inquiring {
+pub(super) struct MulticastSearch {
     attempts: u8,
     /// When it was last put, and how long the others have to answer it.
     sent: Time,
@@ -55,93 +58,98 @@ pub(super) struct Inquiring {
     present: Vec<Candidate>,
 }
 
-impl Ways {
+impl SearchMethods {
     /// Whether somebody on the link may still answer.
     pub(super) fn is_inquiring(&self) -> bool {
-        self.link.as_ref().is_some_and(|inquiring| !inquiring.over)
+        self.multicast.as_ref().is_some_and(|inquiring| !inquiring.over)
     }
 
     /// Whether nobody is asked, since the search is to begin anew.
     pub(super) fn is_idle(&self) -> bool {
-        !self.hub && self.link.is_none()
+        !self.hub && self.multicast.is_none()
     }
 
     /// Whether only the link was asked.
-    pub(super) fn link_only(&self) -> bool {
-        self.link.is_some() && !self.hub
+    pub(super) fn is_multicast_only(&self) -> bool {
+        self.multicast.is_some() && !self.hub
     }
 }
 
-impl Requests {
+impl OutgoingRequests {
     /// Why a request cannot go as far, or as near, as it is to; `None` if it can.
-    pub(super) fn out_of_scope(&self, wanted: &super::api::Wanted) -> Option<&'static str> {
+    pub(super) fn out_of_scope(&self, wanted: &super::api::ServiceRequest) -> Option<&'static str> {
         let link_alone = self.multicast && self.discovery == Discovery::Multicast;
         match wanted.scope {
-            Scope::Link if !self.multicast => {
+            Scope::Subnet if !self.multicast => {
                 Some("this node does not take part in multicast, so it cannot ask its link")
             }
-            Scope::Link if wanted.mode == Mode::Relay => Some("without a hub nobody relays"),
+            Scope::Subnet if wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
             Scope::Home | Scope::Area if link_alone => {
                 Some("this node finds others by multicast alone and has no home")
             }
             Scope::Cell if matches!(wanted.area, Area::Rectangle { .. }) => Some("a rectangle is not one cell"),
-            _ if link_alone && wanted.mode == Mode::Relay => Some("without a hub nobody relays"),
+            _ if link_alone && wanted.mode == RequestMode::Relay => Some("without a hub nobody relays"),
             _ => None,
         }
     }
 
     /// Begins to look for a provider.
-    pub(super) fn begin_search(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn begin_search(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let (hub, link, first) = self.plan(core, attach, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        asked.ways = Ways { hub, link: None, first };
-        asked.phase = if hub { Phase::Homeless } else { Phase::Waiting };
+        asked.ways = SearchMethods { hub, multicast: None, first };
+        asked.phase = if hub { RequestPhase::NoHub } else { RequestPhase::Waiting };
         if hub {
             self.ask(core, attach, id);
         }
         if link {
-            self.inquire(core, attach, id);
+            self.send_multicast_request(core, attach, id);
         }
     }
 
     /// Whether to ask a hub, whether to ask the link, and whether that was a choice.
-    fn plan(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> (bool, bool, Option<First>) {
+    fn plan(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        id: RequestId,
+    ) -> (bool, bool, Option<DiscoveryMethod>) {
         let Some(asked) = self.asked.get(&id) else { return (true, false, None) };
-        let wanted = &asked.wanted;
+        let wanted = &asked.request;
         let hub_alone = asked.is_direct()
             || !self.multicast
             || core.hub_role == Role::Server
-            || wanted.mode == Mode::Relay
-            || asked.taking.wanted
+            || wanted.mode == RequestMode::Relay
+            || asked.subscription.wanted
             || matches!(wanted.scope, Scope::Home | Scope::Area);
         match self.discovery {
-            _ if wanted.scope == Scope::Link => (false, true, None),
+            _ if wanted.scope == Scope::Subnet => (false, true, None),
             Discovery::Multicast if self.multicast && !asked.is_direct() => (false, true, None),
             _ if hub_alone => (true, false, None),
             // One answer that tells all is worth more than two.
-            _ if wanted.mode == Mode::Locate => (true, false, None),
+            _ if wanted.mode == RequestMode::Lookup => (true, false, None),
             Discovery::SuperNode => (true, false, None),
             Discovery::Both => (true, true, None),
             Discovery::Multicast | Discovery::Auto => {
                 let quiet = core.crowd.is_quiet(core.now);
-                let kind = judge::kind(wanted.service, wanted.area);
+                let kind = judge::discovery_key(wanted.service, wanted.area);
                 match self.judge.first(core.now, kind, attach.record().cell, quiet) {
-                    First::Link => (false, true, Some(First::Link)),
-                    First::Hub => (true, attach.home().is_none(), Some(First::Hub)),
+                    DiscoveryMethod::Multicast => (false, true, Some(DiscoveryMethod::Multicast)),
+                    DiscoveryMethod::Hub => (true, attach.home().is_none(), Some(DiscoveryMethod::Hub)),
                 }
             }
         }
     }
 
     /// Asks the link.
-    fn inquire(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    fn send_multicast_request(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        let wanted = &asked.wanted;
+        let wanted = &asked.request;
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let fits = |address: &&crate::address::Address| wanted.transports.contains(address.scheme);
         let (params, due) = (asked.params(), asked.due());
-        let inquiring = asked.ways.link.get_or_insert_default();
-        let inquiry = Inquiry {
+        let inquiring = asked.ways.multicast.get_or_insert_default();
+        let inquiry = MulticastRequest {
             id,
             nonce: asked.nonce,
             service: wanted.service,
@@ -152,28 +160,29 @@ impl Requests {
             deadline_ms: millis(due.since(core.now)),
             attempt: inquiring.attempts,
             count: wanted.count,
-            params: Some(params).filter(|params| *params != Params::default()),
-            names: wanted.names,
+            params: Some(params).filter(|params| *params != RequestParams::default()),
+            selector: wanted.names,
         };
         (inquiring.sent, inquiring.taken, inquiring.over) = (core.now, None, false);
         inquiring.window = core.crowd.window(core.now, wanted.area);
         let patience = inquiring.window + PATIENCE * (1 << inquiring.attempts.min(4));
         inquiring.attempts += 1;
-        core.counters.inquiries += 1;
-        core.multicast(&Message::Inquiry(inquiry));
-        core.set(Timer::Inquire(id), patience);
+        core.counters.multicast_requests += 1;
+        core.multicast(&Message::MulticastRequest(inquiry));
+        core.set(Timer::MulticastSearch(id), patience);
     }
 
     /// Nobody on the link has answered in time, or who said to answer has not.
-    pub(super) fn on_inquire_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| !matches!(asked.phase, Phase::Receiving(_))) else {
+    pub(super) fn on_multicast_search_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| !matches!(asked.phase, RequestPhase::Receiving(_)))
+        else {
             return;
         };
-        let hub_next = asked.ways.first == Some(First::Link) && !asked.ways.hub && asked.last.is_none();
-        let Some(inquiring) = asked.ways.link.as_mut() else { return };
+        let hub_next = asked.ways.first == Some(DiscoveryMethod::Multicast) && !asked.ways.hub && asked.last.is_none();
+        let Some(inquiring) = asked.ways.multicast.as_mut() else { return };
         let answered = !inquiring.present.is_empty();
         if inquiring.attempts < ATTEMPTS && !answered {
-            self.inquire(core, attach, id);
+            self.send_multicast_request(core, attach, id);
         } else {
             inquiring.over = true;
         }
@@ -184,7 +193,7 @@ impl Requests {
         self.conclude_inquiry(core, attach, id);
     }
 
-    fn turn_to_hub(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    fn turn_to_hub(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         if let Some(asked) = self.asked.get_mut(&id) {
             asked.ways.hub = true;
             self.ask(core, attach, id);
@@ -193,15 +202,15 @@ impl Requests {
 
     /// If nobody on the link will answer any more and no hub is asked, the
     /// request has its final answer.
-    fn conclude_inquiry(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    fn conclude_inquiry(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         if asked.ways.is_inquiring() {
             return;
         }
-        if asked.wanted.mode == Mode::Locate {
+        if asked.request.mode == RequestMode::Lookup {
             return self.list(core, id, attach.record().cell);
         }
-        core.counters.missed_on_link += 1;
+        core.counters.missed_by_multicast += 1;
         if asked.ways.hub {
             return;
         }
@@ -209,7 +218,7 @@ impl Requests {
             Some(reason) if asked.may_be_premature(core, reason) => {
                 let id = self.renumber(core, id);
                 if let Some(asked) = self.asked.get_mut(&id) {
-                    asked.ways = Ways { hub: true, ..Ways::default() };
+                    asked.ways = SearchMethods { hub: true, ..SearchMethods::default() };
                 }
                 self.ask(core, attach, id);
             }
@@ -220,37 +229,39 @@ impl Requests {
     /// Answers a lookup with those on the link who said to be there.
     fn list(&mut self, core: &mut Core, id: RequestId, here: Cell) {
         let Some(mut asked) = self.remove(core, id) else { return };
-        let mut candidates = asked.ways.link.take().unwrap_or_default().present;
-        let centre = asked.wanted.area.centre().unwrap_or(here);
+        let mut candidates = asked.ways.multicast.take().unwrap_or_default().present;
+        let centre = asked.request.area.center().unwrap_or(here);
         candidates.sort_by_key(|candidate| (centre.distance_squared(candidate.cell), candidate.node));
-        let most = if asked.wanted.count == 0 { MAX_CANDIDATES } else { usize::from(asked.wanted.count) };
+        let most = if asked.request.count == 0 { MAX_CANDIDATES } else { usize::from(asked.request.count) };
         candidates.truncate(most);
         // Who is not on this link, or was not heard, is missing.
-        let found = Found { id, candidates, coverage: Coverage::Partial };
-        core.emit(Event::Found { ticket: asked.ticket, found });
+        let found = LookupResult { id, candidates, coverage: Coverage::Partial };
+        core.emit(NodeEvent::LookupResult { ticket: asked.ticket, found });
     }
 
     /// A provider says that it answers.
-    pub(super) fn on_taken(&mut self, core: &mut Core, taken: Taken) {
-        if taken.requester != core.node || taken.node == core.node {
+    pub(super) fn on_multicast_suppression(&mut self, core: &mut Core, taken: MulticastSuppression) {
+        if taken.requester != core.node || taken.sender == core.node {
             return;
         }
-        let open = |asked: &&mut Asked| !matches!(asked.phase, Phase::Receiving(_));
+        let open = |asked: &&mut OutgoingRequest| !matches!(asked.phase, RequestPhase::Receiving(_));
         let Some(asked) = self.asked.get_mut(&taken.id).filter(open) else { return };
-        let Some(inquiring) = asked.ways.link.as_mut() else { return };
+        let Some(inquiring) = asked.ways.multicast.as_mut() else { return };
         if inquiring.taken.is_none() && taken.attempt < inquiring.attempts {
-            inquiring.taken = Some(taken.node);
+            inquiring.taken = Some(taken.sender);
             inquiring.over = false;
-            core.set(Timer::Inquire(taken.id), TAKEN_PATIENCE);
+            core.set(Timer::MulticastSearch(taken.id), TAKEN_PATIENCE);
         }
     }
 
     /// Somebody is there.
-    pub(super) fn on_present(&mut self, core: &Core, present: Present) {
-        let Present { requester, id, candidate } = present;
+    pub(super) fn on_multicast_candidate(&mut self, core: &Core, present: MulticastCandidate) {
+        let MulticastCandidate { requester, id, candidate } = present;
         let Some(asked) = self.asked.get_mut(&id).filter(|_| requester == core.node) else { return };
-        let fits = candidate.services.contains(asked.wanted.service) && asked.wanted.area.contains(candidate.cell);
-        let Some(inquiring) = asked.ways.link.as_mut().filter(|_| fits && asked.wanted.mode == Mode::Locate) else {
+        let fits = candidate.services.contains(asked.request.service) && asked.request.area.contains(candidate.cell);
+        let Some(inquiring) =
+            asked.ways.multicast.as_mut().filter(|_| fits && asked.request.mode == RequestMode::Lookup)
+        else {
             return;
         };
         let known = inquiring.present.iter().any(|other| other.node == candidate.node);
@@ -260,41 +271,52 @@ impl Requests {
     }
 
     /// The hub has nobody: the link may still. Returns whether the request goes on there.
-    pub(super) fn goes_on_at_link(&mut self, core: &mut Core, attach: &Attach, id: RequestId, reason: Reason) -> bool {
+    pub(super) fn continue_by_multicast(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        id: RequestId,
+        reason: Reason,
+    ) -> bool {
         let Some(asked) = self.asked.get_mut(&id) else { return false };
         let nobody = matches!(reason, Reason::NotFound | Reason::NotYetKnown | Reason::Unreachable);
-        let untried = asked.ways.first == Some(First::Hub) && asked.ways.link.is_none() && nobody;
+        let untried = asked.ways.first == Some(DiscoveryMethod::Hub) && asked.ways.multicast.is_none() && nobody;
         if !asked.ways.is_inquiring() && !untried {
             return false;
         }
         asked.ways.hub = false;
         asked.last = Some(reason);
-        asked.phase = Phase::Waiting;
+        asked.phase = RequestPhase::Waiting;
         core.timers.clear(Timer::Ask(id));
         if untried {
-            self.inquire(core, attach, id);
+            self.send_multicast_request(core, attach, id);
         }
         true
     }
 
     /// `provider` has accepted: whoever else is asked need not go on.
     pub(super) fn end_search(&mut self, core: &mut Core, id: RequestId, provider: NodeId, relayed: bool) {
-        core.timers.clear(Timer::Inquire(id));
+        core.timers.clear(Timer::MulticastSearch(id));
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let took = core.now.since(asked.commanded);
         if let Some(first) = asked.ways.first {
-            let kind = judge::kind(asked.wanted.service, asked.wanted.area);
+            let kind = judge::discovery_key(asked.request.service, asked.request.area);
             self.judge.learn(core.now, kind, first, took);
         }
-        let Some(inquiring) = asked.ways.link.as_mut() else { return };
+        let Some(inquiring) = asked.ways.multicast.as_mut() else { return };
         let on_link = !relayed && (inquiring.taken == Some(provider) || !asked.ways.hub);
         inquiring.over = true;
         if on_link {
-            core.counters.found_on_link += 1;
+            core.counters.found_by_multicast += 1;
         }
         if core.now < inquiring.sent + inquiring.window {
             let (requester, attempt) = (core.node, inquiring.attempts.saturating_sub(1));
-            core.multicast(&Message::Taken(Taken { requester, id, attempt, node: requester }));
+            core.multicast(&Message::MulticastSuppression(MulticastSuppression {
+                requester,
+                id,
+                attempt,
+                sender: requester,
+            }));
         }
         let hubs = [asked.via, asked.hedge].into_iter().flatten().filter(|_| on_link && asked.ways.hub);
         for hub in hubs.collect::<Vec<_>>() {
@@ -306,7 +328,7 @@ impl Requests {
 /// The area that a request of this scope asks for, from `here`.
 pub(super) fn narrowed(scope: Scope, area: Area, here: Cell) -> Area {
     match scope {
-        Scope::Cell => Area::At(area.centre().unwrap_or(here)),
+        Scope::Cell => Area::Exact(area.center().unwrap_or(here)),
         _ => area,
     }
 }

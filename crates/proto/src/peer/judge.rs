@@ -28,36 +28,36 @@ const PROBE_EVERY: u32 = 16;
 const BLOCK: i32 = 8;
 
 /// Of what kind a request is: what it asks for, and in which block; `None` is anywhere.
-pub(super) type Kind = (Service, Option<(i32, i32)>);
+pub(super) type DiscoveryKey = (Service, Option<(i32, i32)>);
 
 /// Which way is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum First {
+pub(super) enum DiscoveryMethod {
     /// The link, by multicast.
-    Link,
+    Multicast,
     /// The home hub.
     Hub,
 }
 
 /// What was learnt.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
-    kinds: BTreeMap<Kind, Learnt>,
+pub(super) struct DiscoveryPolicy {
+    kinds: BTreeMap<DiscoveryKey, DiscoveryTimes>,
 }
 
 #[derive(Debug)]
-struct Learnt {
-    link: Option<Duration>,
+struct DiscoveryTimes {
+    multicast: Option<Duration>,
     hub: Option<Duration>,
     asked: u32,
     at: Time,
 }
 
 /// The kind of a request.
-pub(super) fn kind(service: Service, area: Area) -> Kind {
+pub(super) fn discovery_key(service: Service, area: Area) -> DiscoveryKey {
     let cell = match area {
         Area::Rectangle { min, .. } => Some(min),
-        area => area.centre(),
+        area => area.center(),
     };
     (service, cell.map(block))
 }
@@ -66,44 +66,44 @@ fn block(cell: Cell) -> (i32, i32) {
     (cell.x.div_euclid(BLOCK), cell.y.div_euclid(BLOCK))
 }
 
-impl Judge {
+impl DiscoveryPolicy {
     /// Which way to try first, from `here` and on a link that is `quiet` or not.
-    pub(super) fn first(&mut self, now: Time, kind: Kind, here: Cell, quiet: bool) -> First {
+    pub(super) fn first(&mut self, now: Time, kind: DiscoveryKey, here: Cell, quiet: bool) -> DiscoveryMethod {
         let near = kind.1.is_none_or(|there| there == block(here));
-        let guess = if near { First::Link } else { First::Hub };
+        let guess = if near { DiscoveryMethod::Multicast } else { DiscoveryMethod::Hub };
         self.kinds.retain(|_, learnt| now.since(learnt.at) < MEMORY);
         let choice = match self.kinds.get_mut(&kind) {
             Some(learnt) => learnt.choose(guess),
             None => guess,
         };
-        if quiet { choice } else { First::Hub }
+        if quiet { choice } else { DiscoveryMethod::Hub }
     }
 
     /// A request that tried `first` first has ended after `took`.
-    pub(super) fn learn(&mut self, now: Time, kind: Kind, first: First, took: Duration) {
+    pub(super) fn learn(&mut self, now: Time, kind: DiscoveryKey, first: DiscoveryMethod, took: Duration) {
         let full = self.kinds.len() >= MAX_KINDS && !self.kinds.contains_key(&kind);
         let oldest = self.kinds.iter().min_by_key(|(_, learnt)| learnt.at).map(|(kind, _)| *kind);
         if let Some(oldest) = oldest.filter(|_| full) {
             self.kinds.remove(&oldest);
         }
-        let learnt = self.kinds.entry(kind).or_insert(Learnt { link: None, hub: None, asked: 0, at: now });
+        let learnt = self.kinds.entry(kind).or_insert(DiscoveryTimes { multicast: None, hub: None, asked: 0, at: now });
         learnt.at = now;
-        let mean = if first == First::Link { &mut learnt.link } else { &mut learnt.hub };
+        let mean = if first == DiscoveryMethod::Multicast { &mut learnt.multicast } else { &mut learnt.hub };
         *mean = Some(mean.map_or(took, |mean| (mean * 3 + took) / 4));
     }
 }
 
-impl Learnt {
-    fn choose(&mut self, guess: First) -> First {
+impl DiscoveryTimes {
+    fn choose(&mut self, guess: DiscoveryMethod) -> DiscoveryMethod {
         self.asked = self.asked.wrapping_add(1);
-        let best = match (self.link, self.hub) {
-            (Some(link), Some(hub)) if link <= hub => First::Link,
-            (Some(_), Some(_)) => First::Hub,
+        let best = match (self.multicast, self.hub) {
+            (Some(link), Some(hub)) if link <= hub => DiscoveryMethod::Multicast,
+            (Some(_), Some(_)) => DiscoveryMethod::Hub,
             _ => guess,
         };
         match (self.asked % PROBE_EVERY, best) {
-            (0, First::Link) => First::Hub,
-            (0, First::Hub) => First::Link,
+            (0, DiscoveryMethod::Multicast) => DiscoveryMethod::Hub,
+            (0, DiscoveryMethod::Hub) => DiscoveryMethod::Multicast,
             (_, best) => best,
         }
     }
@@ -120,42 +120,45 @@ mod tests {
         Time::from_nanos(ms * 1_000_000)
     }
 
-    fn near() -> Kind {
-        kind(Service::Track, Area::At(Cell::new(7, 0)))
+    fn near() -> DiscoveryKey {
+        discovery_key(Service::Track, Area::Exact(Cell::new(7, 0)))
     }
 
-    fn far() -> Kind {
-        kind(Service::Track, Area::Near(Cell::new(8, 0)))
+    fn far() -> DiscoveryKey {
+        discovery_key(Service::Track, Area::Nearest(Cell::new(8, 0)))
     }
 
     #[test]
     fn own_block_prefers_quiet_multicast() {
-        let mut judge = Judge::default();
-        assert_eq!(judge.first(at(0), near(), HERE, true), First::Link);
-        assert_eq!(judge.first(at(0), kind(Service::Track, Area::Anywhere), HERE, true), First::Link);
-        assert_eq!(judge.first(at(0), near(), HERE, false), First::Hub);
-        assert_eq!(judge.first(at(0), far(), HERE, true), First::Hub);
+        let mut judge = DiscoveryPolicy::default();
+        assert_eq!(judge.first(at(0), near(), HERE, true), DiscoveryMethod::Multicast);
+        assert_eq!(
+            judge.first(at(0), discovery_key(Service::Track, Area::Anywhere), HERE, true),
+            DiscoveryMethod::Multicast
+        );
+        assert_eq!(judge.first(at(0), near(), HERE, false), DiscoveryMethod::Hub);
+        assert_eq!(judge.first(at(0), far(), HERE, true), DiscoveryMethod::Hub);
     }
 
     #[test]
     fn slower_method_is_only_probed() {
-        let mut judge = Judge::default();
-        judge.learn(at(0), near(), First::Link, 2_000 * MS);
-        judge.learn(at(0), near(), First::Hub, 100 * MS);
+        let mut judge = DiscoveryPolicy::default();
+        judge.learn(at(0), near(), DiscoveryMethod::Multicast, 2_000 * MS);
+        judge.learn(at(0), near(), DiscoveryMethod::Hub, 100 * MS);
         let choices: Vec<_> = (0..64).map(|_| judge.first(at(1), near(), HERE, true)).collect();
-        assert_eq!(choices.iter().filter(|first| **first == First::Link).count(), 4);
+        assert_eq!(choices.iter().filter(|first| **first == DiscoveryMethod::Multicast).count(), 4);
         for _ in 0..16 {
-            judge.learn(at(2), near(), First::Link, 20 * MS);
+            judge.learn(at(2), near(), DiscoveryMethod::Multicast, 20 * MS);
         }
-        assert_eq!(judge.first(at(2), near(), HERE, true), First::Link, "the network has changed");
+        assert_eq!(judge.first(at(2), near(), HERE, true), DiscoveryMethod::Multicast, "the network has changed");
     }
 
     #[test]
     fn learned_times_are_bounded_and_expire() {
-        let mut judge = Judge::default();
+        let mut judge = DiscoveryPolicy::default();
         for number in 0..10_000 {
-            let there = kind(Service::Track, Area::At(Cell::new(number * 8, 0)));
-            judge.learn(at(number as u64), there, First::Link, MS);
+            let there = discovery_key(Service::Track, Area::Exact(Cell::new(number * 8, 0)));
+            judge.learn(at(number as u64), there, DiscoveryMethod::Multicast, MS);
         }
         assert_eq!(judge.kinds.len(), MAX_KINDS);
         judge.first(at(100_000), near(), HERE, true);

@@ -41,37 +41,37 @@ pub(super) const DOUBTFUL_TRIES: u32 = 3;
 
 /// What a dial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum NodeDialPurpose {
     /// A home.
     Home,
     /// A hub that stands by.
-    StandBy,
+    Standby,
     /// A hub to which the home has sent this node.
     Redirect,
     /// The home hub over another transport, for requests restricted to it.
-    Hub(Way),
+    Hub(DialTarget),
     /// A node: the requester of sessions, or the provider that requests name.
-    Node(Way),
+    Node(DialTarget),
 }
 
 /// Who is to be reached, and over which transports. All that want the same
 /// share one dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct DialTarget {
     pub(super) node: NodeId,
     pub(super) schemes: SchemeSet,
 }
 
 /// Why an association is gone, or could not be had.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loss<'a> {
+pub(super) struct ConnectionLoss<'a> {
     /// In a sentence for people.
     pub(super) reason: &'a str,
     /// Whether one side does not admit the other, so that no way leads there.
     pub(super) refused: bool,
 }
 
-impl<'a> Loss<'a> {
+impl<'a> ConnectionLoss<'a> {
     /// One that says nothing of other ways.
     pub(super) fn new(reason: &'a str) -> Self {
         Self { reason, refused: false }
@@ -80,7 +80,7 @@ impl<'a> Loss<'a> {
 
 /// One association.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct NodeConnection {
     /// Who is there.
     pub(super) peer: Neighbour,
     /// Where.
@@ -104,13 +104,13 @@ pub(super) struct Link {
     /// Acceptances of a node that did not show the request's nonce.
     pub(super) guesses: u8,
     /// The hub through which it goes, if it is but a way of requests.
-    pub(super) through: Option<Through>,
+    pub(super) through: Option<HubTunnel>,
 }
 
 /// The most such acceptances of an association: more are guesses.
 const MAX_GUESSES: u8 = 2;
 
-impl Link {
+impl NodeConnection {
     /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
     pub(super) fn has_guessed(&self) -> bool {
         self.guesses > MAX_GUESSES && self.through.is_none() && self.peer.role == Role::Node
@@ -119,7 +119,7 @@ impl Link {
 
 /// A way through hubs, which stands in for a connection with a node that cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Through {
+pub(super) struct HubTunnel {
     /// The association with the first hub.
     pub(super) link: LinkId,
     /// That hub, and the request by which it knows the way.
@@ -127,7 +127,7 @@ pub(super) struct Through {
     pub(super) id: RequestId,
 }
 
-impl Link {
+impl NodeConnection {
     /// An association that is up now.
     pub(super) fn new(now: Time, peer: Neighbour, address: Address, rtt: Rtt) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl Link {
             heard: now,
             answered: now,
             has_greeted: false,
-            hello: Hello::UNSAID,
+            hello: Hello::ASSUMED,
             clock: None,
             said_later: false,
             guesses: 0,
@@ -154,12 +154,12 @@ impl Link {
 
     /// Those of its peer's addresses that are where it is seen.
     pub(super) fn there(&self, addresses: Vec<Address>) -> Vec<Address> {
-        self.address.primary().map_or(Vec::new(), |seen| foreign::there(addresses, seen.ip()))
+        self.address.primary().map_or(Vec::new(), |seen| foreign::filter_observed(addresses, seen.ip()))
     }
 
     /// Those of others' addresses, of which its peer tells, that somebody can be at.
     pub(super) fn told(&self, addresses: Vec<Address>) -> Vec<Address> {
-        self.address.primary().map_or(Vec::new(), |seen| foreign::told(addresses, seen.ip()))
+        self.address.primary().map_or(Vec::new(), |seen| foreign::filter_reported(addresses, seen.ip()))
     }
 
     fn is_quiet(&self, now: Time) -> bool {
@@ -181,19 +181,19 @@ impl Link {
 /// All associations and dials.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    links: BTreeMap<LinkId, Link>,
-    dials: BTreeMap<DialId, Purpose>,
+    links: BTreeMap<LinkId, NodeConnection>,
+    dials: BTreeMap<DialId, NodeDialPurpose>,
     next_dial: u64,
     next_way: u64,
 }
 
 impl Links {
-    pub(super) fn get(&self, link: LinkId) -> Option<&Link> {
+    pub(super) fn get(&self, link: LinkId) -> Option<&NodeConnection> {
         self.links.get(&link)
     }
 
     /// Every association, and every way through hubs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Link> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &NodeConnection> {
         self.links.values()
     }
 
@@ -202,15 +202,15 @@ impl Links {
         self.links.values_mut().filter_map(|link| link.clock.as_mut())
     }
 
-    pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Link> {
+    pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut NodeConnection> {
         self.links.get_mut(&link)
     }
 
-    pub(super) fn insert(&mut self, link: LinkId, entry: Link) {
+    pub(super) fn insert(&mut self, link: LinkId, entry: NodeConnection) {
         self.links.insert(link, entry);
     }
 
-    pub(super) fn remove(&mut self, link: LinkId) -> Option<Link> {
+    pub(super) fn remove(&mut self, link: LinkId) -> Option<NodeConnection> {
         self.links.remove(&link)
     }
 
@@ -226,7 +226,7 @@ impl Links {
     /// one may have died without a word. One that has carried nothing for long
     /// counts only if it leads to one of the node's `addresses`.
     pub(super) fn between(&self, now: Time, node: NodeId, schemes: SchemeSet, addresses: &[Address]) -> Option<LinkId> {
-        let fits = |link: &Link| {
+        let fits = |link: &NodeConnection| {
             let may_live = !link.is_quiet(now) || link.is_to(addresses);
             link.through.is_none() && link.peer.node == node && schemes.contains(link.address.scheme) && may_live
         };
@@ -240,12 +240,12 @@ impl Links {
 
     /// The way through hubs to a node.
     pub(super) fn way_to(&self, node: NodeId) -> Option<LinkId> {
-        let leads = |link: &Link| link.through.is_some() && link.peer.node == node;
+        let leads = |link: &NodeConnection| link.through.is_some() && link.peer.node == node;
         self.links.iter().rev().find(|(_, link)| leads(link)).map(|(id, _)| *id)
     }
 
     /// The ways through hubs of which `which` holds.
-    pub(super) fn ways(&self, which: impl Fn(Through) -> bool) -> Vec<LinkId> {
+    pub(super) fn ways(&self, which: impl Fn(HubTunnel) -> bool) -> Vec<LinkId> {
         let ways = self.links.iter().filter(|(_, link)| link.through.is_some_and(&which));
         ways.map(|(id, _)| *id).collect()
     }
@@ -265,7 +265,8 @@ impl Links {
 
     /// Which association with a node is to be closed because too many are quiet.
     pub(super) fn quietest(&self, now: Time) -> Option<LinkId> {
-        let is_quiet = |link: &Link| link.peer.role == Role::Node && link.through.is_none() && link.is_quiet(now);
+        let is_quiet =
+            |link: &NodeConnection| link.peer.role == Role::Node && link.through.is_none() && link.is_quiet(now);
         let quiet = || self.links.iter().filter(|(_, link)| is_quiet(link));
         let longest = quiet().min_by_key(|(id, link)| (link.used, **id));
         longest.filter(|_| quiet().count() > MAX_QUIET).map(|(id, _)| *id)
@@ -279,7 +280,7 @@ impl Links {
     }
 
     /// Numbers a dial.
-    pub(super) fn dial(&mut self, purpose: Purpose) -> DialId {
+    pub(super) fn dial(&mut self, purpose: NodeDialPurpose) -> DialId {
         let dial = DialId(self.next_dial);
         self.next_dial += 1;
         self.dials.insert(dial, purpose);
@@ -287,17 +288,17 @@ impl Links {
     }
 
     /// What a dial was for, now that it is answered.
-    pub(super) fn answered(&mut self, dial: DialId) -> Option<Purpose> {
+    pub(super) fn answered(&mut self, dial: DialId) -> Option<NodeDialPurpose> {
         self.dials.remove(&dial)
     }
 
     /// Whether a dial for this is under way.
-    pub(super) fn is_dialling(&self, purpose: Purpose) -> bool {
+    pub(super) fn is_dialling(&self, purpose: NodeDialPurpose) -> bool {
         self.dials.values().any(|other| *other == purpose)
     }
 
     /// Forgets what a dial was for: its association will not be wanted for it.
-    pub(super) fn forget(&mut self, purpose: Purpose) {
+    pub(super) fn forget(&mut self, purpose: NodeDialPurpose) {
         self.dials.retain(|_, wanted| *wanted != purpose);
     }
 }
@@ -319,9 +320,9 @@ mod tests {
         Address::single(scheme, SocketAddr::from(([10, 0, 0, 1], port)))
     }
 
-    fn link(number: u16, address: Address, used: Time) -> Link {
+    fn link(number: u16, address: Address, used: Time) -> NodeConnection {
         let peer = Neighbour { node: node(number), role: Role::Node, name: String::new() };
-        Link::new(used, peer, address, Rtt::new(Duration::ZERO))
+        NodeConnection::new(used, peer, address, Rtt::new(Duration::ZERO))
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! the latest seven probe time-outs after the first question. Without a
 //! stand-by the home has one more chance, and then the next hub is dialled.
 
-use super::attach::{Attach, Exchange, Home, Question, State};
+use super::attach::{HomeConnection, HomeRegistration, HomeRequest, PendingHomeRequest, RegistrationState};
 use super::core::Core;
 use super::timers::Timer;
 use crate::ids::LinkId;
@@ -29,25 +29,27 @@ pub(super) fn is_answer(message: &Message) -> bool {
         message,
         Message::Pong(_)
             | Message::Lease { .. }
-            | Message::Anew
-            | Message::Later(_)
-            | Message::Found(_)
+            | Message::UnknownVersion
+            | Message::RetryAfter(_)
+            | Message::LookupResult(_)
             | Message::Decline(_)
             | Message::Pending { .. }
             | Message::Accept(_)
     )
 }
 
-impl Attach {
+impl HomeRegistration {
     /// An answer to something came over `link`.
     pub(super) fn on_answered(&mut self, core: &mut Core, link: LinkId) {
         if self.standby.link() == Some(link) {
             return self.on_standby_answered(core);
         }
-        let State::Linked(home) = &mut self.state else { return };
-        if home.link == link && matches!(home.exchange, Some(Exchange { question: Question::Probe(_), .. })) {
+        let RegistrationState::Linked(home) = &mut self.state else { return };
+        if home.link == link
+            && matches!(home.exchange, Some(PendingHomeRequest { question: HomeRequest::Probe(_), .. }))
+        {
             home.exchange = None;
-            core.timers.clear(Timer::Exchange);
+            core.timers.clear(Timer::HomeReply);
         }
     }
 
@@ -61,15 +63,17 @@ impl Attach {
 
     /// When the probe with this token was sent, if it is the one under way.
     fn probe_sent(&self, token: u32) -> Option<Time> {
-        let State::Linked(Home { exchange: Some(exchange), .. }) = &self.state else { return None };
-        (exchange.question == Question::Probe(token)).then_some(exchange.asked)
+        let RegistrationState::Linked(HomeConnection { exchange: Some(exchange), .. }) = &self.state else {
+            return None;
+        };
+        (exchange.question == HomeRequest::Probe(token)).then_some(exchange.asked)
     }
 
     pub(super) fn on_renew_timer(&mut self, core: &mut Core) {
         if self.hasten(core) {
             return;
         }
-        let State::Linked(home) = &mut self.state else { return };
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         if home.exchange.is_some() {
             return core.set(Timer::Renew, std::time::Duration::from_secs(1));
         }
@@ -77,13 +81,13 @@ impl Attach {
             return self.publish_anew(core);
         }
         // Whose turn to publish was put off has nothing to renew yet.
-        let question = if home.attached.is_some() { Question::Renew } else { Question::Publish };
+        let question = if home.attached.is_some() { HomeRequest::Renew } else { HomeRequest::Publish };
         self.ask(core, question, 1, core.now);
     }
 
     /// The home is silent for longer than it should be.
     pub(super) fn on_exchange_timer(&mut self, core: &mut Core) {
-        let State::Linked(home) = &self.state else { return };
+        let RegistrationState::Linked(home) = &self.state else { return };
         let (link, Some(exchange)) = (home.link, home.exchange) else { return };
         let answers = answers_since(core, link, exchange.since);
         if exchange.tries >= PROBES && !answers && self.standby.answers() {
@@ -97,7 +101,7 @@ impl Attach {
             self.standby.ping(core);
         }
         let question = match exchange.question {
-            Question::Probe(_) => Question::Probe(core.random.next_u64() as u32),
+            HomeRequest::Probe(_) => HomeRequest::Probe(core.random.next_u64() as u32),
             other => other,
         };
         self.ask(core, question, exchange.tries + 1, exchange.since);
@@ -106,7 +110,9 @@ impl Attach {
     /// The stand-by answers late: the home has had its time already.
     fn on_standby_answered(&mut self, core: &mut Core) {
         self.standby.on_answer(core);
-        let State::Linked(Home { link, exchange: Some(exchange), .. }) = &self.state else { return };
+        let RegistrationState::Linked(HomeConnection { link, exchange: Some(exchange), .. }) = &self.state else {
+            return;
+        };
         if exchange.tries > PROBES && !answers_since(core, *link, exchange.since) {
             self.switch(core, "the hub does not answer".to_owned());
         }
@@ -115,32 +121,35 @@ impl Attach {
     /// A request has gone unanswered since then: find out whether the home is
     /// still there. The request counts as the first question.
     pub(super) fn suspect(&mut self, core: &mut Core, since: Time) {
-        let State::Linked(home) = &mut self.state else { return };
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         if let Some(exchange) = &mut home.exchange {
             exchange.since = exchange.since.min(since);
             return;
         }
         let token = core.random.next_u64() as u32;
-        self.ask(core, Question::Probe(token), 2, since);
+        self.ask(core, HomeRequest::Probe(token), 2, since);
     }
 
     /// Puts a question to the home, and waits until one, three, seven, … probe
     /// time-outs after the first of its kind.
-    pub(super) fn ask(&mut self, core: &mut Core, question: Question, tries: u8, since: Time) {
-        let State::Linked(home) = &mut self.state else { return };
+    pub(super) fn ask(&mut self, core: &mut Core, question: HomeRequest, tries: u8, since: Time) {
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         let (version, left) = (self.record.version, self.record.capacity);
         let news = Some(left).filter(|now| home.told != Some(*now));
         let (message, told) = match question {
-            Question::Publish => (Message::Publish(self.record.clone()), Some(left)),
-            Question::Adopt(held) | Question::Return(held) => {
-                let returns = matches!(question, Question::Return(_)).then_some(true);
-                (Message::Adopt(Adopt { held, version, capacity: left, returns }), Some(left))
+            HomeRequest::Publish => (Message::Publish(self.record.clone()), Some(left)),
+            HomeRequest::Adopt(held) | HomeRequest::Return(held) => {
+                let returns = matches!(question, HomeRequest::Return(_)).then_some(true);
+                (
+                    Message::Adopt(Adopt { held_version: held, version, capacity: left, is_failback: returns }),
+                    Some(left),
+                )
             }
-            Question::Renew => (Message::Renew(Renew { version, capacity: news }), news),
-            Question::Probe(token) => (Message::Ping(token), None),
+            HomeRequest::Renew => (Message::Renew(Renew { version, capacity: news }), news),
+            HomeRequest::Probe(token) => (Message::Ping(token), None),
         };
-        home.exchange = Some(Exchange { question, since, asked: core.now, tries, told });
-        if !matches!(question, Question::Probe(_)) {
+        home.exchange = Some(PendingHomeRequest { question, since, asked: core.now, tries, told });
+        if !matches!(question, HomeRequest::Probe(_)) {
             core.reckoned_streams = left.streams;
             core.reckoned_kbps = left.uplink_kbps;
             core.told_capacity = core.now;
@@ -149,7 +158,7 @@ impl Attach {
         core.send(link, &message);
         let pto = core.pto(link);
         let due = since + pto * ((1 << u32::from(tries.min(8))) - 1);
-        core.timers.set(Timer::Exchange, due.max(core.now + pto / 2));
+        core.timers.set(Timer::HomeReply, due.max(core.now + pto / 2));
     }
 }
 

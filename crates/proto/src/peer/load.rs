@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::api::SessionId;
-use super::provide::{Key, MAX_OBJECT_SESSIONS, Provide, Wish};
+use super::provide::{MAX_OBJECT_SESSIONS, ProviderSessions, ServeRequest, SessionFlowKey};
 use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
-use super::session::{Phase, Session};
+use super::session::{Session, SessionPhase};
 use crate::record::Capacity;
 use crate::service::{Form, Service};
 
-impl Provide {
+impl ProviderSessions {
     /// Whether a request is one more than this node takes on. What its session has is not counted.
-    pub(super) fn is_busy(&self, wish: &Wish) -> bool {
+    pub(super) fn is_busy(&self, wish: &ServeRequest) -> bool {
         self.is_too_much(wish, &self.load_besides(Some(wish.key)))
     }
 
     /// True if a request is too much beside so much else.
-    pub(super) fn is_too_much(&self, wish: &Wish, load: &Load) -> bool {
+    pub(super) fn is_too_much(&self, wish: &ServeRequest, load: &ProviderLoad) -> bool {
         let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.service)?)));
         match (wish.service.form(), published) {
             (Form::Stream { .. }, Some((to, kbps))) => {
@@ -31,30 +31,30 @@ impl Provide {
     /// The streams of a service that are sent to one requester each, if without them there is room
     /// for one that all of them can have instead; none if there is room anyway. Where no super node
     /// reflects they would take as much as before.
-    pub(super) fn giving_way(&self, wish: &Wish) -> Vec<SessionId> {
+    pub(super) fn giving_way(&self, wish: &ServeRequest) -> Vec<SessionId> {
         let is_reflected = wish.reflect.is_some_and(|reflect| reflect.hops > 0);
-        if !is_reflected || self.publications.of(wish.service).is_some() || !self.is_busy(wish) {
+        if !is_reflected || self.publications.find_publication(wish.service).is_some() || !self.is_busy(wish) {
             return Vec::new();
         }
         let gives_way = |session: &Session| {
             let other = &session.wish;
-            matches!(session.phase, Phase::Streaming(_)) && other.service == wish.service && other.reflectable
+            matches!(session.phase, SessionPhase::Streaming(_)) && other.service == wish.service && other.reflectable
         };
         let mut load = self.load_besides(Some(wish.key));
         let giving_way = self.live_where(gives_way);
         for session in giving_way.iter().filter_map(|id| self.sessions.get(id)) {
-            load.leave(&Load::of_stream(session.kbps));
+            load.leave(&ProviderLoad::of_stream(session.kbps));
         }
         if self.has_room(&load, usual_kbps(wish.service.form())) { giving_way } else { Vec::new() }
     }
 
     /// Whether there is room for one more stream.
-    fn has_room(&self, load: &Load, kbps: u32) -> bool {
+    fn has_room(&self, load: &ProviderLoad, kbps: u32) -> bool {
         load.streams < usize::from(self.max_streams) && load.kbps.saturating_add(kbps) <= self.uplink_kbps
     }
 
     /// Whether there is a place for one more request of a publication.
-    fn has_place(&self, wish: &Wish) -> bool {
+    fn has_place(&self, wish: &ServeRequest) -> bool {
         let (mut all, mut own) = (0, 0);
         for (_, member) in self.members(wish.service).filter(|(_, member)| member.wish.key != wish.key) {
             all += 1;
@@ -65,11 +65,11 @@ impl Provide {
 
     /// Whether there is room for the copy that a member is to be sent, if it is one of its own. Who has one and
     /// asks for another way has two for a moment: for one of all who do so there is room beyond the limits.
-    fn has_room_for_copy(&self, wish: &Wish, to: SocketAddr, load: &Load, kbps: u32) -> bool {
+    fn has_room_for_copy(&self, wish: &ServeRequest, to: SocketAddr, load: &ProviderLoad, kbps: u32) -> bool {
         let copies = self.copies(wish.service, |other| other.key != wish.key);
         let own = self.copies(wish.service, |other| other.key != wish.key && other.requester == wish.requester);
         let without_own =
-            || Load { streams: load.streams.saturating_sub(1), kbps: load.kbps.saturating_sub(kbps), ..*load };
+            || ProviderLoad { streams: load.streams.saturating_sub(1), kbps: load.kbps.saturating_sub(kbps), ..*load };
         copies.is_empty()
             || copies.contains(&to)
             || self.has_room(load, kbps)
@@ -77,7 +77,7 @@ impl Provide {
     }
 
     /// Where copies of a service's publication go for members of which `which` holds.
-    fn copies(&self, service: Service, which: impl Fn(&Wish) -> bool) -> BTreeSet<SocketAddr> {
+    fn copies(&self, service: Service, which: impl Fn(&ServeRequest) -> bool) -> BTreeSet<SocketAddr> {
         let joined = self.members(service).filter(|(_, member)| member.has_joined() && which(&member.wish));
         joined.filter_map(|(_, member)| Some(member.wish.reflect?.to)).collect()
     }
@@ -95,13 +95,13 @@ impl Provide {
 
     /// What is taken of the limits: of a reflected stream once for each place to which it goes,
     /// however many take it there.
-    pub(super) fn load(&self) -> Load {
+    pub(super) fn load(&self) -> ProviderLoad {
         self.load_besides(None)
     }
 
     /// The same without one session.
-    pub(super) fn load_besides(&self, except: Option<Key>) -> Load {
-        let mut load = Load::default();
+    pub(super) fn load_besides(&self, except: Option<SessionFlowKey>) -> ProviderLoad {
+        let mut load = ProviderLoad::default();
         for (service, kbps) in self.publications.rates() {
             // Its source runs also while nobody has joined yet, and when everybody has left.
             let copies = self.copies(service, |wish| Some(wish.key) != except).len().max(1);
@@ -123,13 +123,13 @@ impl Provide {
 
 /// What the sessions under way take.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
+pub(super) struct ProviderLoad {
     pub(super) streams: usize,
     pub(super) kbps: u32,
     objects: usize,
 }
 
-impl Load {
+impl ProviderLoad {
     pub(super) fn of_stream(kbps: u32) -> Self {
         Self { streams: 1, kbps, objects: 0 }
     }

@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use super::asked::{Asked, Phase};
+use super::asked::{OutgoingRequest, RequestPhase};
 use super::core::Core;
-use super::links::Way;
-use super::requests::Requests;
+use super::links::DialTarget;
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::address::{Address, Scheme, SchemeSet};
 use crate::ids::{LinkId, NodeId, RequestId};
-use crate::wire::Whereabouts;
+use crate::wire::ProviderAddress;
 
 /// Most providers dialled for one request: hubs tell their addresses, and could aim dials at a
 /// victim again and again.
@@ -22,18 +22,18 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(1);
 
 /// The provider that has a request.
 #[derive(Debug, Default)]
-pub(super) struct Meeting {
-    at: Option<Whereabouts>,
+pub(super) struct ProviderDial {
+    at: Option<ProviderAddress>,
     /// The one that was dialled last, and how many were.
     met: Option<NodeId>,
     count: u8,
 }
 
-impl Asked {
+impl OutgoingRequest {
     /// A hub says where the provider is that has the request.
-    pub(super) fn will_meet(&mut self, core: &mut Core, id: RequestId, link: LinkId, provider: Whereabouts) {
-        let is_open = !matches!(self.phase, Phase::Receiving(_)) && !self.is_direct();
-        let Meeting { at, met, count } = &self.meeting;
+    pub(super) fn will_meet(&mut self, core: &mut Core, id: RequestId, link: LinkId, provider: ProviderAddress) {
+        let is_open = !matches!(self.phase, RequestPhase::Receiving(_)) && !self.is_direct();
+        let ProviderDial { at, met, count } = &self.meeting;
         if !is_open || provider.node == core.node || *met == Some(provider.node) || *count >= MAX_MEETINGS {
             return;
         }
@@ -51,19 +51,20 @@ impl Asked {
         let pto = core.pto(link);
         let slack = core.links.get(link).map_or(pto, |link| pto.saturating_sub(link.rtt.smoothed()));
         let answered = core.now.since(self.first_sent).min(LONGEST_ANSWER.max(pto));
-        let trips = if self.wanted.transports == SchemeSet::only(Scheme::Tcp) { 2 } else { 1 };
+        let trips = if self.request.transports == SchemeSet::only(Scheme::Tcp) { 2 } else { 1 };
         pto.max(answered * trips + slack)
     }
 }
 
-impl Requests {
+impl OutgoingRequests {
     /// A provider has had its time to reach this node.
     pub(super) fn on_meet_timer(&mut self, core: &mut Core, id: RequestId) {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| !matches!(asked.phase, Phase::Receiving(_))) else {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| !matches!(asked.phase, RequestPhase::Receiving(_)))
+        else {
             return;
         };
-        let Some(Whereabouts { node, addresses }) = asked.meeting.at.take() else { return };
-        let way = Way { node, schemes: asked.wanted.transports };
+        let Some(ProviderAddress { node, addresses }) = asked.meeting.at.take() else { return };
+        let way = DialTarget { node, schemes: asked.request.transports };
         let fits = |address: &Address| way.schemes.contains(address.scheme);
         let addresses: Vec<Address> = addresses.into_iter().filter(fits).collect();
         let link = core.links.between(core.now, node, way.schemes, &addresses);
@@ -71,7 +72,7 @@ impl Requests {
         let has_come = link.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard >= asked.first_sent);
         if !has_come && core.dial_as_told(way, addresses) {
             (asked.meeting.met, asked.meeting.count) = (Some(node), asked.meeting.count + 1);
-            core.counters.meetings += 1;
+            core.counters.provider_dials += 1;
         }
     }
 }

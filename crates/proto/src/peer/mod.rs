@@ -80,19 +80,19 @@ mod watch;
 
 use std::time::Duration;
 
-use self::attach::{Attach, Notice};
+use self::attach::{HomeEvent, HomeRegistration};
 use self::core::Core;
-use self::hosts::Hosts;
-use self::links::{Link, Loss, MAX_LINKS, Purpose};
-use self::multicast::{Multicast, Parts};
+use self::hosts::PublishedAddresses;
+use self::links::{ConnectionLoss, MAX_LINKS, NodeConnection, NodeDialPurpose};
+use self::multicast::{MulticastResponder, Parts};
 use self::ping::Pings;
-use self::provide::Provide;
-use self::push::Pushes;
-use self::receptions::Receptions;
-use self::requests::Requests;
-use self::rooms::Rooms;
+use self::provide::ProviderSessions;
+use self::push::OutgoingPushes;
+use self::receptions::IncomingPushes;
+use self::requests::OutgoingRequests;
+use self::rooms::JoinedRooms;
 use self::timers::Timer;
-use self::watch::Watches;
+use self::watch::OutgoingWatches;
 use crate::address::Address;
 use crate::ids::{DialId, LinkId, RequestId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer as Neighbour, Transmit};
@@ -104,12 +104,12 @@ use crate::wall::WallClock;
 use crate::wire::Hello;
 
 pub use api::{
-    Command, Config, Discovery, Event, Opened, Provider, Reflection, SessionId, Summary, Ticket, Trace, TracedHop,
-    Wanted,
+    Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, ReflectionPolicy, RequestSummary, ServiceRequest,
+    SessionId, SourceOutput, Ticket, Trace, TracedHop,
 };
 pub use hubs::MAX_HUBS;
 pub use links::IDLE;
-pub use multicast::MAX_INQUIRIES;
+pub use multicast::MAX_MULTICAST_REQUESTS;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
 pub use publish::{LINGER, MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
@@ -117,7 +117,7 @@ pub use push::MAX_PUSHES;
 pub use receptions::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;
-pub use status::{Counters, Home, PublicationStatus, RequestStatus, SessionStatus, Status};
+pub use status::{HomeStatus, NodeCounters, NodeStatus, PublicationStatus, RequestStatus, SessionStatus};
 pub use trace::{MAX_REPORTS, MAX_TRACES};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 
@@ -127,26 +127,26 @@ const MAX_TIMERS_PER_WAKE: usize = 1024;
 /// A node. The crate's documentation has the contract by which it is driven.
 pub struct Peer {
     core: Core,
-    attach: Attach,
-    requests: Requests,
-    provide: Provide,
-    multicast: Multicast,
-    watches: Watches,
+    attach: HomeRegistration,
+    requests: OutgoingRequests,
+    provide: ProviderSessions,
+    multicast: MulticastResponder,
+    watches: OutgoingWatches,
     pings: Pings,
-    hosts: Hosts,
-    pushes: Pushes,
-    receptions: Receptions,
-    rooms: Rooms,
+    hosts: PublishedAddresses,
+    pushes: OutgoingPushes,
+    receptions: IncomingPushes,
+    rooms: JoinedRooms,
     left: bool,
 }
 
 impl Peer {
     /// A node that has not yet turned to any hub: it does so when first driven.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: NodeConfig) -> Self {
         let mut core = Core::new(config.node, config.hub_role, config.seed);
-        let provide = Provide::new(&config);
-        let requests = Requests::new(&config);
-        let pushes = Pushes::new(&config);
+        let provide = ProviderSessions::new(&config);
+        let requests = OutgoingRequests::new(&config);
+        let pushes = OutgoingPushes::new(&config);
         let record = Record {
             node: config.node,
             version: Version { epoch: config.epoch, sequence: 0 },
@@ -155,20 +155,20 @@ impl Peer {
             capacity: provide.capacity(),
             addresses: config.addresses.into_iter().take(crate::record::MAX_ADDRESSES).collect(),
         };
-        let hosts = Hosts::new(record.addresses.clone());
-        let attach = Attach::new(&mut core, record, config.hubs);
+        let hosts = PublishedAddresses::new(record.addresses.clone());
+        let attach = HomeRegistration::new(&mut core, record, config.hubs);
         Self {
             core,
             attach,
             requests,
             provide,
-            multicast: Multicast::new(config.name),
-            watches: Watches::default(),
+            multicast: MulticastResponder::new(config.name),
+            watches: OutgoingWatches::default(),
             pings: Pings::default(),
             hosts,
             pushes,
-            receptions: Receptions::default(),
-            rooms: Rooms::default(),
+            receptions: IncomingPushes::default(),
+            rooms: JoinedRooms::default(),
             left: false,
         }
     }
@@ -180,10 +180,10 @@ impl Peer {
         }
         if !self.is_welcome(&peer, purpose) {
             self.core.close(link, "not wanted");
-            return self.on_unreached(purpose, Loss::new("the association is not wanted"));
+            return self.on_unreached(purpose, ConnectionLoss::new("the association is not wanted"));
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
-        self.core.links.insert(link, Link::new(now, peer, address, Rtt::new(rtt)));
+        self.core.links.insert(link, NodeConnection::new(now, peer, address, Rtt::new(rtt)));
         if role != Role::Node {
             self.core.greet(link, Channel::Reliable { flow: 0 });
         }
@@ -191,11 +191,11 @@ impl Peer {
             self.give_up(spare, "one association too many");
         }
         match purpose {
-            Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
-            Some(Purpose::StandBy) => self.attach.on_standby_up(&mut self.core, link),
-            Some(Purpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
-            Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
-            Some(Purpose::Node(way)) => {
+            Some(NodeDialPurpose::Home) => self.attach.on_link_up(&mut self.core, link),
+            Some(NodeDialPurpose::Standby) => self.attach.on_standby_up(&mut self.core, link),
+            Some(NodeDialPurpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
+            Some(NodeDialPurpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
+            Some(NodeDialPurpose::Node(way)) => {
                 self.core.dial_ended(way, true);
                 self.core.mind_idleness(link);
                 self.provide.on_requester_reached(&mut self.core, way, link);
@@ -211,25 +211,25 @@ impl Peer {
         }
     }
 
-    fn is_welcome(&self, peer: &Neighbour, purpose: Option<Purpose>) -> bool {
+    fn is_welcome(&self, peer: &Neighbour, purpose: Option<NodeDialPurpose>) -> bool {
         let fits = peer.role == Role::Node || peer.role == self.core.hub_role;
         // Nobody's associations can keep the node from its home.
-        let room = self.core.links.len() < MAX_LINKS || purpose == Some(Purpose::Home);
+        let room = self.core.links.len() < MAX_LINKS || purpose == Some(NodeDialPurpose::Home);
         !self.left && fits && room && peer.node != self.core.node
     }
 
-    fn on_dial_failed(&mut self, dial: DialId, loss: Loss<'_>) {
+    fn on_dial_failed(&mut self, dial: DialId, loss: ConnectionLoss<'_>) {
         let purpose = self.core.links.answered(dial);
         self.on_unreached(purpose, loss);
     }
 
-    fn on_unreached(&mut self, purpose: Option<Purpose>, loss: Loss<'_>) {
+    fn on_unreached(&mut self, purpose: Option<NodeDialPurpose>, loss: ConnectionLoss<'_>) {
         match purpose {
-            Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, loss.reason),
-            Some(Purpose::StandBy) => self.attach.on_standby_unreachable(&mut self.core),
-            Some(Purpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
-            Some(Purpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
-            Some(Purpose::Node(way)) => {
+            Some(NodeDialPurpose::Home) => self.attach.on_dial_failed(&mut self.core, loss.reason),
+            Some(NodeDialPurpose::Standby) => self.attach.on_standby_unreachable(&mut self.core),
+            Some(NodeDialPurpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
+            Some(NodeDialPurpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
+            Some(NodeDialPurpose::Node(way)) => {
                 self.core.dial_ended(way, false);
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
                 self.requests.on_provider_unreachable(&mut self.core, way, loss);
@@ -240,7 +240,7 @@ impl Peer {
         }
     }
 
-    fn on_link_down(&mut self, link: LinkId, loss: Loss<'_>) {
+    fn on_link_down(&mut self, link: LinkId, loss: ConnectionLoss<'_>) {
         if self.core.links.remove(link).is_none() {
             return;
         }
@@ -250,7 +250,7 @@ impl Peer {
     }
 
     /// What depended on an association looks for another way.
-    fn on_link_gone(&mut self, link: LinkId, loss: Loss<'_>) {
+    fn on_link_gone(&mut self, link: LinkId, loss: ConnectionLoss<'_>) {
         for way in self.core.links.ways(|way| way.link == link) {
             self.on_way_gone(way, loss);
         }
@@ -272,9 +272,9 @@ impl Peer {
             Timer::Room(ticket) => rooms.on_timer(core, attach, ticket),
             Timer::Attach => attach.on_attach_timer(core),
             Timer::Renew => attach.on_renew_timer(core),
-            Timer::Exchange => attach.on_exchange_timer(core),
-            Timer::StandBy => attach.on_standby_timer(core),
-            Timer::Homing => attach.on_homing_timer(core),
+            Timer::HomeReply => attach.on_exchange_timer(core),
+            Timer::Standby => attach.on_standby_timer(core),
+            Timer::Failback => attach.on_homing_timer(core),
             Timer::Ask(id) => {
                 if let Some(since) = requests.on_ask_timer(core, attach, id) {
                     attach.suspect(core, since);
@@ -291,17 +291,17 @@ impl Peer {
             Timer::Serve(id) => provide.on_serve_timer(core, id),
             Timer::Linger(id) => provide.on_linger_timer(core, id),
             Timer::Seal(id) => provide.seal(core, id),
-            Timer::Strangers(id) => provide.on_strangers_timer(core, id),
+            Timer::ExcludeNonmembers(id) => provide.on_strangers_timer(core, id),
             Timer::Resubscribe(id) => requests.on_resubscribe_timer(core, attach, id),
             Timer::Watch(id) => watches.on_timer(core, attach, id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),
             Timer::Push(id) => pushes.on_timer(core, attach, id),
-            Timer::Called(node) => pushes.calls.on_timer(core, node),
+            Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
             Timer::Trace(ticket) => core.tell_trace(ticket),
             Timer::Idle(link) => self.on_idle_timer(link),
-            Timer::Inquire(id) => requests.on_inquire_timer(core, attach, id),
-            Timer::Volunteer(node, id) => multicast.on_timer(Parts { core, attach, provide }, (node, id)),
+            Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
+            Timer::MulticastReply(node, id) => multicast.on_timer(Parts { core, attach, provide }, (node, id)),
         }
     }
 
@@ -318,7 +318,7 @@ impl Peer {
     /// Closes an association, and what depended on it looks for another way.
     fn give_up(&mut self, link: LinkId, why: &str) {
         self.core.close(link, why);
-        self.on_link_gone(link, Loss::new(why));
+        self.on_link_gone(link, ConnectionLoss::new(why));
     }
 
     /// The host stood still, and the clocks of others did not.
@@ -334,32 +334,32 @@ impl Peer {
             entry.clock = hello.clock_s.map(|unix_s| WallClock::new(self.core.now, unix_s));
         }
         if let Some(why) = hello.refusal() {
-            self.core.bid_farewell(link, &why);
-            self.on_link_down(link, Loss { reason: &why, refused: true });
+            self.core.request_close(link, &why);
+            self.on_link_down(link, ConnectionLoss { reason: &why, refused: true });
         }
     }
 
     /// Passes on what has become of the home.
-    fn settle(&mut self) {
+    fn drain_home_events(&mut self) {
         while let Some(notice) = self.attach.poll() {
             match notice {
-                Notice::Attached(link) => {
+                HomeEvent::Attached(link) => {
                     if let Some(entry) = self.core.links.get(link) {
                         let (hub, address) = (entry.peer.clone(), entry.address.clone());
-                        self.core.emit(Event::Attached { hub, address });
+                        self.core.emit(NodeEvent::Attached { hub, address });
                     }
                     self.provide.unreached.clear();
                     self.requests.on_attached(&mut self.core, &self.attach);
                     self.watches.on_attached(&mut self.core, &self.attach);
                     self.rooms.say_all(&mut self.core, &self.attach);
                 }
-                Notice::StandByLost(link) => self.on_link_gone(link, Loss::new("the stand-by is gone")),
-                Notice::Displaced => self.core.emit(Event::Displaced),
-                Notice::Lost { link, reason } => {
+                HomeEvent::StandbyLost(link) => self.on_link_gone(link, ConnectionLoss::new("the stand-by is gone")),
+                HomeEvent::Displaced => self.core.emit(NodeEvent::IdentityConflict),
+                HomeEvent::Lost { link, reason } => {
                     if let Some(link) = link {
-                        self.on_link_gone(link, Loss::new(&reason));
+                        self.on_link_gone(link, ConnectionLoss::new(&reason));
                     }
-                    self.core.emit(Event::Detached { reason });
+                    self.core.emit(NodeEvent::Detached { reason });
                 }
             }
         }
@@ -367,10 +367,10 @@ impl Peer {
 }
 
 impl Machine for Peer {
-    type Command = Command;
-    type Event = Event;
+    type Command = NodeCommand;
+    type Event = NodeEvent;
 
-    fn handle(&mut self, now: Time, input: Input<Command>) {
+    fn handle(&mut self, now: Time, input: Input<NodeCommand>) {
         self.core.now = self.core.now.max(now);
         if !matches!(input, Input::Message { .. } | Input::Multicast { .. }) {
             // Whatever is published or renewed now says what is left now.
@@ -378,8 +378,8 @@ impl Machine for Peer {
         }
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
-            Input::Presence { scheme, at, is_there } => {
-                if self.hosts.note(scheme, at, is_there) {
+            Input::LocalAddress { scheme, at, is_there } => {
+                if self.hosts.update_presence(scheme, at, is_there) {
                     self.provide.unreached.clear();
                     self.attach.readdress(&mut self.core, self.hosts.present());
                 }
@@ -389,25 +389,29 @@ impl Machine for Peer {
                     entry.address = address;
                 }
             }
-            Input::LinkDown { link, reason, refused } => self.on_link_down(link, Loss { reason: &reason, refused }),
-            Input::DialFailed { dial, reason, refused } => self.on_dial_failed(dial, Loss { reason: &reason, refused }),
+            Input::LinkDown { link, reason, refused } => {
+                self.on_link_down(link, ConnectionLoss { reason: &reason, refused })
+            }
+            Input::DialFailed { dial, reason, refused } => {
+                self.on_dial_failed(dial, ConnectionLoss { reason: &reason, refused })
+            }
             Input::Message { link, message } => self.on_message(link, &message),
             Input::Multicast { from, message } => self.on_multicast(from, &message),
             Input::FlowBroken { link, flow } => self.provide.on_flow_broken(&mut self.core, link, RequestId(flow)),
-            Input::Slept(slept) => self.on_slept(slept),
+            Input::HostSuspended(slept) => self.on_slept(slept),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(self.core.now, unix_s)),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),
             Input::Command(command) => self.refuse(&command),
         }
-        self.settle();
+        self.drain_home_events();
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {
         self.core.poll_transmit()
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<NodeEvent> {
         self.core.poll_event()
     }
 

@@ -10,49 +10,52 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::attach::Attach;
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::provide::{Provide, Wish, schemes};
+use super::provide::{ProviderSessions, ServeRequest, schemes};
 use super::timers::Timer;
 use crate::address::Address;
 use crate::foreign;
 use crate::ids::{NodeId, RequestId};
 use crate::record::Record;
 use crate::time::Time;
-use crate::wire::{Candidate, Inquiry, MAX_CANDIDATES, Message, Mode, Params, Present, Taken};
+use crate::wire::{
+    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastRequest, MulticastSuppression, RequestMode,
+    RequestParams,
+};
 
 /// What answering takes of the machine.
 pub(super) struct Parts<'a> {
     pub(super) core: &'a mut Core,
-    pub(super) attach: &'a Attach,
-    pub(super) provide: &'a mut Provide,
+    pub(super) attach: &'a HomeRegistration,
+    pub(super) provide: &'a mut ProviderSessions,
 }
 
 /// The most inquiries under consideration. One more is left to others.
-pub const MAX_INQUIRIES: usize = 256;
+pub const MAX_MULTICAST_REQUESTS: usize = 256;
 
 /// The longest that an inquiry is remembered.
 const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Inquiries heard of lately.
 #[derive(Debug, Default)]
-pub(super) struct Multicast {
+pub(super) struct MulticastResponder {
     /// The name in this node's certificate.
     name: String,
-    heard: BTreeMap<(NodeId, RequestId), Heard>,
+    heard: BTreeMap<(NodeId, RequestId), MulticastEntry>,
 }
 
 #[derive(Debug)]
-struct Heard {
-    inquiry: Inquiry,
+struct MulticastEntry {
+    request: MulticastRequest,
     until: Time,
-    stage: Stage,
+    stage: ReplyStage,
     /// How many others have said that they are here.
     present: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ReplyStage {
     /// Its turn to answer comes.
     Waiting,
     /// It answers.
@@ -61,26 +64,26 @@ enum Stage {
     Silent,
 }
 
-impl Multicast {
+impl MulticastResponder {
     /// Nothing heard yet, by the node of this name.
     pub(super) fn new(name: String) -> Self {
         Self { name, heard: BTreeMap::new() }
     }
 
     /// Somebody on the link asks.
-    pub(super) fn on_inquiry(&mut self, ctx: Parts<'_>, from: IpAddr, mut inquiry: Inquiry) {
+    pub(super) fn on_multicast_request(&mut self, ctx: Parts<'_>, from: IpAddr, mut inquiry: MulticastRequest) {
         let core = &mut *ctx.core;
         let key = (inquiry.requester, inquiry.id);
-        let is_meant = inquiry.names.is_none_or(|called| called.means(core.node, Some(&self.name)));
+        let is_meant = inquiry.selector.is_none_or(|called| called.matches(core.node, Some(&self.name)));
         if inquiry.requester == core.node || !is_meant || !ctx.provide.offers(inquiry.service, inquiry.area) {
             return;
         }
-        let again = match self.heard.get(&key).filter(|heard| heard.inquiry.nonce == inquiry.nonce) {
+        let again = match self.heard.get(&key).filter(|heard| heard.request.nonce == inquiry.nonce) {
             // Heard before, or overtaken, or its turn has not come yet.
-            Some(heard) if inquiry.attempt <= heard.inquiry.attempt || heard.stage == Stage::Waiting => return,
-            Some(heard) => heard.stage == Stage::Answered,
-            None if self.heard.len() >= MAX_INQUIRIES => {
-                core.counters.inquiries_ignored += 1;
+            Some(heard) if inquiry.attempt <= heard.request.attempt || heard.stage == ReplyStage::Waiting => return,
+            Some(heard) => heard.stage == ReplyStage::Answered,
+            None if self.heard.len() >= MAX_MULTICAST_REQUESTS => {
+                core.counters.multicast_requests_ignored += 1;
                 return;
             }
             None => false,
@@ -88,44 +91,44 @@ impl Multicast {
         reachable(&mut inquiry.reply_to, from);
         let until = core.now + Duration::from_millis(inquiry.deadline_ms.into()).min(MAX_DEADLINE);
         let window = core.crowd.window(core.now, inquiry.area);
-        self.heard.insert(key, Heard { inquiry, until, stage: Stage::Waiting, present: 0 });
+        self.heard.insert(key, MulticastEntry { request: inquiry, until, stage: ReplyStage::Waiting, present: 0 });
         if again || window.is_zero() {
             return self.answer(ctx, key);
         }
         let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         let delay = Duration::from_nanos(core.random.below(nanos));
-        core.timers.set(Timer::Volunteer(key.0, key.1), (core.now + delay).min(until));
+        core.timers.set(Timer::MulticastReply(key.0, key.1), (core.now + delay).min(until));
     }
 
     /// Somebody answers an inquiry, or its requester has what it wanted.
-    pub(super) fn on_taken(&mut self, core: &mut Core, taken: Taken) {
+    pub(super) fn on_multicast_suppression(&mut self, core: &mut Core, taken: MulticastSuppression) {
         let key = (taken.requester, taken.id);
         let Some(heard) = self.heard.get_mut(&key) else { return };
-        if heard.stage == Stage::Waiting && heard.inquiry.attempt <= taken.attempt {
+        if heard.stage == ReplyStage::Waiting && heard.request.attempt <= taken.attempt {
             core.counters.suppressed += 1;
-            self.rest(core, key, Stage::Silent);
+            self.rest(core, key, ReplyStage::Silent);
         }
     }
 
     /// Somebody else is there: a lookup lists no more than it wants.
-    pub(super) fn on_present(&mut self, core: &mut Core, present: &Present) {
+    pub(super) fn on_multicast_candidate(&mut self, core: &mut Core, present: &MulticastCandidate) {
         let key = (present.requester, present.id);
-        let Some(heard) = self.heard.get_mut(&key).filter(|heard| heard.stage == Stage::Waiting) else { return };
+        let Some(heard) = self.heard.get_mut(&key).filter(|heard| heard.stage == ReplyStage::Waiting) else { return };
         heard.present += 1;
-        let wanted = match heard.inquiry.count {
+        let wanted = match heard.request.count {
             0 => MAX_CANDIDATES,
             count => usize::from(count),
         };
         if heard.present >= wanted {
             core.counters.suppressed += 1;
-            self.rest(core, key, Stage::Silent);
+            self.rest(core, key, ReplyStage::Silent);
         }
     }
 
     /// Its turn has come, or the inquiry can be forgotten.
     pub(super) fn on_timer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
         match self.heard.get(&key) {
-            Some(heard) if heard.stage == Stage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),
+            Some(heard) if heard.stage == ReplyStage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),
             _ => {
                 self.heard.remove(&key);
             }
@@ -134,16 +137,16 @@ impl Multicast {
 
     fn answer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
         let Parts { core, attach, provide } = ctx;
-        let Some(Heard { inquiry, until, .. }) = self.heard.get(&key) else { return };
+        let Some(MulticastEntry { request: inquiry, until, .. }) = self.heard.get(&key) else { return };
         let (requester, id, attempt) = (key.0, key.1, inquiry.attempt);
-        if inquiry.mode == Mode::Locate {
-            let name = inquiry.names.map(|_| self.name.clone());
+        if inquiry.mode == RequestMode::Lookup {
+            let name = inquiry.selector.map(|_| self.name.clone());
             let candidate = candidate(attach.record(), name);
-            core.multicast(&Message::Present(Present { requester, id, candidate }));
-            return self.rest(core, key, Stage::Answered);
+            core.multicast(&Message::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
+            return self.rest(core, key, ReplyStage::Answered);
         }
         let deadline = until.since(core.now);
-        let wish = Wish {
+        let wish = ServeRequest {
             key,
             relayed: false,
             asked_by: None,
@@ -154,7 +157,7 @@ impl Multicast {
             schemes: schemes(inquiry.params),
             traced: false,
             terms: provide.terms(inquiry.service, inquiry.params),
-            resume: Params::resume_of(inquiry.params),
+            resume: RequestParams::resume_point(inquiry.params),
             pushed: None,
             reflect: None,
             reflectable: false,
@@ -164,18 +167,23 @@ impl Multicast {
         let takes = provide.knows(key) || provide.takes(core, &wish);
         if takes {
             let node = core.node;
-            core.counters.volunteered += 1;
-            core.multicast(&Message::Taken(Taken { requester, id, attempt, node }));
+            core.counters.multicast_replies += 1;
+            core.multicast(&Message::MulticastSuppression(MulticastSuppression {
+                requester,
+                id,
+                attempt,
+                sender: node,
+            }));
             provide.consider(core, wish);
         }
-        self.rest(core, key, if takes { Stage::Answered } else { Stage::Silent });
+        self.rest(core, key, if takes { ReplyStage::Answered } else { ReplyStage::Silent });
     }
 
     /// Keeps the inquiry so that a repetition is recognised.
-    fn rest(&mut self, core: &mut Core, key: (NodeId, RequestId), stage: Stage) {
+    fn rest(&mut self, core: &mut Core, key: (NodeId, RequestId), stage: ReplyStage) {
         if let Some(heard) = self.heard.get_mut(&key) {
             heard.stage = stage;
-            core.timers.set(Timer::Volunteer(key.0, key.1), heard.until);
+            core.timers.set(Timer::MulticastReply(key.0, key.1), heard.until);
         }
     }
 }
@@ -183,7 +191,7 @@ impl Multicast {
 /// Keeps the addresses at the host from which the requester has spoken: anybody in the group may
 /// name any other one.
 pub(super) fn reachable(reply_to: &mut Vec<Address>, from: IpAddr) {
-    *reply_to = foreign::there(std::mem::take(reply_to), from);
+    *reply_to = foreign::filter_observed(std::mem::take(reply_to), from);
 }
 
 /// A record as a lookup shows it.

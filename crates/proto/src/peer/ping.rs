@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::api::{Event, Ticket};
+use super::api::{NodeEvent, Ticket};
 use super::core::Core;
 use super::timers::Timer;
 use crate::ids::LinkId;
@@ -62,7 +62,7 @@ impl Pings {
         entry.rtt.sample(rtt);
         let address = entry.address.clone();
         core.timers.clear(Timer::Ping(token));
-        core.emit(Event::Pong { ticket: pinging.ticket, rtt, address });
+        core.emit(NodeEvent::Pong { ticket: pinging.ticket, rtt, address });
     }
 
     pub(super) fn on_timer(&mut self, core: &mut Core, token: u32) {
@@ -99,5 +99,5 @@ impl Pings {
 }
 
 fn fail(core: &mut Core, ticket: Ticket, reason: Reason, detail: &str) {
-    core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+    core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
 }

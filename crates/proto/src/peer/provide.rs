@@ -3,23 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::api::{Config, SessionId};
+use super::api::{NodeConfig, SessionId};
 use super::core::Core;
 use super::publish::Publications;
-use super::pump::Trips;
-use super::push::Offered;
-use super::session::{Phase, Session};
+use super::pump::RttProbes;
+use super::push::PushedObject;
+use super::session::{Session, SessionPhase};
 use super::status::SessionStatus;
 use super::timers::Timer;
-use super::unreached::Unreached;
+use super::unreached::UnreachableNodes;
 use crate::address::SchemeSet;
-use crate::delivery::{Classes, Terms};
+use crate::delivery::{DeliveryClasses, DeliveryPreferences};
 use crate::foreign;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::{Form, Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Reflect, Request, Resume};
+use crate::wire::{
+    CopyTarget, Decline, Message, ProviderRequest, Reason, Request, RequestMode, RequestParams, ResumePoint,
+};
 
 /// The most objects that are sent at once; streams have [`Config::max_streams`]. One
 /// requester may have them all until another one asks.
@@ -42,33 +44,33 @@ const MAX_DEADLINE: Duration = Duration::from_secs(600);
 
 /// The node's sessions.
 #[derive(Debug)]
-pub(super) struct Provide {
+pub(super) struct ProviderSessions {
     pub(super) sessions: BTreeMap<SessionId, Session>,
     /// Those under way.
     pub(super) live: BTreeSet<SessionId>,
     /// Those that are over.
     pub(super) done: BTreeSet<SessionId>,
-    index: BTreeMap<Key, SessionId>,
-    pub(super) unreached: Unreached,
-    pub(super) trips: Trips,
+    index: BTreeMap<SessionFlowKey, SessionId>,
+    pub(super) unreached: UnreachableNodes,
+    pub(super) trips: RttProbes,
     pub(super) publications: Publications,
     next: u64,
     services: ServiceSet,
     pub(super) max_streams: u16,
     pub(super) uplink_kbps: u32,
     stream_duration: Duration,
-    classes: Classes,
+    classes: DeliveryClasses,
     pub(super) cell: Cell,
 }
 
 /// Names a flow between this node and the neighbour that takes it: the
 /// requester, or the hub that relays.
-pub(super) type Key = (NodeId, RequestId);
+pub(super) type SessionFlowKey = (NodeId, RequestId);
 
 /// A request as a provider sees it, whoever brought it.
 #[derive(Debug)]
-pub(super) struct Wish {
-    pub(super) key: Key,
+pub(super) struct ServeRequest {
+    pub(super) key: SessionFlowKey,
     pub(super) relayed: bool,
     /// The hub or node that asks; `None` if it asks by multicast.
     pub(super) asked_by: Option<LinkId>,
@@ -81,26 +83,26 @@ pub(super) struct Wish {
     pub(super) deadline: Duration,
     /// Whether the requester wants to know how it is served.
     pub(super) traced: bool,
-    pub(super) terms: Terms,
+    pub(super) terms: DeliveryPreferences,
     /// What the requester has of an object already.
-    pub(super) resume: Option<Resume>,
+    pub(super) resume: Option<ResumePoint>,
     /// The object that is wanted, if it was offered.
-    pub(super) pushed: Option<Offered>,
+    pub(super) pushed: Option<PushedObject>,
     /// Where a copy of the reflected stream is wanted, if that is what is wanted.
-    pub(super) reflect: Option<Reflect>,
+    pub(super) reflect: Option<CopyTarget>,
     /// Whether the requester can do with the reflected stream instead.
     pub(super) reflectable: bool,
 }
 
-impl Provide {
-    pub(super) fn new(config: &Config) -> Self {
+impl ProviderSessions {
+    pub(super) fn new(config: &NodeConfig) -> Self {
         Self {
             sessions: BTreeMap::new(),
             live: BTreeSet::new(),
             done: BTreeSet::new(),
             index: BTreeMap::new(),
-            unreached: Unreached::default(),
-            trips: Trips::default(),
+            unreached: UnreachableNodes::default(),
+            trips: RttProbes::default(),
             publications: Publications::new(config.media.is_some()),
             next: 0,
             services: config.services,
@@ -113,7 +115,7 @@ impl Provide {
     }
 
     /// A hub hands over a request.
-    pub(super) fn on_forward(&mut self, core: &mut Core, link: LinkId, forward: Forward) {
+    pub(super) fn on_provider_request(&mut self, core: &mut Core, link: LinkId, forward: ProviderRequest) {
         let Some(entry) = core.links.get(link).filter(|entry| entry.peer.role == core.hub_role) else {
             core.counters.refused += 1;
             return;
@@ -123,7 +125,7 @@ impl Provide {
         let reflect = self.publications.wanted(forward.service, asked, entry);
         let addresses = foreign::few(entry.told(forward.reply_to));
         let answers = if relayed { entry.peer.node } else { forward.requester };
-        let wish = Wish {
+        let wish = ServeRequest {
             key: (answers, forward.id),
             relayed,
             asked_by: Some(link),
@@ -134,12 +136,12 @@ impl Provide {
             schemes: schemes(forward.params),
             duration: self.duration(forward.service, forward.params),
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
-            traced: Params::is_traced(forward.params),
+            traced: RequestParams::is_traced(forward.params),
             terms: self.terms(forward.service, forward.params),
-            resume: Params::resume_of(forward.params),
+            resume: RequestParams::resume_point(forward.params),
             pushed: None,
             reflect: reflect.unwrap_or_default(),
-            reflectable: Params::is_reflectable(forward.params),
+            reflectable: RequestParams::is_reflectable(forward.params),
         };
         if let Err(reason) = reflect {
             return decline(core, &wish, reason, None);
@@ -148,14 +150,14 @@ impl Provide {
     }
 
     /// A node asks without a hub.
-    pub(super) fn on_request(&mut self, core: &mut Core, link: LinkId, request: Request, pushed: Option<Offered>) {
+    pub(super) fn on_request(&mut self, core: &mut Core, link: LinkId, request: Request, pushed: Option<PushedObject>) {
         let Some(entry) = core.links.get(link).filter(|entry| entry.peer.role == Role::Node) else {
             core.counters.refused += 1;
             return;
         };
         let requester = entry.peer.node;
         let reflect = self.publications.wanted(request.service, request.params, entry);
-        let wish = Wish {
+        let wish = ServeRequest {
             key: (requester, request.id),
             relayed: false,
             asked_by: Some(link),
@@ -166,34 +168,34 @@ impl Provide {
             schemes: schemes(request.params),
             duration: self.duration(request.service, request.params),
             deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
-            traced: Params::is_traced(request.params),
+            traced: RequestParams::is_traced(request.params),
             terms: self.terms(request.service, request.params),
-            resume: Params::resume_of(request.params),
+            resume: RequestParams::resume_point(request.params),
             pushed,
             reflect: reflect.unwrap_or_default(),
-            reflectable: Params::is_reflectable(request.params),
+            reflectable: RequestParams::is_reflectable(request.params),
         };
-        if pushed.is_none() && Params::is_pushed(request.params) {
+        if pushed.is_none() && RequestParams::is_pushed(request.params) {
             return decline(core, &wish, Reason::NotFound, None);
         }
-        if request.mode == Mode::Locate || reflect.is_err() {
+        if request.mode == RequestMode::Lookup || reflect.is_err() {
             return decline(core, &wish, Reason::NotAllowed, None);
         }
         self.consider(core, wish);
     }
 
-    pub(super) fn duration(&self, service: Service, params: Option<Params>) -> Option<Duration> {
+    pub(super) fn duration(&self, service: Service, params: Option<RequestParams>) -> Option<Duration> {
         let asked = params.and_then(|params| params.duration_ms).map(|millis| Duration::from_millis(millis.into()));
         service.is_stream().then(|| asked.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION))
     }
 
     /// How the data that is asked for is delivered.
-    pub(super) fn terms(&self, service: Service, params: Option<Params>) -> Terms {
-        Params::terms_of(params).or_class(self.classes.of(service))
+    pub(super) fn terms(&self, service: Service, params: Option<RequestParams>) -> DeliveryPreferences {
+        RequestParams::delivery_preferences(params).or_class(self.classes.for_service(service))
     }
 
     /// Takes a request on, or says why not.
-    pub(super) fn consider(&mut self, core: &mut Core, wish: Wish) {
+    pub(super) fn consider(&mut self, core: &mut Core, wish: ServeRequest) {
         if let Some(session) = self.index.get(&wish.key).copied() {
             let same = self.sessions.get(&session).filter(|known| known.wish.nonce == wish.nonce);
             if same.is_some_and(Session::has_given_way) {
@@ -238,11 +240,11 @@ impl Provide {
     }
 
     /// True if this node provides the service of a request, or has offered its object.
-    pub(super) fn provides(&self, core: &Core, wish: &Wish) -> bool {
+    pub(super) fn provides(&self, core: &Core, wish: &ServeRequest) -> bool {
         wish.requester != core.node && (wish.pushed.is_some() || self.services.contains(wish.service))
     }
 
-    fn admit(&self, core: &mut Core, wish: &Wish) -> Result<(), Reason> {
+    fn admit(&self, core: &mut Core, wish: &ServeRequest) -> Result<(), Reason> {
         if !self.provides(core, wish) {
             return Err(Reason::NotFound);
         }
@@ -261,12 +263,12 @@ impl Provide {
     }
 
     /// Whether there is a session of this name.
-    pub(super) fn knows(&self, key: Key) -> bool {
+    pub(super) fn knows(&self, key: SessionFlowKey) -> bool {
         self.index.contains_key(&key)
     }
 
     /// Whether a request that nobody has to be told "no" for would be served.
-    pub(super) fn takes(&self, core: &mut Core, wish: &Wish) -> bool {
+    pub(super) fn takes(&self, core: &mut Core, wish: &ServeRequest) -> bool {
         let has_way = core.links.between(core.now, wish.requester, wish.schemes, &wish.addresses).is_some()
             || self.can_dial(core.now, wish);
         has_way && self.admit(core, wish).is_ok()
@@ -280,7 +282,7 @@ impl Provide {
 
     /// The request came again: nothing is served twice, but its answers may
     /// have been lost.
-    fn repeat(&mut self, core: &mut Core, id: SessionId, (asked_by, reflect): (Option<LinkId>, Option<Reflect>)) {
+    fn repeat(&mut self, core: &mut Core, id: SessionId, (asked_by, reflect): (Option<LinkId>, Option<CopyTarget>)) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.wish.asked_by = asked_by.or(session.wish.asked_by);
             session.wish.reflect = session.wish.reflect.and(reflect).or(session.wish.reflect);
@@ -320,14 +322,14 @@ impl Provide {
     pub(super) fn on_expire_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         match session.phase {
-            Phase::Reaching | Phase::Opening => {
+            SessionPhase::Reaching | SessionPhase::Opening => {
                 self.finish(core, id, Some(Reason::TimedOut));
                 self.remove(core, id);
             }
-            Phase::Done { .. } => {
+            SessionPhase::Done { .. } => {
                 self.remove(core, id);
             }
-            Phase::Streaming(_) | Phase::Sending(_) | Phase::Member => {}
+            SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member => {}
         }
     }
 
@@ -376,11 +378,11 @@ impl Provide {
     }
 }
 
-pub(super) fn schemes(params: Option<Params>) -> SchemeSet {
+pub(super) fn schemes(params: Option<RequestParams>) -> SchemeSet {
     params.and_then(|params| params.transports).unwrap_or_default()
 }
 
-fn decline(core: &mut Core, wish: &Wish, reason: Reason, retry_after: Option<Duration>) {
+fn decline(core: &mut Core, wish: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {
     // Who asks the whole link hears from another one, or asks again.
     let Some(asked_by) = wish.asked_by else { return };
     let requester = Some(wish.requester).filter(|_| !wish.relayed && core.is_hub(asked_by));

@@ -7,14 +7,14 @@
 
 use std::time::Duration;
 
-use super::api::{Event, Ticket};
-use super::asked::{Asked, Phase};
+use super::api::{NodeEvent, Ticket};
+use super::asked::{OutgoingRequest, RequestPhase};
 use super::core::Core;
-use super::requests::Requests;
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId};
 use crate::time::Time;
-use crate::wire::{Keys, Offer, Opening};
+use crate::wire::{FlowDescription, ProvisionalAccept, SealedKeys};
 
 /// How often a hub's word is taken for one request.
 const MAX_HANDED: u32 = 4;
@@ -25,7 +25,7 @@ const CONFIRMATION: Duration = Duration::from_secs(8);
 
 /// What was handed over for a request.
 #[derive(Debug, Default)]
-pub(super) struct Foretold {
+pub(super) struct ProvisionalKey {
     /// How often.
     times: u32,
     /// Whose stream, once that was opened.
@@ -34,65 +34,81 @@ pub(super) struct Foretold {
     until: Option<Time>,
 }
 
-impl Requests {
+impl OutgoingRequests {
     /// A hub hands over what may open the stream of a request: the owner is to
     /// look at it.
-    pub(super) fn on_keys(&mut self, core: &mut Core, link: LinkId, keys: Keys) {
-        let Keys { id, service, provider, sealed, .. } = keys;
-        let fits =
-            |asked: &&mut Asked| asked.is_asked_over(link) && asked.awaits(provider) && asked.wanted.service == service;
+    pub(super) fn on_sealed_keys(&mut self, core: &mut Core, link: LinkId, keys: SealedKeys) {
+        let SealedKeys { id, service, provider, sealed, .. } = keys;
+        let fits = |asked: &&mut OutgoingRequest| {
+            asked.is_asked_over(link) && asked.awaits(provider) && asked.request.service == service
+        };
         let asked = id.and_then(|id| self.asked.get_mut(&id)).filter(fits).filter(|_| core.is_hub(link));
-        let Some(asked) = asked.filter(|asked| asked.taking.foretold.times < MAX_HANDED) else {
+        let Some(asked) = asked.filter(|asked| asked.subscription.foretold.times < MAX_HANDED) else {
             core.counters.stale += 1;
             return;
         };
-        asked.taking.foretold.times += 1;
-        core.emit(Event::Unseal { ticket: asked.ticket, service, provider, sealed });
+        asked.subscription.foretold.times += 1;
+        core.emit(NodeEvent::Unseal { ticket: asked.ticket, service, provider, sealed });
     }
 
     /// The owner has opened it.
-    pub(super) fn on_unsealed(&mut self, core: &mut Core, ticket: Ticket, provider: NodeId, opening: Opening) {
+    pub(super) fn on_unsealed(
+        &mut self,
+        core: &mut Core,
+        ticket: Ticket,
+        provider: NodeId,
+        opening: ProvisionalAccept,
+    ) {
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
-        let is_its_own = opening.reflected.stream.is_of(provider);
+        let is_its_own = opening.stream_keys.stream.is_of(provider);
         let asked = self.asked.get_mut(&id);
         let Some(asked) = asked.filter(|asked| is_its_own && asked.awaits(provider)) else { return };
-        let (Some((_, tag)), Some(via)) = (asked.taking.leg, asked.via.and_then(|via| core.links.get(via))) else {
+        let (Some((_, tag)), Some(via)) = (asked.subscription.leg, asked.via.and_then(|via| core.links.get(via)))
+        else {
             return;
         };
         let (scheme, confirmation) = (via.address.scheme, CONFIRMATION.max(via.rtt.pto() * 3));
-        let Opening { reflected, bits_per_second, format, cell } = opening;
+        let ProvisionalAccept { stream_keys: reflected, bits_per_second, format, cell } = opening;
         // The time of a second word counts from the first.
-        asked.taking.foretold.until.get_or_insert(core.now + confirmation);
+        asked.subscription.foretold.until.get_or_insert(core.now + confirmation);
         core.timers.set(Timer::Deadline(id), asked.due());
-        let before = asked.taking.foretold.provider.replace(provider);
+        let before = asked.subscription.foretold.provider.replace(provider);
         if before != Some(provider) {
             let duration_ms = asked.params().duration_ms.unwrap_or_default();
-            let offer = Offer::Stream { duration_ms, bits_per_second, format };
-            core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed: false, reflected: true });
+            let offer = FlowDescription::Stream { duration_ms, bits_per_second, format };
+            core.emit(NodeEvent::Accepted {
+                ticket,
+                provider,
+                cell,
+                flow: offer,
+                scheme,
+                relayed: false,
+                reflected: true,
+            });
         }
         let (stream, epoch, secret) = (reflected.stream, reflected.epoch, reflected.secret);
-        core.emit(Event::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: false });
+        core.emit(NodeEvent::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: false });
         if let Some((epoch, secret)) = reflected.next {
-            core.emit(Event::Key { ticket, epoch, secret });
+            core.emit(NodeEvent::Key { ticket, epoch, secret });
         }
     }
 }
 
-impl Asked {
+impl OutgoingRequest {
     /// Until when an acceptance is of use: no longer than what was foretold may go on without one.
     pub(super) fn due(&self) -> Time {
-        self.taking.foretold.until.map_or(self.deadline, |until| until.min(self.deadline))
+        self.subscription.foretold.until.map_or(self.deadline, |until| until.min(self.deadline))
     }
 
     /// It is accepted. If nothing comes of that, others have the time that the request has.
     pub(super) fn confirm(&mut self) {
-        self.taking.foretold.until = None;
+        self.subscription.foretold.until = None;
     }
 
     /// Whether a reflected stream of this provider would be an answer, and there is none yet.
     fn awaits(&self, provider: NodeId) -> bool {
-        let taking = &self.taking;
-        let is_open = matches!(self.phase, Phase::Waiting | Phase::Pending);
+        let taking = &self.subscription;
+        let is_open = matches!(self.phase, RequestPhase::Waiting | RequestPhase::Pending);
         is_open && taking.wanted && taking.replaces.is_none() && taking.leg.is_some() && self.may_be_of(provider)
     }
 }
@@ -101,14 +117,15 @@ impl Asked {
 mod tests {
     use super::*;
     use crate::grid::Area;
-    use crate::peer::Wanted;
+    use crate::peer::ServiceRequest;
     use crate::service::Service;
 
     #[test]
     fn provisional_key_shortens_deadline_until_confirmed() {
         let (now, deadline) = (Time::ZERO, Duration::from_secs(30));
-        let mut asked = Asked::new(Ticket(1), Wanted::new(Service::Video, Area::Anywhere), now, deadline);
-        asked.taking.foretold.until = Some(now + CONFIRMATION);
+        let mut asked =
+            OutgoingRequest::new(Ticket(1), ServiceRequest::new(Service::Video, Area::Anywhere), now, deadline);
+        asked.subscription.foretold.until = Some(now + CONFIRMATION);
         assert_eq!(asked.due(), now + CONFIRMATION);
         asked.confirm();
         assert_eq!(asked.due(), now + deadline);

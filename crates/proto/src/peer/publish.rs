@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{Event, SessionId};
+use super::api::{NodeEvent, SessionId};
 use super::core::Core;
-use super::links::Link;
+use super::links::NodeConnection;
 use super::load::usual_kbps;
-use super::provide::Provide;
-use super::session::{Phase, Session};
+use super::provide::ProviderSessions;
+use super::session::{Session, SessionPhase};
 use super::status::PublicationStatus;
 use super::timers::Timer;
 use crate::foreign;
 use crate::ids::NodeId;
-use crate::reflection::{Epoch, Secret, StreamId};
+use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Message, Params, Reason, Reflect, Reflected, Rekey};
+use crate::wire::{CopyTarget, Message, Reason, Rekey, RequestParams, StreamKeys};
 
 /// The most requests that one publication serves: each costs a message per epoch.
 pub const MAX_MEMBERS: usize = 1_024;
@@ -59,7 +59,7 @@ pub(super) struct Publication {
     service: Service,
     kbps: u32,
     /// `None` while its source is being started.
-    live: Option<Live>,
+    live: Option<LiveStream>,
     /// What opens it, as hubs keep it.
     pub(super) sealed: Option<Bytes>,
     /// Whether somebody to whom a hub may have given that is to be shut out yet.
@@ -68,29 +68,29 @@ pub(super) struct Publication {
 
 /// A stream whose source has started.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveStream {
     pub(super) bits_per_second: u32,
     pub(super) format: String,
     stream: StreamId,
-    present: (Epoch, Secret),
-    next: Option<(Epoch, Secret)>,
+    present: (Epoch, EpochSecret),
+    next: Option<(Epoch, EpochSecret)>,
     /// When that was announced.
     rekeyed: Time,
 }
 
-impl Live {
+impl LiveStream {
     /// What opens the stream from now on.
-    pub(super) fn keys(&self, now: Time) -> Reflected {
+    pub(super) fn keys(&self, now: Time) -> StreamKeys {
         let is_past = now.since(self.rekeyed) >= OVERLAP;
         let ((epoch, secret), next) = match &self.next {
             Some(next) if is_past => (next.clone(), None),
             next => (self.present.clone(), next.clone()),
         };
-        Reflected { stream: self.stream, epoch, secret, next }
+        StreamKeys { stream: self.stream, epoch, secret, next }
     }
 
     /// Takes over the next epoch; returns false if it is not later than all before.
-    fn rekey(&mut self, now: Time, next: (Epoch, Secret)) -> bool {
+    fn rekey(&mut self, now: Time, next: (Epoch, EpochSecret)) -> bool {
         let last = self.next.as_ref().unwrap_or(&self.present);
         if next.0 <= last.0 {
             return false;
@@ -109,10 +109,10 @@ impl Publications {
     pub(super) fn wanted(
         &self,
         service: Service,
-        params: Option<Params>,
-        from: &Link,
-    ) -> Result<Option<Reflect>, Reason> {
-        let wanted = Params::reflect_of(params).filter(|_| self.able && service.is_stream());
+        params: Option<RequestParams>,
+        from: &NodeConnection,
+    ) -> Result<Option<CopyTarget>, Reason> {
+        let wanted = RequestParams::copy_target(params).filter(|_| self.able && service.is_stream());
         let Some(mut reflect) = wanted else { return Ok(None) };
         let seen = from.address.primary().map(|seen| seen.ip());
         if let Some(seen) = seen.filter(|_| reflect.to.ip().is_unspecified()) {
@@ -127,7 +127,7 @@ impl Publications {
     }
 
     /// The publication of a service.
-    pub(super) fn of(&self, service: Service) -> Option<SessionId> {
+    pub(super) fn find_publication(&self, service: Service) -> Option<SessionId> {
         self.by_service(service).map(|(id, _)| id)
     }
 
@@ -136,7 +136,7 @@ impl Publications {
     }
 
     /// A publication whose source has started.
-    pub(super) fn live(&self, id: SessionId) -> Option<(Service, &Live)> {
+    pub(super) fn live(&self, id: SessionId) -> Option<(Service, &LiveStream)> {
         let publication = self.all.get(&id)?;
         Some((publication.service, publication.live.as_ref()?))
     }
@@ -167,13 +167,13 @@ impl Publications {
     }
 }
 
-impl Provide {
+impl ProviderSessions {
     /// The sessions that are members of a service's publication, or become one.
     pub(super) fn members(&self, service: Service) -> impl Iterator<Item = (SessionId, &Session)> {
         self.under_way().filter(move |(_, session)| session.wish.reflect.is_some() && session.wish.service == service)
     }
 
-    fn member_ids(&self, service: Service, which: impl Fn(&Phase) -> bool) -> Vec<SessionId> {
+    fn member_ids(&self, service: Service, which: impl Fn(&SessionPhase) -> bool) -> Vec<SessionId> {
         self.members(service).filter(|(_, session)| which(&session.phase)).map(|(id, _)| id).collect()
     }
 
@@ -189,7 +189,7 @@ impl Provide {
             return self.refuse(core, id, Reason::Busy);
         }
         self.displace(core, &displaced);
-        if let Some(publication) = self.publications.of(service) {
+        if let Some(publication) = self.publications.find_publication(service) {
             core.counters.joined += 1;
             core.timers.clear(Timer::Linger(publication));
             return self.start_member(core, id);
@@ -201,7 +201,7 @@ impl Provide {
         let kbps = usual_kbps(service.form());
         let publication = Publication { service, kbps, live: None, sealed: None, has_strangers: false };
         self.publications.all.insert(session, publication);
-        core.emit(Event::Open { session, service, duration: None, requester, reflected: true });
+        core.emit(NodeEvent::OpenSource { session, service, duration: None, requester, reflected: true });
     }
 
     /// The source of a publication has started.
@@ -211,17 +211,17 @@ impl Provide {
         id: SessionId,
         (bits_per_second, format): (u32, String),
         stream: StreamId,
-        present: (Epoch, Secret),
+        present: (Epoch, EpochSecret),
     ) {
         let Some(publication) = self.publications.all.get_mut(&id).filter(|publication| publication.live.is_none())
         else {
             return;
         };
         publication.kbps = bits_per_second.div_ceil(1000);
-        let live = Live { bits_per_second, format, stream, present, next: None, rekeyed: core.now };
+        let live = LiveStream { bits_per_second, format, stream, present, next: None, rekeyed: core.now };
         publication.live = Some(live);
         let service = publication.service;
-        for member in self.member_ids(service, |phase| matches!(phase, Phase::Opening)) {
+        for member in self.member_ids(service, |phase| matches!(phase, SessionPhase::Opening)) {
             self.start_member(core, member);
         }
         self.seal(core, id);
@@ -243,15 +243,15 @@ impl Provide {
 
     /// Has the owner offer the stream to where a member wants it.
     pub(super) fn offer_to(&mut self, core: &mut Core, id: SessionId) {
-        let Some(Session { wish, phase: Phase::Member, .. }) = self.sessions.get(&id) else { return };
+        let Some(Session { wish, phase: SessionPhase::Member, .. }) = self.sessions.get(&id) else { return };
         let publication = self.publications.by_service(wish.service);
         if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (publication, wish.reflect) {
-            core.emit(Event::Reflect { session, stream: live.stream, to: reflect.to, tag: reflect.tag });
+            core.emit(NodeEvent::Reflect { session, stream: live.stream, to: reflect.to, tag: reflect.tag });
         }
     }
 
     /// The owner has drawn the next epoch.
-    pub(super) fn rekey(&mut self, core: &mut Core, id: SessionId, next: (Epoch, Secret)) {
+    pub(super) fn rekey(&mut self, core: &mut Core, id: SessionId, next: (Epoch, EpochSecret)) {
         let cell = self.cell;
         let Some(Publication { service, live: Some(live), .. }) = self.publications.all.get_mut(&id) else { return };
         let (stream, (epoch, secret)) = (live.stream, next.clone());
@@ -260,7 +260,7 @@ impl Provide {
         }
         for member in self.live.iter() {
             let Some(session) = self.sessions.get_mut(member) else { continue };
-            if matches!(session.phase, Phase::Member) && session.wish.service == *service {
+            if matches!(session.phase, SessionPhase::Member) && session.wish.service == *service {
                 session.give_keys(core, cell, live);
                 let id = session.wish.key.1;
                 session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));
@@ -272,7 +272,7 @@ impl Provide {
     /// A member, or who was to become one, is gone.
     pub(super) fn member_gone(&mut self, core: &mut Core, id: SessionId, service: Service, could_open: bool) {
         let Some(wish) = self.sessions.get(&id).map(|session| &session.wish) else { return };
-        let Some(publication) = self.publications.of(service) else { return };
+        let Some(publication) = self.publications.find_publication(service) else { return };
         let to = wish.reflect.map(|reflect| reflect.to);
         if !self.members(service).any(|(_, other)| other.wish.reflect.map(|reflect| reflect.to) == to) {
             core.stream_freed();
@@ -288,13 +288,15 @@ impl Provide {
 
     /// Whether a node has the stream by some request; one that is still to join may yet come to nothing.
     pub(super) fn is_member(&self, service: Service, requester: NodeId) -> bool {
-        let has_joined = |session: &Session| matches!(session.phase, Phase::Member);
+        let has_joined = |session: &Session| matches!(session.phase, SessionPhase::Member);
         self.members(service).any(|(_, member)| has_joined(member) && member.wish.requester == requester)
     }
 
     /// Has the source stop in a while if nobody wants it any more.
     fn mind_members(&self, core: &mut Core, service: Service) {
-        if let Some(publication) = self.publications.of(service).filter(|_| self.members(service).next().is_none()) {
+        if let Some(publication) =
+            self.publications.find_publication(service).filter(|_| self.members(service).next().is_none())
+        {
             core.set(Timer::Linger(publication), LINGER);
         }
     }
@@ -310,7 +312,7 @@ impl Provide {
     /// have gone silently, or ask again. Not while somebody is about to join.
     pub(super) fn on_idle(&mut self, core: &mut Core, id: SessionId) {
         let Some(service) = self.publications.all.get(&id).map(|publication| publication.service) else { return };
-        let is_joining = |phase: &Phase| matches!(phase, Phase::Reaching | Phase::Opening);
+        let is_joining = |phase: &SessionPhase| matches!(phase, SessionPhase::Reaching | SessionPhase::Opening);
         if !self.member_ids(service, is_joining).is_empty() {
             return;
         }
@@ -324,10 +326,10 @@ impl Provide {
     pub(super) fn unpublish(&mut self, core: &mut Core, id: SessionId, reason: Option<Reason>) {
         let Some(service) = self.publications.all.get(&id).map(|publication| publication.service) else { return };
         self.close(core, id, reason);
-        for member in self.member_ids(service, |phase| matches!(phase, Phase::Member | Phase::Opening)) {
+        for member in self.member_ids(service, |phase| matches!(phase, SessionPhase::Member | SessionPhase::Opening)) {
             let Some(session) = self.sessions.get(&member) else { continue };
             match (&session.phase, reason) {
-                (Phase::Opening, reason) => self.refuse(core, member, reason.unwrap_or(Reason::SourceFailed)),
+                (SessionPhase::Opening, reason) => self.refuse(core, member, reason.unwrap_or(Reason::SourceFailed)),
                 (_, Some(reason)) => self.stop_requester(core, member, reason),
                 (_, None) => {
                     let id = session.wish.key.1;
@@ -343,9 +345,9 @@ impl Provide {
         if self.publications.all.remove(&id).is_some() {
             core.timers.clear(Timer::Linger(id));
             core.timers.clear(Timer::Seal(id));
-            core.timers.clear(Timer::Strangers(id));
+            core.timers.clear(Timer::ExcludeNonmembers(id));
             core.stream_freed();
-            core.emit(Event::Close { session: id, bytes: 0, reason });
+            core.emit(NodeEvent::CloseSource { session: id, bytes: 0, reason });
         }
     }
 

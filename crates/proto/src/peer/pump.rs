@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 use super::api::SessionId;
 use super::core::Core;
-use super::provide::Provide;
-use super::session::{Phase, Session};
-use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, Room, WINDOW_BYTES};
+use super::provide::ProviderSessions;
+use super::session::{Session, SessionPhase};
+use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, SendBudget, WINDOW_BYTES};
 use crate::ids::LinkId;
 use crate::time::Time;
 use crate::wire::Message;
@@ -21,9 +21,9 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 /// Round trips that are being measured, each by a datagram that goes before the
 /// data. One for each association with a requester of objects.
 #[derive(Debug, Default)]
-pub(super) struct Trips(BTreeMap<LinkId, (Option<u32>, Time)>);
+pub(super) struct RttProbes(BTreeMap<LinkId, (Option<u32>, Time)>);
 
-impl Trips {
+impl RttProbes {
     /// Measures the round trip over `link`, unless that was done lately.
     pub(super) fn probe(&mut self, core: &mut Core, link: LinkId) {
         if self.0.get(&link).is_none_or(|(_, sent)| core.now.since(*sent) >= PROBE_PAUSE) {
@@ -48,22 +48,22 @@ impl Trips {
 
 /// What is under way, and of how many objects.
 #[derive(Clone, Copy, Debug, Default)]
-struct Load {
+struct ObjectLoad {
     objects: u64,
     bytes: u64,
 }
 
-impl Load {
+impl ObjectLoad {
     fn add(&mut self, bytes: u64) {
         self.objects += 1;
         self.bytes += bytes;
     }
 }
 
-impl Provide {
+impl ProviderSessions {
     /// A piece of an object has been read.
     pub(super) fn on_piece(&mut self, core: &mut Core, id: SessionId, offset: u64, bytes: Bytes) {
-        let Some(Session { phase: Phase::Sending(object), .. }) = self.sessions.get_mut(&id) else { return };
+        let Some(Session { phase: SessionPhase::Sending(object), .. }) = self.sessions.get_mut(&id) else { return };
         object.piece(offset, bytes);
         self.pump(core);
     }
@@ -71,12 +71,12 @@ impl Provide {
     /// Sends of all objects under way what there is room for. At most
     /// [`MAX_OBJECT_SESSIONS`](super::MAX_OBJECT_SESSIONS) are looked at.
     pub(super) fn pump(&mut self, core: &mut Core) {
-        let (mut links, mut all) = (BTreeMap::<LinkId, Load>::new(), Load::default());
+        let (mut links, mut all) = (BTreeMap::<LinkId, ObjectLoad>::new(), ObjectLoad::default());
         let mut sending = Vec::new();
         for (id, session) in self.under_way() {
-            if let (Phase::Sending(object), Some(link)) = (&session.phase, session.link) {
-                links.entry(link).or_default().add(object.under_way());
-                all.add(object.under_way());
+            if let (SessionPhase::Sending(object), Some(link)) = (&session.phase, session.link) {
+                links.entry(link).or_default().add(object.in_flight());
+                all.add(object.in_flight());
                 sending.push((id, link));
             }
         }
@@ -86,7 +86,7 @@ impl Provide {
             let left = (MAX_WINDOW_BYTES.saturating_sub(load.bytes)).min(MAX_WINDOWS_BYTES.saturating_sub(all.bytes));
             let is_through = core.links.get(link_of).is_some_and(|link| link.through.is_some());
             let share = if session.wish.relayed || is_through { share.min(WINDOW_BYTES) } else { share };
-            let sent = session.pump(core, id, Room { share, left });
+            let sent = session.pump(core, id, SendBudget { share, left });
             load.bytes += sent;
             all.bytes += sent;
         }

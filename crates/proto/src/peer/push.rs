@@ -5,18 +5,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::api::{Config, Event, Provider, Ticket};
-use super::attach::Attach;
+use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::links::{DOUBTFUL_TRIES, Loss, Way};
-use super::through::Calls;
+use super::links::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
+use super::through::ConnectRequests;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Params, Push, Reason, Reception, Request};
+use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestParams};
 
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;
@@ -30,15 +30,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Pushes {
-    out: BTreeMap<RequestId, Outgoing>,
+pub(super) struct OutgoingPushes {
+    out: BTreeMap<RequestId, OutgoingPush>,
     /// Ways to those that cannot be reached.
-    pub(super) calls: Calls,
+    pub(super) calls: ConnectRequests,
 }
 
 /// An object that is offered.
 #[derive(Debug)]
-struct Outgoing {
+struct OutgoingPush {
     ticket: Ticket,
     to: Provider,
     /// A service of its and where, by which hubs find it.
@@ -56,15 +56,15 @@ struct Outgoing {
 
 /// What a request for an offered object leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Offered {
+pub(super) struct PushedObject {
     pub(super) ticket: Ticket,
     pub(super) length: u64,
     pub(super) digest: [u8; 32],
 }
 
-impl Pushes {
-    pub(super) fn new(config: &Config) -> Self {
-        Self { out: BTreeMap::new(), calls: Calls::new(config) }
+impl OutgoingPushes {
+    pub(super) fn new(config: &NodeConfig) -> Self {
+        Self { out: BTreeMap::new(), calls: ConnectRequests::new(config) }
     }
 
     /// Offers an object to a node.
@@ -88,19 +88,21 @@ impl Pushes {
             None
         };
         if let Some((reason, detail)) = objection {
-            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
         let id = core.next_request();
         let push = Push { id, name, bytes, digest, addresses };
         let until = core.now + deadline;
-        self.out
-            .insert(id, Outgoing { ticket, to, place, push, until, tries: 0, is_waiting: false, was_taken_on: false });
+        self.out.insert(
+            id,
+            OutgoingPush { ticket, to, place, push, until, tries: 0, is_waiting: false, was_taken_on: false },
+        );
         self.offer(core, id);
     }
 
     /// Makes the offer (again), over the association that is there or a new one.
     fn offer(&mut self, core: &mut Core, id: RequestId) {
-        let Some(Outgoing { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
+        let Some(OutgoingPush { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
         core.set(Timer::Push(id), REPEAT);
         let link = core.links.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
         let link = link.or_else(|| core.links.way_to(to.node));
@@ -111,14 +113,14 @@ impl Pushes {
         // After so much silence an association may be dead without a word.
         let is_doubted = |link| *tries > core.links.doubtful_tries(core.now, link);
         if link.is_none_or(is_doubted) && !to.addresses.is_empty() {
-            core.dial_node(Way { node: to.node, schemes: SchemeSet::ALL }, to.addresses.clone());
+            core.dial_node(DialTarget { node: to.node, schemes: SchemeSet::ALL }, to.addresses.clone());
         }
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let Some(outgoing) = self.out.get(&id) else { return };
         if core.now < outgoing.until {
-            let Outgoing { to, place, tries, .. } = outgoing;
+            let OutgoingPush { to, place, tries, .. } = outgoing;
             // Nothing has come of a dial, or nothing comes over what is there.
             let is_reached =
                 core.links.way_to(to.node).is_some() || core.links.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
@@ -128,8 +130,8 @@ impl Pushes {
             return self.offer(core, id);
         }
         match (outgoing.is_waiting, outgoing.was_taken_on) {
-            (true, _) => return self.end(core, id, Reception::Busy),
-            (false, true) => return self.end(core, id, Reception::Broken),
+            (true, _) => return self.end(core, id, PushState::Busy),
+            (false, true) => return self.end(core, id, PushState::Interrupted),
             (false, false) => {}
         }
         self.fail(core, id, Reason::TimedOut, "that node has not answered in time");
@@ -147,7 +149,7 @@ impl Pushes {
     }
 
     /// A dial has failed. One that was refused leads nowhere; any other is tried again.
-    pub(super) fn on_unreachable(&mut self, core: &mut Core, way: Way, loss: Loss<'_>) {
+    pub(super) fn on_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
         for id in self.to(way.node).into_iter().filter(|_| loss.refused) {
             self.fail(core, id, Reason::NotAllowed, &format!("that node could not be reached: {}", loss.reason));
         }
@@ -158,36 +160,37 @@ impl Pushes {
     }
 
     /// The receiver tells what has become of it.
-    pub(super) fn on_pushed(&mut self, core: &mut Core, link: LinkId, id: RequestId, reception: Reception) {
+    pub(super) fn on_push_status(&mut self, core: &mut Core, link: LinkId, id: RequestId, reception: PushState) {
         let from = core.links.get(link).map(|link| link.peer.node);
         let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
-        outgoing.is_waiting = reception == Reception::Busy;
+        outgoing.is_waiting = reception == PushState::Busy;
         match reception {
-            Reception::Underway => {
+            PushState::InProgress => {
                 outgoing.was_taken_on = true;
                 outgoing.tries = 0;
                 outgoing.until = core.now + PATIENCE;
             }
-            Reception::Busy => outgoing.tries = 0,
+            PushState::Busy => outgoing.tries = 0,
             reception => self.end(core, id, reception),
         }
     }
 
-    fn end(&mut self, core: &mut Core, id: RequestId, reception: Reception) {
-        if let Some(Outgoing { ticket, to, .. }) = self.out.remove(&id) {
+    fn end(&mut self, core: &mut Core, id: RequestId, reception: PushState) {
+        if let Some(OutgoingPush { ticket, to, .. }) = self.out.remove(&id) {
             core.timers.clear(Timer::Push(id));
             self.hang_up(core, to.node);
-            core.emit(Event::Pushed { ticket, reception });
+            core.emit(NodeEvent::Pushed { ticket, state: reception });
         }
     }
 
     /// The object that a node asks for because it was offered it.
-    pub(super) fn offered(&self, core: &Core, link: LinkId, request: &Request) -> Option<Offered> {
-        let digest = Params::resume_of(request.params).filter(|_| Params::is_pushed(request.params))?.digest;
+    pub(super) fn offered(&self, core: &Core, link: LinkId, request: &Request) -> Option<PushedObject> {
+        let digest =
+            RequestParams::resume_point(request.params).filter(|_| RequestParams::is_pushed(request.params))?.digest;
         let node = core.links.get(link)?.peer.node;
-        let wanted = |outgoing: &&Outgoing| outgoing.to.node == node && outgoing.push.digest == digest;
-        let Outgoing { ticket, push, .. } = self.out.values().find(wanted)?;
-        Some(Offered { ticket: *ticket, length: push.bytes, digest })
+        let wanted = |outgoing: &&OutgoingPush| outgoing.to.node == node && outgoing.push.digest == digest;
+        let OutgoingPush { ticket, push, .. } = self.out.values().find(wanted)?;
+        Some(PushedObject { ticket: *ticket, length: push.bytes, digest })
     }
 
     /// The owner no longer wants it. Returns false if the ticket is not here.
@@ -198,10 +201,10 @@ impl Pushes {
     }
 
     fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: &str) {
-        if let Some(Outgoing { ticket, to, .. }) = self.out.remove(&id) {
+        if let Some(OutgoingPush { ticket, to, .. }) = self.out.remove(&id) {
             core.timers.clear(Timer::Push(id));
             self.hang_up(core, to.node);
-            core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::api::{Event, Opened, SessionId};
+use super::api::{NodeEvent, SessionId, SourceOutput};
 use super::core::Core;
-use super::links::{Link, Loss, Way};
-use super::provide::{Provide, Wish};
-use super::push::Offered;
-use super::session::{Phase, REDIAL_PAUSE, Session};
+use super::links::{ConnectionLoss, DialTarget, NodeConnection};
+use super::provide::{ProviderSessions, ServeRequest};
+use super::push::PushedObject;
+use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::{LinkId, NodeId};
@@ -21,7 +21,7 @@ const REACH_TIME: Duration = Duration::from_secs(2);
 /// The round trips that a handshake may need, one of them repeated.
 const HANDSHAKE_TRIPS: u32 = 4;
 
-impl Wish {
+impl ServeRequest {
     /// Where the requester can be dialled over an allowed transport.
     fn dialable(&self) -> Vec<Address> {
         let fits = |address: &&Address| self.schemes.contains(address.scheme);
@@ -29,19 +29,19 @@ impl Wish {
     }
 
     /// How the requester is reached.
-    fn way(&self) -> Way {
-        Way { node: self.requester, schemes: self.schemes }
+    fn way(&self) -> DialTarget {
+        DialTarget { node: self.requester, schemes: self.schemes }
     }
 }
 
-impl Provide {
+impl ProviderSessions {
     /// Finds the way to the requester: an association that is up, or a dial.
     pub(super) fn reach(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let wish = &session.wish;
         let direct = wish.addresses.is_empty() || wish.relayed;
         let link = if direct {
-            let fits = |link: &Link| wish.schemes.contains(link.address.scheme);
+            let fits = |link: &NodeConnection| wish.schemes.contains(link.address.scheme);
             wish.asked_by.filter(|asked_by| core.links.get(*asked_by).is_some_and(fits))
         } else {
             core.links.between(core.now, wish.requester, wish.schemes, &wish.addresses)
@@ -65,7 +65,7 @@ impl Provide {
 
     /// Whether the requester has an address over an allowed transport at which
     /// dialling it has not failed lately.
-    pub(super) fn can_dial(&self, now: Time, wish: &Wish) -> bool {
+    pub(super) fn can_dial(&self, now: Time, wish: &ServeRequest) -> bool {
         let addresses = wish.dialable();
         !addresses.is_empty() && !self.unreached.holds(now, wish.requester, &addresses)
     }
@@ -87,21 +87,21 @@ impl Provide {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.link = Some(link);
         session.reached = core.now;
-        session.phase = Phase::Opening;
+        session.phase = SessionPhase::Opening;
         core.timers.clear(Timer::Reach(id));
-        let Wish { service, duration, requester, pushed, .. } = session.wish;
+        let ServeRequest { service, duration, requester, pushed, .. } = session.wish;
         match pushed {
-            Some(Offered { length, digest, .. }) => {
+            Some(PushedObject { length, digest, .. }) => {
                 let format = String::new();
-                self.on_opened(core, id, Opened::Stored { length, digest, format });
+                self.on_opened(core, id, SourceOutput::Stored { length, digest, format });
             }
             None if session.wish.reflect.is_some() => self.join_publication(core, id),
-            None => core.emit(Event::Open { session: id, service, duration, requester, reflected: false }),
+            None => core.emit(NodeEvent::OpenSource { session: id, service, duration, requester, reflected: false }),
         }
     }
 
     /// A dial has led to a node: the requester of those that wait for it.
-    pub(super) fn on_requester_reached(&mut self, core: &mut Core, way: Way, link: LinkId) {
+    pub(super) fn on_requester_reached(&mut self, core: &mut Core, way: DialTarget, link: LinkId) {
         self.unreached.forget(way.node);
         for id in self.end_dial(way) {
             self.join(core, id, link);
@@ -109,7 +109,7 @@ impl Provide {
     }
 
     /// The sessions for which this dial was, which is over.
-    fn end_dial(&mut self, way: Way) -> Vec<SessionId> {
+    fn end_dial(&mut self, way: DialTarget) -> Vec<SessionId> {
         let meant = |session: &Session| session.dialling && session.wish.way() == way;
         let sessions = self.sessions.iter_mut().filter(|(_, session)| meant(session));
         let ended = sessions.map(|(id, session)| {
@@ -136,10 +136,10 @@ impl Provide {
 
     fn join(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if matches!(session.phase, Phase::Reaching) {
+        if matches!(session.phase, SessionPhase::Reaching) {
             return self.open(core, id, link);
         }
-        if matches!(session.phase, Phase::Done { .. }) {
+        if matches!(session.phase, SessionPhase::Done { .. }) {
             session.answers_over(core, link);
         } else {
             self.resume(core, id, link);
@@ -148,12 +148,12 @@ impl Provide {
 
     /// A dial to a requester has failed. Who is not admitted there is not to
     /// serve in another way, through a hub, either.
-    pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, way: Way, loss: Loss<'_>) {
+    pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
         for id in self.end_dial(way) {
             let Some(session) = self.sessions.get(&id) else { continue };
-            if matches!(session.phase, Phase::Reaching) && loss.refused {
+            if matches!(session.phase, SessionPhase::Reaching) && loss.refused {
                 self.refuse(core, id, Reason::NotAllowed);
-            } else if matches!(session.phase, Phase::Reaching) {
+            } else if matches!(session.phase, SessionPhase::Reaching) {
                 self.leave_to_hub(core, id);
             } else if loss.refused {
                 self.finish(core, id, Some(Reason::NotAllowed));
@@ -167,7 +167,7 @@ impl Provide {
     /// later request may find the association that it leads to.
     pub(super) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(way) = self.sessions.get(&id).map(|session| session.wish.way()) else { return };
-        let waits = |session: &Session| matches!(session.phase, Phase::Reaching) && session.wish.way() == way;
+        let waits = |session: &Session| matches!(session.phase, SessionPhase::Reaching) && session.wish.way() == way;
         for id in self.live_where(waits) {
             self.leave_to_hub(core, id);
         }
@@ -176,7 +176,7 @@ impl Provide {
     /// The requester cannot be dialled, which is remembered.
     fn leave_to_hub(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
-        self.unreached.note(core.now, session.wish.requester, session.wish.dialable());
+        self.unreached.record_failure(core.now, session.wish.requester, session.wish.dialable());
         self.refuse(core, id, Reason::Unreachable);
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::api::{Event, Reflection};
-use super::asked::{Asked, Phase};
-use super::attach::Attach;
+use super::api::{NodeEvent, ReflectionPolicy};
+use super::asked::{OutgoingRequest, RequestPhase};
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::links::Loss;
+use super::links::ConnectionLoss;
 use super::provide::MAX_STREAM_DURATION;
-use super::receiving::{Origin, Receiving};
-use super::requests::Requests;
+use super::receiving::{FlowOrigin, IncomingFlow};
+use super::requests::OutgoingRequests;
 use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
@@ -18,28 +18,28 @@ use crate::flow::REPORT_INTERVAL;
 use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Accept, Chunk, Message, Offer, Packet, Reason, Resume};
+use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ. A long path has more time.
 const OVERRUN: Duration = Duration::from_secs(30);
 
-impl Requests {
-    pub(super) fn on_accept(&mut self, core: &mut Core, attach: &Attach, link: LinkId, accept: Accept) {
+impl OutgoingRequests {
+    pub(super) fn on_accept(&mut self, core: &mut Core, attach: &HomeRegistration, link: LinkId, accept: Accept) {
         let id = accept.id;
         let Some(asked) = self.asked.get_mut(&id) else {
             core.counters.stale += 1;
             // What travelled inline has nothing left to stop.
-            if !matches!(&accept.offer, Offer::Object { inline: Some(_), .. }) {
+            if !matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
                 stop(core, link, id, Reason::Cancelled);
             }
             return;
         };
-        let Some(origin) = whence(core, link, &accept) else {
+        let Some(origin) = flow_origin(core, link, &accept) else {
             core.counters.refused += 1;
             return;
         };
-        let Origin { provider, relayed, scheme, .. } = origin;
+        let FlowOrigin { provider, relayed, scheme, .. } = origin;
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
             if let Some(entry) = core.links.get_mut(link) {
@@ -47,7 +47,7 @@ impl Requests {
             }
             return;
         }
-        if let Phase::Receiving(receiving) = &mut asked.phase {
+        if let RequestPhase::Receiving(receiving) = &mut asked.phase {
             let same = receiving.provider == provider && receiving.relayed == relayed;
             let same = same && (!relayed || core.are_same(receiving.link, link));
             if !same {
@@ -56,55 +56,55 @@ impl Requests {
             receiving.again(core, id, link);
             let (ticket, keys) =
                 (asked.ticket, origin.reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
-            keys.into_iter().for_each(|(epoch, secret)| core.emit(Event::Key { ticket, epoch, secret }));
+            keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
             return;
         }
-        let checked = check(asked, scheme, &accept.offer);
-        if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.offer) {
+        let checked = check(asked, scheme, &accept.flow);
+        if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
             stop(core, link, id, Reason::Cancelled);
             return self.has_changed(core, id, provider);
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
         // A stream relayed for this node alone has an end; the reflected one still comes and has none.
-        if asked.taking.resumes && origin.reflected.is_none() {
+        if asked.subscription.resumes && origin.reflected.is_none() {
             stop(core, link, id, Reason::Cancelled);
             return self.fail(core, id, Reason::Unreachable);
         }
         // What opens it is for nobody between the two.
         let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
-            asked.taking.wanted && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
+            asked.subscription.wanted && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
         });
         if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
             core.counters.refused += 1;
             return stop(core, link, id, reason);
         }
-        if matches!(asked.phase, Phase::Waiting) {
+        if matches!(asked.phase, RequestPhase::Waiting) {
             asked.answered(core);
         }
         self.begin(core, link, accept, origin);
-        for (link, message) in self.early.take(id) {
+        for (link, message) in self.early.take_messages(id) {
             self.on_data(core, attach, link, id, message);
         }
     }
 
     /// The first acceptance: what follows belongs to its provider.
-    fn begin(&mut self, core: &mut Core, link: LinkId, accept: Accept, origin: Origin) {
-        let Accept { id, mut offer, cell, .. } = accept;
-        let Origin { provider, relayed, scheme, reflected } = origin.clone();
+    fn begin(&mut self, core: &mut Core, link: LinkId, accept: Accept, origin: FlowOrigin) {
+        let Accept { id, flow: mut offer, cell, .. } = accept;
+        let FlowOrigin { provider, relayed, scheme, reflected } = origin.clone();
         self.end_search(core, id, provider, relayed);
         let before = self.replace(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let goes_on = before.is_some() && reflected.is_none();
-        let provided = before.as_ref().map(|before| before.provider).or(asked.taking.foretold.provider);
+        let provided = before.as_ref().map(|before| before.provider).or(asked.subscription.foretold.provider);
         asked.confirm();
         let (whole, is_resumed) = match &mut offer {
-            Offer::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
-            Offer::Stream { .. } => (None, false),
+            FlowDescription::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
+            FlowDescription::Stream { .. } => (None, false),
         };
-        let ends = asked.taking.ends.or(lasts(asked, &offer).map(|span| core.now + span));
-        asked.taking.ends = ends;
-        let until = ends.map(|ends| ends + core.at_pace_of(link, OVERRUN)).filter(|_| reflected.is_none());
-        let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, &asked.wanted));
+        let ends = asked.subscription.ends.or(lasts(asked, &offer).map(|span| core.now + span));
+        asked.subscription.ends = ends;
+        let until = ends.map(|ends| ends + core.scaled_timeout(link, OVERRUN)).filter(|_| reflected.is_none());
+        let mut receiving = IncomingFlow::new(core.now, link, id, origin, cell, &offer, (until, &asked.request));
         receiving.measure(core);
         // The source of a reflected stream does not know when one subscriber has enough.
         let looked_at = if reflected.is_some() { ends } else { Some(core.now + LOOK) };
@@ -114,11 +114,11 @@ impl Requests {
         }
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
-        let is_stream = matches!(offer, Offer::Stream { .. });
+        let is_stream = matches!(offer, FlowDescription::Stream { .. });
         // That the same stream has another way is told by what follows.
         if !goes_on && (reflected.is_none() || provided != Some(provider)) {
             let reflected = reflected.is_some();
-            core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed, reflected });
+            core.emit(NodeEvent::Accepted { ticket, provider, cell, flow: offer, scheme, relayed, reflected });
         }
         // The first report tells a stream's provider that its acceptance has come.
         if is_stream || goes_on {
@@ -127,14 +127,14 @@ impl Requests {
         if let Some(payload) = whole
             && let Some(payload) = receiving.chunk(core, Chunk { id, offset: 0, payload }, false)
         {
-            core.emit(Event::Data { ticket, payload });
+            core.emit(NodeEvent::Data { ticket, payload });
         }
         let whole = receiving.is_whole();
         if whole && is_resumed {
             // The provider has nothing to send, and hears that nothing is missing.
             receiving.report(core, id);
         }
-        asked.phase = Phase::Receiving(Box::new(receiving));
+        asked.phase = RequestPhase::Receiving(Box::new(receiving));
         if let Some(reflected) = reflected {
             self.tell_reflected(core, id, &reflected);
         }
@@ -144,15 +144,22 @@ impl Requests {
     }
 
     /// Data or the end of a flow.
-    pub(super) fn on_data(&mut self, core: &mut Core, attach: &Attach, link: LinkId, id: RequestId, message: Message) {
+    pub(super) fn on_data(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        link: LinkId,
+        id: RequestId,
+        message: Message,
+    ) {
         let Some(asked) = self.asked.get_mut(&id) else {
             core.counters.stale += 1;
-            if matches!(message, Message::Packet(_) | Message::Chunk(_)) {
+            if matches!(message, Message::Datagram(_) | Message::Chunk(_)) {
                 stop(core, link, id, Reason::Cancelled);
             }
             return;
         };
-        let Phase::Receiving(receiving) = &mut asked.phase else {
+        let RequestPhase::Receiving(receiving) = &mut asked.phase else {
             return self.early.keep(id, link, message);
         };
         if !receiving.comes_over(core, link) {
@@ -160,22 +167,24 @@ impl Requests {
             return stop(core, link, id, Reason::Cancelled);
         }
         let was_doubted =
-            core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.taking.lost.is_none();
+            core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.subscription.lost.is_none();
         receiving.has_been_heard(core.now);
         let ticket = asked.ticket;
         if was_doubted {
             self.comes_again(core, id);
         }
-        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else { return };
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
+            return;
+        };
         let fresh = match message {
-            Message::Packet(Packet { sequence: datagrams, .. }) | Message::End { packets: datagrams, .. }
+            Message::Datagram(Datagram { sequence: datagrams, .. }) | Message::End { packets: datagrams, .. }
                 if receiving.is_incredible(core.now, datagrams) =>
             {
                 core.counters.refused += 1;
                 stop(core, link, id, Reason::Protocol);
                 return self.finish(core, id, Some(Reason::Protocol));
             }
-            Message::Packet(packet) => receiving.packet(core, packet),
+            Message::Datagram(packet) => receiving.packet(core, packet),
             Message::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
                 core.counters.refused += 1;
                 stop(core, link, id, Reason::Protocol);
@@ -188,7 +197,7 @@ impl Requests {
             }
             Message::Rekey(rekey) => {
                 if let Some((epoch, secret)) = receiving.rekey(&rekey) {
-                    core.emit(Event::Key { ticket, epoch, secret });
+                    core.emit(NodeEvent::Key { ticket, epoch, secret });
                 }
                 None
             }
@@ -197,7 +206,7 @@ impl Requests {
         };
         let whole = receiving.is_whole();
         if let Some(payload) = fresh {
-            core.emit(Event::Data { ticket, payload });
+            core.emit(NodeEvent::Data { ticket, payload });
         }
         if whole {
             self.finish(core, id, None);
@@ -205,8 +214,10 @@ impl Requests {
     }
 
     /// A flow may have fallen silent, or its stragglers have had their time.
-    pub(super) fn on_receive_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
-        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) else { return };
+    pub(super) fn on_receive_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) else {
+            return;
+        };
         if receiving.has_ended() {
             return self.finish(core, id, None);
         }
@@ -217,11 +228,13 @@ impl Requests {
             stop(core, receiving.link, id, Reason::TimedOut);
             return self.provider_gone(core, attach, id, Reason::TimedOut);
         }
-        self.look_after(core, attach, id);
+        self.check_flow(core, attach, id);
     }
 
     pub(super) fn on_report_timer(&mut self, core: &mut Core, id: RequestId) {
-        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else { return };
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
+            return;
+        };
         if receiving.is_overdue(core.now) {
             stop(core, receiving.link, id, Reason::Protocol);
             return self.finish(core, id, Some(Reason::Protocol));
@@ -239,10 +252,16 @@ impl Requests {
 
     /// The association over which data comes has gone. The provider comes
     /// back over another one, unless one of the two is not admitted any more.
-    pub(super) fn on_way_lost(&mut self, core: &mut Core, attach: &Attach, link: LinkId, loss: Loss<'_>) {
+    pub(super) fn on_way_lost(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        link: LinkId,
+        loss: ConnectionLoss<'_>,
+    ) {
         let (mut over, mut parted) = (Vec::new(), Vec::new());
         for (id, asked) in &mut self.asked {
-            let Phase::Receiving(receiving) = &mut asked.phase else { continue };
+            let RequestPhase::Receiving(receiving) = &mut asked.phase else { continue };
             if receiving.link == link {
                 receiving.lost_its_way(core.now, loss.reason);
                 if loss.refused { over.push(*id) } else { parted.push(*id) }
@@ -258,8 +277,9 @@ impl Requests {
     }
 
     /// The hub that relayed is gone: so is what came through it.
-    pub(super) fn on_relay_lost(&mut self, core: &mut Core, attach: &Attach, link: LinkId) {
-        let lost = |asked: &Asked| matches!(&asked.phase, Phase::Receiving(r) if r.relayed && r.link == link);
+    pub(super) fn on_relay_lost(&mut self, core: &mut Core, attach: &HomeRegistration, link: LinkId) {
+        let lost =
+            |asked: &OutgoingRequest| matches!(&asked.phase, RequestPhase::Receiving(r) if r.relayed && r.link == link);
         let ids: Vec<_> = self.asked.iter().filter(|(_, asked)| lost(asked)).map(|(id, _)| *id).collect();
         for id in ids {
             self.provider_gone(core, attach, id, Reason::Unreachable);
@@ -267,8 +287,11 @@ impl Requests {
     }
 
     /// Nothing more comes. If nothing has come yet, another provider may serve.
-    fn provider_gone(&mut self, core: &mut Core, attach: &Attach, id: RequestId, reason: Reason) {
-        let Some(Asked { phase: Phase::Receiving(receiving), deadline, .. }) = self.asked.get_mut(&id) else { return };
+    fn provider_gone(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId, reason: Reason) {
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), deadline, .. }) = self.asked.get_mut(&id)
+        else {
+            return;
+        };
         if reason == Reason::Busy {
             receiving.is_displaced();
         }
@@ -295,9 +318,9 @@ impl Requests {
     pub(super) fn finish(&mut self, core: &mut Core, id: RequestId, reason: Option<Reason>) {
         let Some(asked) = self.remove(core, id) else { return };
         self.drop_replacement(core, id);
-        if let Phase::Receiving(receiving) = &asked.phase {
+        if let RequestPhase::Receiving(receiving) = &asked.phase {
             let summary = receiving.summary(asked.commanded, core.now, reason);
-            core.conclude(asked.ticket, Event::Finished { ticket: asked.ticket, summary });
+            core.conclude(asked.ticket, NodeEvent::Finished { ticket: asked.ticket, summary });
         }
     }
 }
@@ -311,25 +334,31 @@ fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Opt
 }
 
 /// Who accepts, whether through a hub, and over which transport.
-fn whence(core: &Core, link: LinkId, accept: &Accept) -> Option<Origin> {
+fn flow_origin(core: &Core, link: LinkId, accept: &Accept) -> Option<FlowOrigin> {
     let entry = core.links.get(link)?;
-    let (scheme, reflected) = (entry.address.scheme, accept.reflected.clone());
+    let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
     if entry.peer.role == core.hub_role {
-        return accept.provider.map(|provider| Origin { provider, relayed: true, scheme, reflected });
+        return accept.provider.map(|provider| FlowOrigin { provider, relayed: true, scheme, reflected });
     }
-    (entry.peer.role == Role::Node).then_some(Origin { provider: entry.peer.node, relayed: false, scheme, reflected })
+    (entry.peer.role == Role::Node).then_some(FlowOrigin {
+        provider: entry.peer.node,
+        relayed: false,
+        scheme,
+        reflected,
+    })
 }
 
 /// Whether the offer is what was asked for.
-fn check(asked: &Asked, scheme: Scheme, offer: &Offer) -> Result<(), Reason> {
-    if !asked.wanted.transports.contains(scheme) {
+fn check(asked: &OutgoingRequest, scheme: Scheme, offer: &FlowDescription) -> Result<(), Reason> {
+    if !asked.request.transports.contains(scheme) {
         return Err(Reason::NoTransport);
     }
     let fits = match offer {
-        Offer::Stream { .. } => asked.wanted.service.is_stream(),
-        Offer::Object { bytes, digest, offset, .. } => {
-            let has = |Resume { digest: of, offset: until }| of == *digest && offset == &Some(until) && until <= *bytes;
-            !asked.wanted.service.is_stream() && (offset.is_none() || asked.wanted.resume.is_some_and(has))
+        FlowDescription::Stream { .. } => asked.request.service.is_stream(),
+        FlowDescription::Object { bytes, digest, offset, .. } => {
+            let has =
+                |ResumePoint { digest: of, offset: until }| of == *digest && offset == &Some(until) && until <= *bytes;
+            !asked.request.service.is_stream() && (offset.is_none() || asked.request.resume.is_some_and(has))
         }
     };
     if fits { Ok(()) } else { Err(Reason::Protocol) }
@@ -337,12 +366,12 @@ fn check(asked: &Asked, scheme: Scheme, offer: &Offer) -> Result<(), Reason> {
 
 /// How long a stream is to last: as the provider says, but no longer than it
 /// was asked to. `None` for an object, and for a subscription without an end.
-fn lasts(asked: &Asked, offer: &Offer) -> Option<Duration> {
-    let Offer::Stream { duration_ms, .. } = offer else { return None };
-    if asked.wanted.duration.is_none() && asked.wanted.reflect == Some(Reflection::Always) {
+fn lasts(asked: &OutgoingRequest, offer: &FlowDescription) -> Option<Duration> {
+    let FlowDescription::Stream { duration_ms, .. } = offer else { return None };
+    if asked.request.duration.is_none() && asked.request.reflect == Some(ReflectionPolicy::Always) {
         return None;
     }
-    let longest = asked.wanted.duration.unwrap_or(MAX_STREAM_DURATION);
+    let longest = asked.request.duration.unwrap_or(MAX_STREAM_DURATION);
     Some(Duration::from_millis((*duration_ms).into()).min(longest))
 }
 

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{Summary, Wanted};
+use super::api::{RequestSummary, ServiceRequest};
 use super::core::Core;
-use super::resume::Question;
+use super::resume::ProviderProbe;
 use super::subscribe::{Subscription, still_wanted};
 use super::timers::Timer;
 use crate::address::Scheme;
 use crate::delivery::Profile;
 use crate::flow::{
-    ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE, STRAGGLERS, StreamReceiver, StreamStatistics,
+    ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics,
 };
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Chunk, Message, Offer, Packet, Reason, Reflected, Resume};
+use crate::wire::{Chunk, Datagram, FlowDescription, Message, Reason, ResumePoint, StreamKeys};
 
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
@@ -30,13 +30,13 @@ const RETURN: Duration = Duration::from_secs(1);
 
 /// The requester's end of a flow.
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub(super) struct IncomingFlow {
     pub(super) link: LinkId,
     pub(super) provider: NodeId,
     cell: Cell,
     scheme: Scheme,
     pub(super) relayed: bool,
-    flow: Flow,
+    flow: FlowReceiver,
     /// When a stream has gone on for too long.
     until: Option<Time>,
     /// End of a stream that goes on after an outage: its provider was asked for the rest before it was
@@ -63,7 +63,7 @@ pub(super) struct Receiving {
     /// Since when it has no way.
     pub(super) lost: Option<Time>,
     /// The questions to a silent provider; `None` once it is heard.
-    pub(super) question: Option<Question>,
+    pub(super) question: Option<ProviderProbe>,
     /// Its provider has given its place to another requester. What comes late changes nothing of that.
     displaced: bool,
     /// What providers before this one have sent of a stream.
@@ -96,43 +96,47 @@ impl Pace {
 
 /// Whose acceptance it was, and how it came.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct FlowOrigin {
     pub(super) provider: NodeId,
     pub(super) relayed: bool,
     pub(super) scheme: Scheme,
     /// What opens the stream, if it is reflected.
-    pub(super) reflected: Option<Reflected>,
+    pub(super) reflected: Option<StreamKeys>,
 }
 
 #[derive(Debug)]
-enum Flow {
+enum FlowReceiver {
     Stream(Box<StreamReceiver>),
     Object(ObjectReceiver),
     /// A stream whose packets come another way.
     Reflected(Subscription),
 }
 
-impl Receiving {
+impl IncomingFlow {
     /// A flow that is accepted now and has not begun to come.
     pub(super) fn new(
         now: Time,
         link: LinkId,
         id: RequestId,
-        origin: Origin,
+        origin: FlowOrigin,
         cell: Cell,
-        offer: &Offer,
-        (until, wanted): (Option<Time>, &Wanted),
+        offer: &FlowDescription,
+        (until, wanted): (Option<Time>, &ServiceRequest),
     ) -> Self {
-        let Origin { provider, relayed, scheme, reflected } = origin;
+        let FlowOrigin { provider, relayed, scheme, reflected } = origin;
         let (profile, patience) = (wanted.profile, wanted.patience);
         let flow = match offer {
-            Offer::Stream { .. } if let Some(reflected) = &reflected => Flow::Reflected(Subscription::new(reflected)),
-            Offer::Stream { .. } => Flow::Stream(Box::new(match profile.and_then(Profile::life) {
-                Some(life) => StreamReceiver::punctual(id, life),
-                None => StreamReceiver::new(id),
-            })),
-            Offer::Object { bytes, digest, offset, .. } => {
-                Flow::Object(ObjectReceiver::new(id, *bytes, *digest, offset.unwrap_or(0)))
+            FlowDescription::Stream { .. } if let Some(reflected) = &reflected => {
+                FlowReceiver::Reflected(Subscription::new(reflected))
+            }
+            FlowDescription::Stream { .. } => {
+                FlowReceiver::Stream(Box::new(match profile.and_then(Profile::lifetime) {
+                    Some(life) => StreamReceiver::with_lifetime(id, life),
+                    None => StreamReceiver::new(id),
+                }))
+            }
+            FlowDescription::Object { bytes, digest, offset, .. } => {
+                FlowReceiver::Object(ObjectReceiver::new(id, *bytes, *digest, offset.unwrap_or(0)))
             }
         };
         Self {
@@ -149,7 +153,7 @@ impl Receiving {
             broken: None,
             began: now,
             heard: now,
-            silence: SILENCE,
+            silence: SILENCE_TIMEOUT,
             first: None,
             last: now,
             moved: now,
@@ -167,36 +171,38 @@ impl Receiving {
     /// A path that is long is silent for long: what was lost comes again after a time-out of
     /// several round trips, and through a hub the way is as long again.
     pub(super) fn measure(&mut self, core: &Core) {
-        self.silence = SILENCE.max(core.pto(self.link) * 3);
+        self.silence = SILENCE_TIMEOUT.max(core.pto(self.link) * 3);
     }
 
     /// Goes on with what another flow has brought. An object is the same one, see
     /// [`Self::may_go_on_with`].
     pub(super) fn go_on_from(&mut self, id: RequestId, before: Self, ends: Option<Time>) {
-        self.over_at = ends.filter(|_| matches!(self.flow, Flow::Stream(_)) && !self.is_kept);
+        self.over_at = ends.filter(|_| matches!(self.flow, FlowReceiver::Stream(_)) && !self.is_kept);
         self.past = before.counted();
         self.pace = before.pace.or_else(|| before.measured_pace());
         (self.first, self.last, self.gaps) = (before.first, before.last, before.gaps);
         (self.moved, self.moved_at) = (before.moved, before.moved_at);
-        if let (Flow::Object(object), Flow::Object(before)) = (&mut self.flow, before.flow) {
+        if let (FlowReceiver::Object(object), FlowReceiver::Object(before)) = (&mut self.flow, before.flow) {
             *object = before.going_on_as(id);
         }
     }
 
     /// Whether a provider that offers this may go on with it.
-    pub(super) fn may_go_on_with(&self, offer: &Offer) -> bool {
+    pub(super) fn may_go_on_with(&self, offer: &FlowDescription) -> bool {
         match (&self.flow, offer) {
-            (Flow::Object(object), Offer::Object { bytes, digest, .. }) => object.is_of(*bytes, digest),
-            (Flow::Stream(_), Offer::Stream { .. }) => true,
+            (FlowReceiver::Object(object), FlowDescription::Object { bytes, digest, .. }) => {
+                object.is_of(*bytes, digest)
+            }
+            (FlowReceiver::Stream(_), FlowDescription::Stream { .. }) => true,
             _ => self.is_reflected(),
         }
     }
 
     /// What of an object is here.
-    pub(super) fn has(&self) -> Option<Resume> {
+    pub(super) fn has(&self) -> Option<ResumePoint> {
         match &self.flow {
-            Flow::Object(object) => Some(object.has()),
-            Flow::Stream(_) | Flow::Reflected(_) => None,
+            FlowReceiver::Object(object) => Some(object.resume_point()),
+            FlowReceiver::Stream(_) | FlowReceiver::Reflected(_) => None,
         }
     }
 
@@ -223,14 +229,14 @@ impl Receiving {
     pub(super) fn why_it_ends(&self) -> Reason {
         match &self.flow {
             _ if self.displaced => Reason::Busy,
-            Flow::Object(_) if self.waits_for_reader() => Reason::Cancelled,
+            FlowReceiver::Object(_) if self.waits_for_reader() => Reason::Cancelled,
             _ => Reason::TimedOut,
         }
     }
 
     /// Whether its reader has so much to take that its provider may have been told to wait.
     pub(super) fn waits_for_reader(&self) -> bool {
-        matches!(&self.flow, Flow::Object(object) if object.unread() >= REPORT_BYTES)
+        matches!(&self.flow, FlowReceiver::Object(object) if object.unread() >= REPORT_BYTES)
     }
 
     /// The provider repeats its acceptance: over a new association, or because
@@ -240,9 +246,9 @@ impl Receiving {
         self.measure(core);
         self.has_been_heard(core.now);
         let message = match &mut self.flow {
-            Flow::Stream(stream) => Message::Report(stream.report()),
-            Flow::Object(object) => Message::Report(object.report()),
-            Flow::Reflected(_) => still_wanted(id),
+            FlowReceiver::Stream(stream) => Message::Report(stream.report()),
+            FlowReceiver::Object(object) => Message::Report(object.report()),
+            FlowReceiver::Reflected(_) => still_wanted(id),
         };
         core.send_reliably(link, id, &message);
     }
@@ -266,9 +272,9 @@ impl Receiving {
     }
 
     /// Takes a datagram of a stream; returns what is new in it.
-    pub(super) fn packet(&mut self, core: &mut Core, packet: Packet) -> Option<Bytes> {
+    pub(super) fn packet(&mut self, core: &mut Core, packet: Datagram) -> Option<Bytes> {
         let id = packet.id;
-        let Flow::Stream(stream) = &mut self.flow else { return None };
+        let FlowReceiver::Stream(stream) = &mut self.flow else { return None };
         let sequence = packet.sequence;
         let fresh = stream.packet(core.now, packet)?;
         self.count_unsent(core.now, sequence);
@@ -279,7 +285,7 @@ impl Receiving {
 
     /// Tells who keeps what was not reported that much of it has come, or all.
     fn report_kept(&mut self, core: &mut Core, id: RequestId) {
-        let Flow::Stream(stream) = &self.flow else { return };
+        let FlowReceiver::Stream(stream) = &self.flow else { return };
         let bytes = stream.statistics().bytes;
         if self.is_kept && (bytes - self.reported >= REPORT_BYTES || stream.has_everything()) {
             self.reported = bytes;
@@ -289,18 +295,18 @@ impl Receiving {
 
     /// Whether a stream's provider numbers its datagrams, or counts them, beyond what can have been sent.
     pub(super) fn is_incredible(&self, now: Time, datagrams: u64) -> bool {
-        matches!(self.flow, Flow::Stream(_)) && StreamReceiver::is_incredible(now.since(self.began), datagrams)
+        matches!(self.flow, FlowReceiver::Stream(_)) && StreamReceiver::is_incredible(now.since(self.began), datagrams)
     }
 
     /// Whether a piece of an object is beyond all credit.
     pub(super) fn is_overdrawn(&self, chunk: &Chunk) -> bool {
-        matches!(&self.flow, Flow::Object(object) if object.is_overdrawn(chunk))
+        matches!(&self.flow, FlowReceiver::Object(object) if object.exceeds_credit(chunk))
     }
 
     /// Takes a piece of an object; returns what is new in it.
     pub(super) fn chunk(&mut self, core: &mut Core, chunk: Chunk, reporting: bool) -> Option<Bytes> {
         let id = chunk.id;
-        let Flow::Object(object) = &mut self.flow else { return None };
+        let FlowReceiver::Object(object) = &mut self.flow else { return None };
         let fresh = object.chunk(chunk);
         // The rest of the reports follows what the reader takes.
         if reporting && object.has_everything() {
@@ -316,7 +322,7 @@ impl Receiving {
     /// The reader has taken so many bytes more of an object.
     pub(super) fn taken(&mut self, core: &mut Core, id: RequestId, bytes: u64) {
         let was_awaited = self.waits_for_reader();
-        let Flow::Object(object) = &mut self.flow else { return };
+        let FlowReceiver::Object(object) = &mut self.flow else { return };
         object.read(bytes);
         // Who waits for the next byte makes no progress by reading it.
         if was_awaited {
@@ -331,27 +337,27 @@ impl Receiving {
     /// The provider says how much there was; stragglers still have some time.
     pub(super) fn end(&mut self, core: &mut Core, id: RequestId, packets: u64, bytes: u64, digest: [u8; 32]) {
         match &mut self.flow {
-            Flow::Stream(stream) => {
+            FlowReceiver::Stream(stream) => {
                 stream.end(packets, bytes, digest);
                 core.set(Timer::Receive(id), STRAGGLERS);
                 self.report_kept(core, id);
             }
-            Flow::Reflected(subscription) => subscription.ended = true,
-            Flow::Object(_) => {}
+            FlowReceiver::Reflected(subscription) => subscription.ended = true,
+            FlowReceiver::Object(_) => {}
         }
     }
 
     /// The reflected stream, if it is one.
     pub(super) fn subscription(&mut self) -> Option<&mut Subscription> {
         match &mut self.flow {
-            Flow::Reflected(subscription) => Some(subscription),
-            Flow::Stream(_) | Flow::Object(_) => None,
+            FlowReceiver::Reflected(subscription) => Some(subscription),
+            FlowReceiver::Stream(_) | FlowReceiver::Object(_) => None,
         }
     }
 
     /// Whether its packets come another way.
     pub(super) fn is_reflected(&self) -> bool {
-        matches!(self.flow, Flow::Reflected(_))
+        matches!(self.flow, FlowReceiver::Reflected(_))
     }
 
     /// Whether the association over which it comes has gone.
@@ -368,14 +374,14 @@ impl Receiving {
     /// as it makes progress, or its reader may.
     pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
         match &mut self.flow {
-            Flow::Stream(stream) => core.send(self.link, &Message::Report(stream.report())),
-            Flow::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
+            FlowReceiver::Stream(stream) => core.send(self.link, &Message::Report(stream.report())),
+            FlowReceiver::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
                 let report = Message::Report(object.report());
                 core.send_reliably(self.link, id, &report);
             }
-            Flow::Reflected(_) => core.send_reliably(self.link, id, &still_wanted(id)),
+            FlowReceiver::Reflected(_) => core.send_reliably(self.link, id, &still_wanted(id)),
             // Its provider is to know that it is waited for.
-            Flow::Object(object) => core.send(self.link, &Message::Report(object.report())),
+            FlowReceiver::Object(object) => core.send(self.link, &Message::Report(object.report())),
         }
     }
 
@@ -384,15 +390,15 @@ impl Receiving {
     pub(super) fn gives_up_at(&self) -> Time {
         match &self.flow {
             // Of one whose packets come another way the owner knows.
-            Flow::Stream(_) | Flow::Reflected(_) => self.heard.max(self.last) + self.patience,
-            Flow::Object(_) => self.moved + self.patience,
+            FlowReceiver::Stream(_) | FlowReceiver::Reflected(_) => self.heard.max(self.last) + self.patience,
+            FlowReceiver::Object(_) => self.moved + self.patience,
         }
     }
 
     pub(super) fn measured_pace(&self) -> Option<Pace> {
         let (counted, span) = (self.counted(), self.last.since(self.first?));
         let packets = (counted.packets + counted.lost).checked_sub(1)?;
-        (matches!(self.flow, Flow::Stream(_)) && span >= LEAST_SPAN).then_some(Pace { packets, span })
+        (matches!(self.flow, FlowReceiver::Stream(_)) && span >= LEAST_SPAN).then_some(Pace { packets, span })
     }
 
     /// The first packet of another provider: what the one before would have sent meanwhile is missing.
@@ -405,7 +411,7 @@ impl Receiving {
 
     fn note_data(&mut self, now: Time) {
         let pause = now.since(self.last);
-        if self.first.is_some() && pause >= GAP && !matches!(self.flow, Flow::Object(_)) {
+        if self.first.is_some() && pause >= GAP && !matches!(self.flow, FlowReceiver::Object(_)) {
             self.gaps = (self.gaps.0 + 1, self.gaps.1 + pause);
         }
         self.first.get_or_insert(now);
@@ -420,8 +426,8 @@ impl Receiving {
     /// What has come of a stream, whoever sent it.
     fn counted(&self) -> StreamStatistics {
         let now = match &self.flow {
-            Flow::Stream(stream) => stream.statistics(),
-            Flow::Object(_) | Flow::Reflected(_) => StreamStatistics::default(),
+            FlowReceiver::Stream(stream) => stream.statistics(),
+            FlowReceiver::Object(_) | FlowReceiver::Reflected(_) => StreamStatistics::default(),
         };
         StreamStatistics {
             bytes: self.past.bytes + now.bytes,
@@ -452,46 +458,46 @@ impl Receiving {
     /// Whether a stream's end was announced.
     pub(super) fn has_ended(&self) -> bool {
         match &self.flow {
-            Flow::Stream(stream) => stream.has_ended(),
-            Flow::Reflected(subscription) => subscription.ended,
-            Flow::Object(_) => false,
+            FlowReceiver::Stream(stream) => stream.has_ended(),
+            FlowReceiver::Reflected(subscription) => subscription.ended,
+            FlowReceiver::Object(_) => false,
         }
     }
 
     /// Whether nothing is missing.
     pub(super) fn is_whole(&self) -> bool {
         match &self.flow {
-            Flow::Stream(stream) => stream.has_everything(),
-            Flow::Object(object) => object.has_everything(),
-            Flow::Reflected(subscription) => subscription.ended,
+            FlowReceiver::Stream(stream) => stream.has_everything(),
+            FlowReceiver::Object(object) => object.has_everything(),
+            FlowReceiver::Reflected(subscription) => subscription.ended,
         }
     }
 
     pub(super) fn bytes(&self) -> u64 {
         match &self.flow {
-            Flow::Stream(_) => self.counted().bytes,
-            Flow::Object(object) => object.bytes(),
-            Flow::Reflected(_) => 0,
+            FlowReceiver::Stream(_) => self.counted().bytes,
+            FlowReceiver::Object(object) => object.bytes(),
+            FlowReceiver::Reflected(_) => 0,
         }
     }
 
     /// How it went, if it ends now.
-    pub(super) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> Summary {
+    pub(super) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> RequestSummary {
         let (counted, digest_ok, ended) = match &self.flow {
             // What several flows have brought has no digest.
-            Flow::Stream(stream) => {
+            FlowReceiver::Stream(stream) => {
                 let digest_ok = stream.digest_ok().filter(|_| self.past == StreamStatistics::default());
                 let is_over = reason.is_none() && self.over_at.is_some_and(|over_at| now >= over_at);
                 (self.counted(), digest_ok, stream.has_ended() || is_over)
             }
-            Flow::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
-            Flow::Reflected(subscription) => (Default::default(), None, subscription.ended),
+            FlowReceiver::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
+            FlowReceiver::Reflected(subscription) => (Default::default(), None, subscription.ended),
         };
         let complete = ended && digest_ok != Some(false);
         let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);
         let first = self.first.unwrap_or(now);
         let bytes = self.bytes();
-        Summary {
+        RequestSummary {
             provider: self.provider,
             cell: self.cell,
             scheme: self.scheme,

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::api::Event;
+use super::api::NodeEvent;
 use super::core::Core;
 use crate::address::SchemeSet;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Message, Push, Reception};
+use crate::wire::{Message, Push, PushState};
 
 /// The most objects that are taken at once from all nodes.
 pub const MAX_RECEPTIONS: usize = 16;
@@ -28,31 +28,31 @@ const MAX_ENDED: usize = 256;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Receptions {
-    offers: BTreeMap<(NodeId, RequestId), Offered>,
+pub(super) struct IncomingPushes {
+    offers: BTreeMap<(NodeId, RequestId), IncomingPush>,
 }
 
 #[derive(Debug)]
-struct Offered {
+struct IncomingPush {
     /// The number under which the owner knows it. A sender that has started again offers the same
     /// object under another one, while what it has begun goes on.
     owned_as: RequestId,
     name: String,
     digest: [u8; 32],
-    reception: Reception,
+    state: PushState,
     /// Time of the last change of `reception`.
     at: Time,
     /// True once something of it has come.
     has_begun: bool,
 }
 
-impl Offered {
+impl IncomingPush {
     fn is_under_way(&self) -> bool {
-        self.reception == Reception::Underway
+        self.state == PushState::InProgress
     }
 }
 
-impl Receptions {
+impl IncomingPushes {
     /// A node offers an object.
     pub(super) fn on_push(&mut self, core: &mut Core, link: LinkId, mut push: Push) {
         let Some(entry) = core.links.get(link).filter(|link| link.peer.role == Role::Node) else {
@@ -64,7 +64,7 @@ impl Receptions {
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);
         if let Some(offered) = self.offers.get(&key) {
-            return core.send(link, &Message::Pushed { id, reception: offered.reception });
+            return core.send(link, &Message::PushStatus { id, state: offered.state });
         }
         let known = self.under_way(from, &push);
         let has_place = match &known {
@@ -72,41 +72,42 @@ impl Receptions {
             None => self.has_place(core, from),
         };
         if !has_place {
-            return core.send(link, &Message::Pushed { id, reception: Reception::Busy });
+            return core.send(link, &Message::PushStatus { id, state: PushState::Busy });
         }
-        let offered = Offered {
+        let offered = IncomingPush {
             owned_as: known.map_or(id, |(owned_as, _)| owned_as),
             name: push.name.clone(),
             digest: push.digest,
-            reception: Reception::Underway,
+            state: PushState::InProgress,
             at: core.now,
             has_begun: false,
         };
         self.offers.insert(key, offered);
-        core.send(link, &Message::Pushed { id, reception: Reception::Underway });
+        core.send(link, &Message::PushStatus { id, state: PushState::InProgress });
         if known.is_none() {
-            core.emit(Event::Offered { from, push });
+            core.emit(NodeEvent::PushOffered { from, push });
         }
     }
 
     /// The number under which the owner knows an object that is under way already, and how many numbers
     /// it has.
     fn under_way(&self, from: NodeId, push: &Push) -> Option<(RequestId, usize)> {
-        let is_it =
-            |offered: &&Offered| offered.is_under_way() && (&offered.name, offered.digest) == (&push.name, push.digest);
-        let owned_as = self.of(from).map(|(_, offered)| offered).find(is_it)?.owned_as;
-        Some((owned_as, self.of(from).filter(|(_, offered)| offered.owned_as == owned_as).count()))
+        let is_it = |offered: &&IncomingPush| {
+            offered.is_under_way() && (&offered.name, offered.digest) == (&push.name, push.digest)
+        };
+        let owned_as = self.offers_from(from).map(|(_, offered)| offered).find(is_it)?.owned_as;
+        Some((owned_as, self.offers_from(from).filter(|(_, offered)| offered.owned_as == owned_as).count()))
     }
 
     /// The offers of a node, by their numbers.
-    fn of(&self, from: NodeId) -> impl Iterator<Item = (RequestId, &Offered)> {
+    fn offers_from(&self, from: NodeId) -> impl Iterator<Item = (RequestId, &IncomingPush)> {
         let all = (from, RequestId(0))..=(from, RequestId(u32::MAX));
         self.offers.range(all).map(|((_, id), offered)| (*id, offered))
     }
 
     /// All numbers of the object that the owner knows as `id`.
     fn numbers(&self, from: NodeId, id: RequestId) -> Vec<RequestId> {
-        self.of(from).filter(|(_, offered)| offered.owned_as == id).map(|(number, _)| number).collect()
+        self.offers_from(from).filter(|(_, offered)| offered.owned_as == id).map(|(number, _)| number).collect()
     }
 
     /// True if one more of this node may be under way, for which another one may have to give way.
@@ -128,14 +129,14 @@ impl Receptions {
         let (node, id) = key;
         for number in self.numbers(node, id) {
             self.offers.remove(&(node, number));
-            say(core, node, number, Reception::Busy);
+            send_push_status(core, node, number, PushState::Busy);
         }
-        core.emit(Event::Unoffered { from: node, id });
+        core.emit(NodeEvent::PushRevoked { from: node, id });
         true
     }
 
     /// The objects under way, each once.
-    fn places(&self) -> impl Iterator<Item = (&(NodeId, RequestId), &Offered)> {
+    fn places(&self) -> impl Iterator<Item = (&(NodeId, RequestId), &IncomingPush)> {
         self.offers.iter().filter(|((_, id), offered)| offered.is_under_way() && offered.owned_as == *id)
     }
 
@@ -156,15 +157,15 @@ impl Receptions {
     }
 
     /// The owner has taken an object that was offered, or will not.
-    pub(super) fn received(&mut self, core: &mut Core, from: NodeId, id: RequestId, reception: Reception) {
+    pub(super) fn received(&mut self, core: &mut Core, from: NodeId, id: RequestId, reception: PushState) {
         for number in self.numbers(from, id) {
             let Some(offered) = self.offers.get_mut(&(from, number)) else { continue };
-            (offered.reception, offered.at) = (reception, core.now);
-            if reception == Reception::Busy {
+            (offered.state, offered.at) = (reception, core.now);
+            if reception == PushState::Busy {
                 // It may be offered again under its number.
                 self.offers.remove(&(from, number));
             }
-            say(core, from, number, reception);
+            send_push_status(core, from, number, reception);
         }
         self.forget();
     }
@@ -188,9 +189,9 @@ impl Receptions {
 }
 
 /// Tells a node what has become of what it offered, if there is a way to it.
-fn say(core: &mut Core, to: NodeId, id: RequestId, reception: Reception) {
+fn send_push_status(core: &mut Core, to: NodeId, id: RequestId, reception: PushState) {
     let link = core.links.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.links.way_to(to));
     if let Some(link) = link {
-        core.send(link, &Message::Pushed { id, reception });
+        core.send(link, &Message::PushStatus { id, state: reception });
     }
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::attach::{Attach, Home, Notice, State};
+use super::attach::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::core::Core;
 use super::dialling::DIAL_LIMIT;
-use super::links::Purpose;
+use super::links::NodeDialPurpose;
 use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::LinkId;
@@ -40,10 +40,10 @@ impl Redirect {
     }
 }
 
-impl Attach {
+impl HomeRegistration {
     /// The home, or the hub at which the node publishes, names a better one.
     pub(super) fn on_redirect(&mut self, core: &mut Core, link: LinkId, addresses: Vec<Address>) {
-        let is_ours = matches!(&self.state, State::Linked(home) if home.link == link);
+        let is_ours = matches!(&self.state, RegistrationState::Linked(home) if home.link == link);
         if !is_ours || (self.redirect.to.is_some() && !self.redirect.is_return) {
             return;
         }
@@ -52,16 +52,16 @@ impl Attach {
             self.drop_redirect(core);
             self.seek_home(core);
         }
-        let State::Linked(home) = &mut self.state else { return };
+        let RegistrationState::Linked(home) = &mut self.state else { return };
         if home.attached.is_none() {
             home.exchange = None;
-            core.timers.clear(Timer::Exchange);
+            core.timers.clear(Timer::HomeReply);
         }
         let index = if self.redirect.again(core.now) { self.hubs.index_of(&addresses) } else { None };
         let Some(index) = index else { return self.stay(core) };
         self.redirect_to(index, false);
         let role = core.hub_role;
-        core.dial(Purpose::Redirect, addresses, role, None);
+        core.dial(NodeDialPurpose::Redirect, addresses, role, None);
         core.set(Timer::Attach, DIAL_LIMIT);
     }
 
@@ -77,7 +77,7 @@ impl Attach {
 
     /// Nothing comes of it: who has no lease yet asks for it again where it is.
     fn stay(&mut self, core: &mut Core) {
-        if matches!(&self.state, State::Linked(home) if home.attached.is_none()) {
+        if matches!(&self.state, RegistrationState::Linked(home) if home.attached.is_none()) {
             self.publish_once_more(core, Duration::ZERO);
         }
     }
@@ -95,14 +95,14 @@ impl Attach {
     /// The home has gone in the meantime.
     pub(super) fn drop_redirect(&mut self, core: &mut Core) {
         if self.redirect.to.take().is_some() {
-            core.links.forget(Purpose::Redirect);
+            core.links.forget(NodeDialPurpose::Redirect);
             core.timers.clear(Timer::Attach);
         }
     }
 
     /// The better hub is reached: it becomes the home, and the old one stands by.
     pub(super) fn on_redirected(&mut self, core: &mut Core, link: LinkId) {
-        let (Some(index), State::Linked(home)) = (self.redirect.to.take(), &self.state) else {
+        let (Some(index), RegistrationState::Linked(home)) = (self.redirect.to.take(), &self.state) else {
             return core.close(link, "no longer needed");
         };
         core.timers.clear(Timer::Attach);
@@ -115,17 +115,20 @@ impl Attach {
         if was_home && self.redirect.is_return {
             return self.on_home_found(core, link, index);
         }
-        for timer in [Timer::Exchange, Timer::Renew] {
+        for timer in [Timer::HomeReply, Timer::Renew] {
             core.timers.clear(timer);
         }
         self.drop_standby(core);
         self.stand_by(core, old, self.hubs.current_index());
         self.hubs.turn_to(index);
         self.homing.end(index);
-        self.state = State::Linked(Home { attached: was_home.then_some(core.now), ..Home::new(link) });
+        self.state = RegistrationState::Linked(HomeConnection {
+            attached: was_home.then_some(core.now),
+            ..HomeConnection::new(link)
+        });
         if was_home {
             core.counters.redirects += 1;
-            self.notices.push_back(Notice::Attached(link));
+            self.notices.push_back(HomeEvent::Attached(link));
         }
         self.publish_anew(core);
     }

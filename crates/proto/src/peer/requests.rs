@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{Config, Discovery, Event, Reflection, Ticket, Wanted};
-use super::asked::{Asked, Phase, sentence};
-use super::attach::Attach;
+use super::api::{Discovery, NodeConfig, NodeEvent, ReflectionPolicy, ServiceRequest, Ticket};
+use super::asked::{OutgoingRequest, RequestPhase, sentence};
+use super::attach::HomeRegistration;
 use super::core::Core;
 use super::direct;
-use super::early::Early;
-use super::inquire::{self, Ways};
-use super::judge::Judge;
+use super::early::EarlyFlowData;
+use super::inquire::{self, SearchMethods};
+use super::judge::DiscoveryPolicy;
 use super::status::RequestStatus;
-use super::subscribe::Taking;
+use super::subscribe::SubscriptionState;
 use super::timers::Timer;
-use crate::flow::PATIENCE;
+use crate::flow::STALL_TIMEOUT;
 use crate::ids::{LinkId, Nonce, RequestId};
-use crate::random::Unguessable;
+use crate::random::SecretRng;
 use crate::time::Time;
-use crate::wire::{MAX_CANDIDATES, Message, Mode, Reason};
+use crate::wire::{MAX_CANDIDATES, Message, Reason, RequestMode};
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
@@ -45,36 +45,42 @@ pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// Requests and lookups under way.
 #[derive(Debug)]
-pub(super) struct Requests {
-    pub(super) asked: BTreeMap<RequestId, Asked>,
+pub(super) struct OutgoingRequests {
+    pub(super) asked: BTreeMap<RequestId, OutgoingRequest>,
     pub(super) tickets: BTreeMap<Ticket, RequestId>,
-    pub(super) early: Early,
+    pub(super) early: EarlyFlowData,
     pub(super) multicast: bool,
     pub(super) discovery: Discovery,
-    pub(super) judge: Judge,
+    pub(super) judge: DiscoveryPolicy,
     /// Where reflected streams are taken in.
     pub(super) media: Option<SocketAddr>,
-    pub(super) tags: Unguessable,
-    nonces: Unguessable,
+    pub(super) tags: SecretRng,
+    nonces: SecretRng,
 }
 
-impl Requests {
-    pub(super) fn new(config: &Config) -> Self {
+impl OutgoingRequests {
+    pub(super) fn new(config: &NodeConfig) -> Self {
         Self {
             asked: BTreeMap::new(),
             tickets: BTreeMap::new(),
-            early: Early::default(),
+            early: EarlyFlowData::default(),
             multicast: config.multicast,
             discovery: config.discovery,
-            judge: Judge::default(),
+            judge: DiscoveryPolicy::default(),
             media: config.media,
-            tags: Unguessable::new(config.secret, "leg"),
-            nonces: Unguessable::new(config.secret, "nonce"),
+            tags: SecretRng::new(config.secret, "leg"),
+            nonces: SecretRng::new(config.secret, "nonce"),
         }
     }
 
-    pub(super) fn request(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, mut wanted: Wanted) {
-        let refusal = if wanted.mode == Mode::Locate || !wanted.area.is_valid() {
+    pub(super) fn request(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        ticket: Ticket,
+        mut wanted: ServiceRequest,
+    ) {
+        let refusal = if wanted.mode == RequestMode::Lookup || !wanted.area.is_valid() {
             Some((Reason::NotAllowed, "the request is malformed"))
         } else if let Some(objection) = direct::objection(core, &wanted) {
             Some((Reason::NotAllowed, objection))
@@ -90,15 +96,15 @@ impl Requests {
             None
         };
         if let Some((reason, detail)) = refusal {
-            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
         wanted.area = inquire::narrowed(wanted.scope, wanted.area, attach.record().cell);
         if let Some(home) = attach.home() {
             if wanted.prolonged {
                 wanted.deadline = prolonged(core, home, wanted.deadline);
             }
-            if wanted.patience == PATIENCE {
-                wanted.patience = core.at_pace_of(home, PATIENCE);
+            if wanted.patience == STALL_TIMEOUT {
+                wanted.patience = core.scaled_timeout(home, STALL_TIMEOUT);
             }
         }
         let id = self.insert(core, ticket, wanted);
@@ -106,42 +112,51 @@ impl Requests {
     }
 
     /// Puts a lookup, of which `wanted` says what, where, how many and whose names.
-    pub(super) fn lookup(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, wanted: Wanted) {
+    pub(super) fn lookup(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        ticket: Ticket,
+        wanted: ServiceRequest,
+    ) {
         if self.asked.len() >= MAX_REQUESTS || !wanted.area.is_valid() {
             let (reason, detail) = (Reason::TooMany, "the lookup is malformed or one too many".to_owned());
-            return core.emit(Event::Failed { ticket, reason, detail, retry_after: None });
+            return core.emit(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
         }
         let count = wanted.count.min(MAX_CANDIDATES as u8);
         let deadline = match attach.home() {
             Some(home) => prolonged(core, home, LOOKUP_DEADLINE),
             None => HOMELESS_LOOKUP,
         };
-        let wanted = Wanted { count, deadline, ..wanted };
+        let wanted = ServiceRequest { count, deadline, ..wanted };
         let id = self.insert(core, ticket, wanted);
         self.begin_search(core, attach, id);
     }
 
-    fn insert(&mut self, core: &mut Core, ticket: Ticket, wanted: Wanted) -> RequestId {
-        let taking = Taking {
+    fn insert(&mut self, core: &mut Core, ticket: Ticket, wanted: ServiceRequest) -> RequestId {
+        let taking = SubscriptionState {
             able: self.can_take(core, &wanted),
-            wanted: wanted.reflect == Some(Reflection::Always),
-            ..Taking::default()
+            wanted: wanted.reflect == Some(ReflectionPolicy::Always),
+            ..SubscriptionState::default()
         };
         let deadline = wanted.deadline;
-        self.number(core, Asked { taking, ..Asked::new(ticket, wanted, core.now, deadline) })
+        self.number(
+            core,
+            OutgoingRequest { subscription: taking, ..OutgoingRequest::new(ticket, wanted, core.now, deadline) },
+        )
     }
 
     /// Enters a request under a new number, with a new secret.
-    pub(super) fn number(&mut self, core: &mut Core, mut asked: Asked) -> RequestId {
+    pub(super) fn number(&mut self, core: &mut Core, mut asked: OutgoingRequest) -> RequestId {
         let id = core.next_request();
         asked.nonce = Nonce::from_u64(self.nonces.next_u64());
         asked.tries = 0;
         asked.hedge = None;
         asked.numbers += 1;
-        asked.phase = Phase::Homeless;
+        asked.phase = RequestPhase::NoHub;
         core.timers.set(Timer::Deadline(id), asked.due());
         self.draw_leg(core, &mut asked);
-        if asked.taking.replaces.is_none() {
+        if asked.subscription.replaces.is_none() {
             self.tickets.insert(asked.ticket, id);
         }
         self.asked.insert(id, asked);
@@ -153,7 +168,7 @@ impl Requests {
         let Some(asked) = self.asked.get(&id) else { return };
         let reason = match (asked.last, asked.tries) {
             (Some(reason), _) => reason,
-            (None, 0) if asked.ways.link_only() => Reason::TimedOut,
+            (None, 0) if asked.ways.is_multicast_only() => Reason::TimedOut,
             (None, 0) => Reason::Unreachable,
             (None, _) => Reason::TimedOut,
         };
@@ -162,10 +177,10 @@ impl Requests {
 
     /// Asks once more for what a provider has failed to give: at once the first
     /// time, then not too often, as it may be the same provider again.
-    pub(super) fn ask_anew(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn ask_anew(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let id = self.renumber(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        asked.ways = Ways::default();
+        asked.ways = SearchMethods::default();
         if asked.numbers > 2 {
             return core.set(Timer::Ask(id), SHORT_PAUSE);
         }
@@ -191,7 +206,7 @@ impl Requests {
     /// The owner has enough of it.
     pub(super) fn end(&mut self, core: &mut Core, ticket: Ticket) {
         let id = self.tickets.get(&ticket).copied();
-        match id.filter(|id| self.asked.get(id).is_some_and(Asked::is_subscribed)) {
+        match id.filter(|id| self.asked.get(id).is_some_and(OutgoingRequest::is_subscribed)) {
             Some(id) => self.end_subscription(core, id),
             None => drop(self.cancel(core, ticket)),
         }
@@ -208,13 +223,13 @@ impl Requests {
     /// The owner has taken so many bytes more of an object.
     pub(super) fn taken(&mut self, core: &mut Core, ticket: Ticket, bytes: u64) {
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
-        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
+        if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
             receiving.taken(core, id, bytes);
         }
     }
 
     pub(super) fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
-        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) {
+        if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) {
             core.send_reliably(receiving.link, id, &Message::Stop { id, reason });
         }
     }
@@ -228,27 +243,27 @@ impl Requests {
 
     pub(super) fn fail_because(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: String) {
         if let Some(asked) = self.remove(core, id) {
-            if let Some(old) = asked.taking.replaces {
+            if let Some(old) = asked.subscription.replaces {
                 return self.found_no_other_way(core, old, reason, asked.retry_after);
             }
             self.drop_replacement(core, id);
             let retry_after =
                 asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany | Reason::Saturated));
-            core.conclude(asked.ticket, Event::Failed { ticket: asked.ticket, reason, detail, retry_after });
+            core.conclude(asked.ticket, NodeEvent::Failed { ticket: asked.ticket, reason, detail, retry_after });
         }
     }
 
-    pub(super) fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<Asked> {
+    pub(super) fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<OutgoingRequest> {
         let asked = self.asked.remove(&id)?;
         core.under_way = self.asked.len();
         if self.tickets.get(&asked.ticket) == Some(&id) {
             self.tickets.remove(&asked.ticket);
         }
-        self.early.take(id);
+        self.early.take_messages(id);
         for timer in [
             Timer::Ask,
             Timer::Meet,
-            Timer::Inquire,
+            Timer::MulticastSearch,
             Timer::Deadline,
             Timer::Report,
             Timer::Receive,
@@ -260,14 +275,14 @@ impl Requests {
     }
 
     pub(super) fn status(&self, now: Time) -> Vec<RequestStatus> {
-        let one = |asked: &Asked| {
+        let one = |asked: &OutgoingRequest| {
             let receiving = match &asked.phase {
-                Phase::Receiving(receiving) => Some(receiving),
+                RequestPhase::Receiving(receiving) => Some(receiving),
                 _ => None,
             };
             RequestStatus {
                 ticket: asked.ticket,
-                service: asked.wanted.service,
+                service: asked.request.service,
                 provider: receiving.map(|receiving| receiving.provider),
                 cell: receiving.map(|receiving| receiving.cell()),
                 bytes: receiving.map_or(0, |receiving| receiving.bytes()),
@@ -275,7 +290,7 @@ impl Requests {
                 age: now.since(asked.commanded),
             }
         };
-        self.asked.values().filter(|asked| asked.taking.replaces.is_none()).map(one).collect()
+        self.asked.values().filter(|asked| asked.subscription.replaces.is_none()).map(one).collect()
     }
 }
 

@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use super::api::Wanted;
-use super::asked::{Asked, Phase};
-use super::attach::Attach;
+use super::api::ServiceRequest;
+use super::asked::{OutgoingRequest, RequestPhase};
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::receiving::{Pace, Receiving};
-use super::requests::Requests;
-use super::subscribe::Taking;
+use super::receiving::{IncomingFlow, Pace};
+use super::requests::OutgoingRequests;
+use super::subscribe::SubscriptionState;
 use super::timers::Timer;
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Message, Offer, Reason};
+use crate::wire::{FlowDescription, Message, Reason};
 
 /// The pause before the second attempt; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -37,7 +37,7 @@ const QUESTIONS: u32 = 3;
 
 /// The questions to a provider that has fallen silent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question {
+pub(super) struct ProviderProbe {
     /// Time of the first one.
     since: Time,
     /// Time of the next one.
@@ -45,17 +45,19 @@ pub(super) struct Question {
     tries: u32,
 }
 
-impl Requests {
+impl OutgoingRequests {
     /// The flow of a request may have fallen silent: it is asked for again, or ends.
-    pub(super) fn look_after(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
-        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else { return };
+    pub(super) fn check_flow(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
+            return;
+        };
         let due = receiving.gives_up_at();
         if core.now >= due {
             let reason = receiving.why_it_ends();
             self.stop_provider(core, id, reason);
             return self.finish(core, id, Some(reason));
         }
-        let next = receiving.inquire(core);
+        let next = receiving.probe_provider(core);
         let doubted_at = receiving.is_doubted_at();
         if core.now < doubted_at {
             return core.timers.set(Timer::Receive(id), next.into_iter().fold(doubted_at.min(due), Time::min));
@@ -66,12 +68,19 @@ impl Requests {
 
     /// Puts a request again whose flow does not come, unless that is under way or is to wait.
     /// However many requests there are: each has one of these at most.
-    pub(super) fn ask_again(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn ask_again(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         if core.timers.is_set(Timer::Resubscribe(id)) || self.replacement(id).is_some() {
             return;
         }
-        let Some(Asked { ticket, wanted, nonce, commanded, phase: Phase::Receiving(receiving), taking, .. }) =
-            self.asked.get(&id)
+        let Some(OutgoingRequest {
+            ticket,
+            request: wanted,
+            nonce,
+            commanded,
+            phase: RequestPhase::Receiving(receiving),
+            subscription: taking,
+            ..
+        }) = self.asked.get(&id)
         else {
             return;
         };
@@ -83,12 +92,16 @@ impl Requests {
         }
         // Whoever is next may have the same, and its provider may be elsewhere now.
         let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
-        let taking = Taking { aim, replaces: Some(id), ends: taking.ends, ..Taking::default() };
+        let taking = SubscriptionState { aim, replaces: Some(id), ends: taking.ends, ..SubscriptionState::default() };
         let duration = left.filter(|_| wanted.service.is_stream()).or(wanted.duration);
-        let wanted = Wanted { trace: false, duration, resume: receiving.has(), ..wanted.clone() };
+        let wanted = ServiceRequest { trace: false, duration, resume: receiving.has(), ..wanted.clone() };
         let patience = receiving.gives_up_at().since(core.now);
         let (nonce, commanded) = (*nonce, *commanded);
-        let again = Asked { commanded, taking, ..Asked::new(*ticket, wanted, core.now, patience) };
+        let again = OutgoingRequest {
+            commanded,
+            subscription: taking,
+            ..OutgoingRequest::new(*ticket, wanted, core.now, patience)
+        };
         let again = self.number(core, again);
         if let Some(asked) = self.asked.get_mut(&again) {
             asked.nonce = nonce;
@@ -98,7 +111,7 @@ impl Requests {
 
     /// The association over which a flow came has gone: its provider has a moment to come back.
     pub(super) fn look_soon(&self, core: &mut Core, id: RequestId) {
-        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id)
+        if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id)
             && receiving.may_be_resumed()
             && receiving.has_begun()
         {
@@ -112,14 +125,14 @@ impl Requests {
         if reason == Reason::NotAllowed {
             return self.finish(core, id, Some(reason));
         }
-        asked.taking.tries += 1;
-        let pause = (FIRST_PAUSE * (1 << asked.taking.tries.min(4))).min(LONGEST_PAUSE);
+        asked.subscription.tries += 1;
+        let pause = (FIRST_PAUSE * (1 << asked.subscription.tries.min(4))).min(LONGEST_PAUSE);
         core.set(Timer::Resubscribe(id), pause.max(after.unwrap_or_default().min(LONGEST_PAUSE)));
     }
 
     /// It is time to ask again for what does not come; what comes again is left alone.
-    pub(super) fn on_pause_over(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
-        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id)
+    pub(super) fn on_pause_over(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+        if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id)
             && core.now >= receiving.is_doubted_at()
         {
             self.ask_again(core, attach, id);
@@ -130,25 +143,28 @@ impl Requests {
     pub(super) fn comes_again(&mut self, core: &mut Core, id: RequestId) {
         core.timers.clear(Timer::Resubscribe(id));
         self.drop_replacement(core, id);
-        if let Some(Asked { taking, phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
+        if let Some(OutgoingRequest { subscription: taking, phase: RequestPhase::Receiving(receiving), .. }) =
+            self.asked.get_mut(&id)
+        {
             taking.tries = 0;
             core.timers.set(Timer::Receive(id), receiving.gives_up_at().min(core.now + LOOK));
         }
     }
 
     /// The flow has no way any more, of which nobody is to blame: it is asked for at once.
-    pub(super) fn lost(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
-        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
+    pub(super) fn lost(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+        if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
             receiving.is_lost();
-            self.look_after(core, attach, id);
+            self.check_flow(core, attach, id);
         }
     }
 
     /// Whether what is offered goes on with what request `id` is to replace. Another object does not.
-    pub(super) fn fits_what_it_replaces(&self, id: RequestId, offer: &Offer) -> bool {
-        let old = self.asked.get(&id).and_then(|asked| asked.taking.replaces).and_then(|old| self.asked.get(&old));
+    pub(super) fn fits_what_it_replaces(&self, id: RequestId, offer: &FlowDescription) -> bool {
+        let old =
+            self.asked.get(&id).and_then(|asked| asked.subscription.replaces).and_then(|old| self.asked.get(&old));
         match old.map(|old| &old.phase) {
-            Some(Phase::Receiving(receiving)) => receiving.may_go_on_with(offer),
+            Some(RequestPhase::Receiving(receiving)) => receiving.may_go_on_with(offer),
             _ => true,
         }
     }
@@ -156,9 +172,9 @@ impl Requests {
     /// A provider would begin anew with another object: what has come is of no use with that, and
     /// if it came from the same provider nobody will go on with it.
     pub(super) fn has_changed(&mut self, core: &mut Core, id: RequestId, provider: NodeId) {
-        let Some(old) = self.asked.get(&id).and_then(|asked| asked.taking.replaces) else { return };
+        let Some(old) = self.asked.get(&id).and_then(|asked| asked.subscription.replaces) else { return };
         match self.asked.get(&old).map(|old| &old.phase) {
-            Some(Phase::Receiving(receiving)) if receiving.provider == provider => {
+            Some(RequestPhase::Receiving(receiving)) if receiving.provider == provider => {
                 self.finish(core, old, Some(Reason::SourceFailed));
             }
             _ => self.fail(core, id, Reason::NotFound),
@@ -166,10 +182,10 @@ impl Requests {
     }
 }
 
-impl Receiving {
+impl IncomingFlow {
     /// Asks a provider that has fallen silent for a sign of life, and says when to look again. One
     /// that has started again knows nothing of the flow, and nobody else tells of that.
-    fn inquire(&mut self, core: &mut Core) -> Option<Time> {
+    fn probe_provider(&mut self, core: &mut Core) -> Option<Time> {
         if self.relayed || self.is_broken() || self.lost.is_some() {
             return None;
         }
@@ -180,8 +196,8 @@ impl Receiving {
         if core.now < asks_at {
             return Some(asks_at);
         }
-        let first = Question { since: core.now, next: core.now, tries: 0 };
-        let Question { since, next, tries } = self.question.unwrap_or(first);
+        let first = ProviderProbe { since: core.now, next: core.now, tries: 0 };
+        let ProviderProbe { since, next, tries } = self.question.unwrap_or(first);
         if core.links.get(self.link).is_none_or(|link| link.heard > since) {
             // It is there, and has nothing to send.
             return None;
@@ -196,7 +212,7 @@ impl Receiving {
         let token = core.random.next_u64() as u32;
         core.send(self.link, &Message::Ping(token));
         let next = core.now + core.pto(self.link) * (1 << tries);
-        self.question = Some(Question { since, next, tries: tries + 1 });
+        self.question = Some(ProviderProbe { since, next, tries: tries + 1 });
         Some(next)
     }
 

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::api::{Event, Ticket};
-use super::attach::Attach;
+use super::api::{NodeEvent, Ticket};
+use super::attach::HomeRegistration;
 use super::core::Core;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId, RequestId};
-use crate::room::{MAX_MEMBERS, Member, Room};
+use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Join, Message, Quit, Reason, Roster};
+use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster};
 
 /// The most rooms at once.
 pub const MAX_ROOMS: usize = 16;
@@ -28,24 +28,24 @@ const MAX_OWNERS: usize = 8;
 
 /// The rooms that this node is in.
 #[derive(Debug, Default)]
-pub(super) struct Rooms(BTreeMap<Ticket, Inside>);
+pub(super) struct JoinedRooms(BTreeMap<Ticket, RoomMembership>);
 
 #[derive(Debug)]
-struct Inside {
-    room: Room,
+struct RoomMembership {
+    room: RoomId,
     /// When it was said last that this node is in, as what, and how often since a list
     /// has had it so.
     said: Time,
-    told_as: Option<Member>,
+    told_as: Option<RoomMember>,
     tries: u32,
     /// What each owner has listed, and when.
-    lists: BTreeMap<NodeId, (Vec<Member>, Time)>,
+    lists: BTreeMap<NodeId, (Vec<RoomMember>, Time)>,
     /// What the owner of this machine knows; `None` before the first list.
-    told: Option<Vec<Member>>,
+    told: Option<Vec<RoomMember>>,
 }
 
-impl Rooms {
-    pub(super) fn enter(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, room: Room) {
+impl JoinedRooms {
+    pub(super) fn enter(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket, room: RoomId) {
         let objection = if core.hub_role == Role::Server {
             Some((Reason::NotAllowed, "a server has no rooms"))
         } else if self.0.values().any(|inside| inside.room == room) {
@@ -56,33 +56,33 @@ impl Rooms {
             None
         };
         if let Some((reason, detail)) = objection {
-            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
         self.0.insert(
             ticket,
-            Inside { room, said: core.now, told_as: None, tries: 0, lists: BTreeMap::new(), told: None },
+            RoomMembership { room, said: core.now, told_as: None, tries: 0, lists: BTreeMap::new(), told: None },
         );
         self.say(core, attach, ticket);
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) {
+    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) {
         self.say(core, attach, ticket);
-        self.tell(core, ticket);
+        self.emit_roster(core, ticket);
     }
 
     /// Says that this node is in, and comes back: soon while nobody has listed it.
-    fn say(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) {
+    fn say(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) {
         let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
         let record = attach.record();
-        let member = Member { node: core.node, cell: record.cell, services: record.services };
-        core.send(home, &Message::Join(Join { room: inside.room, member, way: None }));
+        let member = RoomMember { node: core.node, cell: record.cell, services: record.services };
+        core.send(home, &Message::JoinRoom(JoinRoom { room: inside.room, member, direction: None }));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
         (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);
         core.set(Timer::Room(ticket), retry.min(RENEWAL));
     }
 
     /// There is another home, or this node is elsewhere, or offers something else.
-    pub(super) fn say_all(&mut self, core: &mut Core, attach: &Attach) {
+    pub(super) fn say_all(&mut self, core: &mut Core, attach: &HomeRegistration) {
         for ticket in self.0.keys().copied().collect::<Vec<_>>() {
             if let Some(inside) = self.0.get_mut(&ticket) {
                 inside.tries = 0;
@@ -92,7 +92,7 @@ impl Rooms {
     }
 
     /// A hub lists who is in.
-    pub(super) fn on_roster(&mut self, core: &mut Core, attach: &Attach, link: LinkId, roster: Roster) {
+    pub(super) fn on_roster(&mut self, core: &mut Core, attach: &HomeRegistration, link: LinkId, roster: Roster) {
         if !core.is_hub(link) {
             core.counters.refused += 1;
             return;
@@ -120,11 +120,11 @@ impl Rooms {
             core.timers.set(Timer::Room(ticket), inside.said + RENEWAL);
         }
         inside.lists.insert(roster.owner, (roster.members, core.now));
-        self.tell(core, ticket);
+        self.emit_roster(core, ticket);
     }
 
     /// A hub does not let this node in. What others have noted is void.
-    fn refused(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, reason: Reason) {
+    fn refused(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket, reason: Reason) {
         let detail = match reason {
             Reason::TooMany => format!(
                 "the room is full, {MAX_MEMBERS} are in: enter another one, or this one again when somebody has left"
@@ -135,7 +135,7 @@ impl Rooms {
     }
 
     /// Tells who else is in, if that is news.
-    fn tell(&mut self, core: &mut Core, ticket: Ticket) {
+    fn emit_roster(&mut self, core: &mut Core, ticket: Ticket) {
         let Some(inside) = self.0.get_mut(&ticket) else { return };
         inside.lists.retain(|_, (_, heard)| core.now.since(*heard) < MEMORY);
         if inside.lists.is_empty() {
@@ -149,42 +149,53 @@ impl Rooms {
             members.insert(member.node, *member);
         }
         members.remove(&core.node);
-        let members: Vec<Member> = members.into_values().collect();
+        let members: Vec<RoomMember> = members.into_values().collect();
         if inside.told.as_ref() != Some(&members) {
             inside.told = Some(members.clone());
-            core.emit(Event::Roster { ticket, members });
+            core.emit(NodeEvent::Roster { ticket, members });
         }
     }
 
     /// The owner of the machine no longer wants it. Returns false if the ticket is not here.
-    pub(super) fn cancel(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) -> bool {
+    pub(super) fn cancel(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) -> bool {
         self.end(core, attach, ticket, Reason::Cancelled, "this node has left the room".to_owned())
     }
 
-    fn end(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, reason: Reason, detail: String) -> bool {
+    fn end(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        ticket: Ticket,
+        reason: Reason,
+        detail: String,
+    ) -> bool {
         let Some(inside) = self.0.remove(&ticket) else { return false };
         core.timers.clear(Timer::Room(ticket));
         Self::quit(core, attach, &inside);
-        core.emit(Event::Failed { ticket, reason, detail, retry_after: None });
+        core.emit(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
         true
     }
 
     /// Ends everything.
-    pub(super) fn leave(&mut self, core: &mut Core, attach: &Attach) {
+    pub(super) fn leave(&mut self, core: &mut Core, attach: &HomeRegistration) {
         for (ticket, inside) in std::mem::take(&mut self.0) {
             Self::quit(core, attach, &inside);
             let detail = "this node is leaving".to_owned();
-            core.emit(Event::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
+            core.emit(NodeEvent::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
         }
     }
 
     /// Says that this node has left. A home that has not heard yet that it is in would not pass that on.
-    fn quit(core: &mut Core, attach: &Attach, inside: &Inside) {
+    fn quit(core: &mut Core, attach: &HomeRegistration, inside: &RoomMembership) {
         let Some(home) = attach.home() else { return };
         let (room, way) = (inside.room, None);
         if let Some(member) = inside.told_as.filter(|_| inside.tries > 0) {
-            core.send_reliably(home, RequestId(0), &Message::Join(Join { room, member, way }));
+            core.send_reliably(home, RequestId(0), &Message::JoinRoom(JoinRoom { room, member, direction: way }));
         }
-        core.send_reliably(home, RequestId(0), &Message::Quit(Quit { room, node: core.node, way }));
+        core.send_reliably(
+            home,
+            RequestId(0),
+            &Message::LeaveRoom(LeaveRoom { room, node: core.node, direction: way }),
+        );
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{Event, Opened, SessionId, Ticket};
+use super::api::{NodeEvent, SessionId, SourceOutput, Ticket};
 use super::core::Core;
-use super::links::Loss;
-use super::provide::{MAX_ANSWERS, Provide, Wish};
-use super::session::{Phase, Session};
+use super::links::ConnectionLoss;
+use super::provide::{MAX_ANSWERS, ProviderSessions, ServeRequest};
+use super::session::{Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 use crate::ids::{LinkId, RequestId};
@@ -25,10 +25,10 @@ const SHORTEST_REDIAL: Duration = Duration::from_secs(1);
 /// How often an acceptance is sent that nobody confirms.
 const ACCEPT_TRIES: u32 = 5;
 
-impl Provide {
+impl ProviderSessions {
     /// The source of a session has started, or its object is here.
-    pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: Opened) {
-        if let Opened::Reflected { bits_per_second, format, stream, epoch, secret } = opened {
+    pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: SourceOutput) {
+        if let SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret } = opened {
             return self.published(core, id, (bits_per_second, format), stream, (epoch, secret));
         }
         if self.publications.has(id) {
@@ -37,11 +37,11 @@ impl Provide {
         let cell = self.cell;
         let held: usize = self.under_way().map(|(_, session)| session.held_bytes()).sum();
         let bytes = match &opened {
-            Opened::Stream { .. } | Opened::Stored { .. } | Opened::Reflected { .. } => 0,
-            Opened::Object { bytes, .. } => bytes.len(),
+            SourceOutput::Stream { .. } | SourceOutput::Stored { .. } | SourceOutput::Reflected { .. } => 0,
+            SourceOutput::Object { bytes, .. } => bytes.len(),
         };
-        let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, Phase::Opening)) else { return };
-        let is_stream = matches!(opened, Opened::Stream { .. });
+        let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, SessionPhase::Opening)) else { return };
+        let is_stream = matches!(opened, SourceOutput::Stream { .. });
         if session.wish.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
             return self.refuse(core, id, Reason::SourceFailed);
         }
@@ -59,24 +59,26 @@ impl Provide {
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
         match opened {
-            Opened::Stream { bits_per_second, format } => session.start_stream(core, id, cell, bits_per_second, format),
-            Opened::Object { bytes, digest, format } if bytes.len() <= INLINE_BYTES => {
+            SourceOutput::Stream { bits_per_second, format } => {
+                session.start_stream(core, id, cell, bits_per_second, format)
+            }
+            SourceOutput::Object { bytes, digest, format } if bytes.len() <= INLINE_BYTES => {
                 session.answer_inline(core, cell, (bytes, digest, format));
                 self.finish(core, id, None);
             }
-            Opened::Object { bytes, digest, format } => {
+            SourceOutput::Object { bytes, digest, format } => {
                 let length = bytes.len() as u64;
                 let make = |flow| ObjectSender::held(flow, bytes, digest);
                 session.start_object(core, id, cell, (length, digest, format), make);
                 self.pump(core);
             }
-            Opened::Stored { length, digest, format } => {
+            SourceOutput::Stored { length, digest, format } => {
                 let make = |flow| ObjectSender::read(flow, length, digest);
                 session.start_object(core, id, cell, (length, digest, format), make);
                 self.pump(core);
             }
             // Goes to the members of its publication, above.
-            Opened::Reflected { .. } => {}
+            SourceOutput::Reflected { .. } => {}
         }
     }
 
@@ -86,8 +88,10 @@ impl Provide {
             return self.unpublish(core, id, Some(Reason::SourceFailed));
         }
         match self.sessions.get(&id).map(|session| &session.phase) {
-            Some(Phase::Opening) => self.refuse(core, id, Reason::SourceFailed),
-            Some(Phase::Streaming(_) | Phase::Sending(_)) => self.stop_requester(core, id, Reason::SourceFailed),
+            Some(SessionPhase::Opening) => self.refuse(core, id, Reason::SourceFailed),
+            Some(SessionPhase::Streaming(_) | SessionPhase::Sending(_)) => {
+                self.stop_requester(core, id, Reason::SourceFailed)
+            }
             _ => {}
         }
     }
@@ -102,7 +106,7 @@ impl Provide {
             let piece = rest.split_to(rest.len().min(MAX_PACKET_BYTES));
             session.stream(core, piece);
         }
-        if matches!(&session.phase, Phase::Streaming(stream) if stream.is_too_far_ahead()) {
+        if matches!(&session.phase, SessionPhase::Streaming(stream) if stream.is_too_far_ahead()) {
             self.stop_requester(core, id, Reason::TimedOut);
         }
     }
@@ -113,7 +117,7 @@ impl Provide {
             return self.unpublish(core, id, None);
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Phase::Streaming(stream) = &mut session.phase else { return };
+        let SessionPhase::Streaming(stream) = &mut session.phase else { return };
         let is_whole = stream.is_whole();
         if session.link.is_none() && !is_whole {
             session.ending = true;
@@ -144,7 +148,7 @@ impl Provide {
         session.confirmed = true;
         core.timers.clear(Timer::Accept(id));
         let (is_object, is_large) = match &session.phase {
-            Phase::Sending(object) => (true, object.length() > WINDOW_BYTES),
+            SessionPhase::Sending(object) => (true, object.length() > WINDOW_BYTES),
             _ => (false, false),
         };
         if session.reported(core, &report) {
@@ -214,7 +218,7 @@ impl Provide {
 
     /// Ends what silent requesters hold, the one that was silent for longest first, until there
     /// is room for a request, and then what others hold beyond their share. Who comes back asks anew.
-    pub(super) fn make_room(&mut self, core: &mut Core, wish: &Wish) {
+    pub(super) fn make_room(&mut self, core: &mut Core, wish: &ServeRequest) {
         if self.provides(core, wish) && self.is_busy(wish) {
             self.end_silent(core, wish);
             if self.is_busy(wish) && self.giving_way(wish).is_empty() {
@@ -228,10 +232,10 @@ impl Provide {
     pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
         for id in sessions {
             let Some(Session { wish, phase, .. }) = self.sessions.get(id) else { continue };
-            let publication = wish.reflect.and_then(|_| self.publications.of(wish.service));
+            let publication = wish.reflect.and_then(|_| self.publications.find_publication(wish.service));
             core.counters.displaced += 1;
             match phase {
-                Phase::Reaching | Phase::Opening => self.refuse(core, *id, Reason::Busy),
+                SessionPhase::Reaching | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
                 _ => self.stop_requester(core, *id, Reason::Busy),
             }
             if let Some(publication) = publication {
@@ -240,7 +244,7 @@ impl Provide {
         }
     }
 
-    fn end_silent(&mut self, core: &mut Core, wish: &Wish) {
+    fn end_silent(&mut self, core: &mut Core, wish: &ServeRequest) {
         for _ in 0..self.live.len() {
             let is_of_kind = |session: &Session| {
                 session.gives_way(core) && session.wish.service.is_stream() == wish.service.is_stream()
@@ -256,10 +260,10 @@ impl Provide {
 
     /// A requester has lost what it is served and asks under another number: it goes on under
     /// the one before. Returns whether there is such a session.
-    pub(super) fn goes_on(&mut self, core: &mut Core, wish: &Wish) -> bool {
+    pub(super) fn goes_on(&mut self, core: &mut Core, wish: &ServeRequest) -> bool {
         let is_same = |session: &Session| {
             let old = &session.wish;
-            matches!(session.phase, Phase::Streaming(_) | Phase::Sending(_))
+            matches!(session.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
                 && (old.requester, old.nonce, old.service) == (wish.requester, wish.nonce, wish.service)
                 && !old.relayed
                 && !wish.relayed
@@ -287,7 +291,7 @@ impl Provide {
 
     /// An association has gone: the requester is dialled again, and the flow
     /// goes on where it was. What a hub relayed cannot be picked up.
-    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, loss: Loss<'_>) {
+    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, loss: ConnectionLoss<'_>) {
         self.trips.forget(link);
         for id in self.live_where(|session| session.link == Some(link)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
@@ -328,18 +332,21 @@ impl Provide {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let bytes = session.bytes();
         let opened = match session.phase {
-            Phase::Done { .. } => return,
-            Phase::Reaching => false,
-            Phase::Opening | Phase::Streaming(_) | Phase::Sending(_) | Phase::Member => true,
+            SessionPhase::Done { .. } => return,
+            SessionPhase::Reaching => false,
+            SessionPhase::Opening | SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member => {
+                true
+            }
         };
-        let member = session.wish.reflect.map(|_| (session.wish.service, matches!(session.phase, Phase::Member)));
+        let member =
+            session.wish.reflect.map(|_| (session.wish.service, matches!(session.phase, SessionPhase::Member)));
         let expires = session.started + session.wish.deadline;
         if !session.is_inline() {
             session.accept = None;
         }
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
-        session.phase = Phase::Done { bytes, reason, missed };
+        session.phase = SessionPhase::Done { bytes, reason, missed };
         let (was_stream, was_pushed) = (session.wish.service.is_stream(), session.wish.pushed.is_some());
         self.live.remove(&id);
         self.done.insert(id);
@@ -354,7 +361,7 @@ impl Provide {
             core.stream_freed();
         }
         if opened && !was_pushed && member.is_none() {
-            core.emit(Event::Close { session: id, bytes, reason });
+            core.emit(NodeEvent::CloseSource { session: id, bytes, reason });
         }
         self.forget_oldest(core);
     }
@@ -370,7 +377,7 @@ impl Provide {
     /// Ends a session and tells the requester.
     pub(super) fn stop_requester(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
         if let Some(session) = self.sessions.get(&id)
-            && let Phase::Streaming(_) | Phase::Sending(_) | Phase::Member = &session.phase
+            && let SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member = &session.phase
         {
             session.send_reliably(core, &Message::Stop { id: session.wish.key.1, reason });
         }

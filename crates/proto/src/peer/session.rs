@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::{Event, SessionId};
+use super::api::{NodeEvent, SessionId};
 use super::core::Core;
-use super::provide::Wish;
-use super::publish::{Live, MEMBER_SILENCE};
+use super::provide::ServeRequest;
+use super::publish::{LiveStream, MEMBER_SILENCE};
 use super::timers::Timer;
 use crate::delivery::Delivery;
-use crate::flow::{ObjectSender, PATIENCE, Room, SILENCE, StreamSender};
+use crate::flow::{ObjectSender, SILENCE_TIMEOUT, STALL_TIMEOUT, SendBudget, StreamSender};
 use crate::grid::Cell;
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Channel;
 use crate::service::Form;
 use crate::time::Time;
-use crate::wire::{Accept, Hop, Message, Offer, Reason, Report, Step, Traced};
+use crate::wire::{Accept, FlowDescription, Hop, HopAction, HopReport, Message, Reason, Report};
 
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
@@ -30,8 +30,8 @@ pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 /// One request being served, or served already.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) wish: Wish,
-    pub(super) phase: Phase,
+    pub(super) wish: ServeRequest,
+    pub(super) phase: SessionPhase,
     /// The way to the requester; `None` while it is being reached (again).
     pub(super) link: Option<LinkId>,
     /// Whether a dial to the requester is under way for it.
@@ -56,7 +56,7 @@ pub(super) struct Session {
 
 /// How far a session has come.
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(super) enum SessionPhase {
     /// The requester is being dialled.
     Reaching,
     /// The source is being started.
@@ -78,14 +78,14 @@ pub(super) enum Phase {
 }
 
 impl Session {
-    pub(super) fn new(wish: Wish, now: Time) -> Self {
+    pub(super) fn new(wish: ServeRequest, now: Time) -> Self {
         let kbps = match wish.service.form() {
             Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
             Form::Object { .. } => 0,
         };
         Self {
             wish,
-            phase: Phase::Reaching,
+            phase: SessionPhase::Reaching,
             link: None,
             dialling: false,
             started: now,
@@ -104,38 +104,38 @@ impl Session {
     /// How long the requester may be silent.
     pub(super) fn patience(&self, core: &Core) -> Duration {
         // Over a long path a requester has more patience, too.
-        let patience = self.at_its_pace(core, PATIENCE) + REDIAL_TIME;
+        let patience = self.at_its_pace(core, STALL_TIMEOUT) + REDIAL_TIME;
         if self.wish.reflect.is_some() { MEMBER_SILENCE } else { patience }
     }
 
     fn at_its_pace(&self, core: &Core, usual: Duration) -> Duration {
-        self.link.map_or(usual, |link| core.at_pace_of(link, usual))
+        self.link.map_or(usual, |link| core.scaled_timeout(link, usual))
     }
 
     /// When its requester is to be dialled anew: after half of the time in which others may
     /// take its place, but not before an answer can have come on a long path.
     pub(super) fn is_doubted_at(&self, core: &Core) -> Time {
         let trips = self.link.map_or(Duration::ZERO, |link| core.pto(link) * 3);
-        self.heard + (SILENCE / 2).max(trips)
+        self.heard + (SILENCE_TIMEOUT / 2).max(trips)
     }
 
     /// Whether its requester has been silent for so long that another one may have its place.
     pub(super) fn gives_way(&self, core: &Core) -> bool {
-        let is_under_way = matches!(self.phase, Phase::Streaming(_) | Phase::Sending(_));
+        let is_under_way = matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_));
         let trips = self.link.map_or(Duration::ZERO, |link| core.pto(link) * 3);
-        is_under_way && core.now.since(self.heard) >= SILENCE.max(trips)
+        is_under_way && core.now.since(self.heard) >= SILENCE_TIMEOUT.max(trips)
     }
 
     pub(super) fn waits_for_link(&self) -> bool {
-        self.link.is_none() && !matches!(self.phase, Phase::Done { .. })
+        self.link.is_none() && !matches!(self.phase, SessionPhase::Done { .. })
     }
 
     pub(super) fn bytes(&self) -> u64 {
         match &self.phase {
-            Phase::Reaching | Phase::Opening | Phase::Member => 0,
-            Phase::Streaming(stream) => stream.bytes(),
-            Phase::Sending(object) => object.delivered(),
-            Phase::Done { bytes, .. } => *bytes,
+            SessionPhase::Reaching | SessionPhase::Opening | SessionPhase::Member => 0,
+            SessionPhase::Streaming(stream) => stream.bytes(),
+            SessionPhase::Sending(object) => object.delivered(),
+            SessionPhase::Done { bytes, .. } => *bytes,
         }
     }
 
@@ -147,14 +147,14 @@ impl Session {
     /// Sends a datagram of its stream, reliably if that must come whole.
     fn send_packet(&self, core: &mut Core, message: &Message) {
         match &self.phase {
-            Phase::Streaming(stream) if stream.is_whole() => self.send_reliably(core, message),
+            SessionPhase::Streaming(stream) if stream.is_whole() => self.send_reliably(core, message),
             _ => self.send_over(core, Channel::Datagram, message),
         }
     }
 
     fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
         if let Some(link) = self.link {
-            core.transmit(link, channel, Delivery::asked(self.wish.service, self.wish.terms), message);
+            core.transmit(link, channel, Delivery::for_request(self.wish.service, self.wish.terms), message);
         }
     }
 
@@ -175,7 +175,7 @@ impl Session {
     /// Whether the object travels in the acceptance.
     pub(super) fn is_inline(&self) -> bool {
         let Some(Message::Accept(accept)) = &self.accept else { return false };
-        matches!(&accept.offer, Offer::Object { inline: Some(_), .. })
+        matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. })
     }
 
     /// Whether the answer stands and a new way to the requester is of use for it.
@@ -188,26 +188,26 @@ impl Session {
 
     /// True if the session has ended without the requester's knowledge.
     pub(super) fn was_missed(&self) -> bool {
-        matches!(self.phase, Phase::Done { missed: true, .. })
+        matches!(self.phase, SessionPhase::Done { missed: true, .. })
     }
 
     /// True for a stream whose place went to another one without the requester's knowledge.
     pub(super) fn has_given_way(&self) -> bool {
-        let gave_way = matches!(self.phase, Phase::Done { missed: true, reason: Some(Reason::Busy), .. });
+        let gave_way = matches!(self.phase, SessionPhase::Done { missed: true, reason: Some(Reason::Busy), .. });
         gave_way && self.wish.service.is_stream()
     }
 
     /// Memory that the object under way takes as long as it is, bytes.
     pub(super) fn held_bytes(&self) -> usize {
         match &self.phase {
-            Phase::Sending(object) => object.held_bytes(),
+            SessionPhase::Sending(object) => object.held_bytes(),
             _ => 0,
         }
     }
 
     /// Sends a piece of its stream.
     pub(super) fn stream(&mut self, core: &mut Core, payload: Bytes) {
-        let Phase::Streaming(stream) = &mut self.phase else { return };
+        let SessionPhase::Streaming(stream) = &mut self.phase else { return };
         if let Some(message) = stream.packet(core.now, payload) {
             self.send_packet(core, &message);
         }
@@ -216,7 +216,7 @@ impl Session {
     /// The requester has so much; whether it has everything.
     pub(super) fn reported(&mut self, core: &mut Core, report: &Report) -> bool {
         match &mut self.phase {
-            Phase::Sending(object) => {
+            SessionPhase::Sending(object) => {
                 let rtt = self.link.and_then(|link| core.links.get(link)).map(|link| link.rtt.smoothed());
                 let before = object.delivered();
                 object.report(core.now, rtt.unwrap_or_default(), report.bytes);
@@ -225,7 +225,7 @@ impl Session {
                 }
                 object.is_done()
             }
-            Phase::Streaming(stream) if stream.is_whole() && self.link.is_some() => {
+            SessionPhase::Streaming(stream) if stream.is_whole() && self.link.is_some() => {
                 let again = stream.report(report.packets);
                 let is_done = stream.is_done();
                 again.iter().for_each(|message| self.send_reliably(core, message));
@@ -238,21 +238,21 @@ impl Session {
     /// Whether the requester takes no more of an object, however much it says.
     pub(super) fn is_stalled(&self, core: &Core) -> bool {
         let longest = self.at_its_pace(core, MAX_STALL);
-        matches!(self.phase, Phase::Sending(_)) && core.now.since(self.moved) > longest
+        matches!(self.phase, SessionPhase::Sending(_)) && core.now.since(self.moved) > longest
     }
 
     /// The way to the requester has changed: what was under way may be lost.
     pub(super) fn interrupt(&mut self) {
         match &mut self.phase {
-            Phase::Sending(object) => object.interrupt(),
-            Phase::Streaming(stream) => stream.interrupt(),
+            SessionPhase::Sending(object) => object.interrupt(),
+            SessionPhase::Streaming(stream) => stream.interrupt(),
             _ => {}
         }
     }
 
     /// Sends what the object's sender has to send and there is `room` for, and
     /// has read what comes next.
-    pub(super) fn pump(&mut self, core: &mut Core, id: SessionId, mut room: Room) -> u64 {
+    pub(super) fn pump(&mut self, core: &mut Core, id: SessionId, mut room: SendBudget) -> u64 {
         let before = room.left;
         while let Some(message) = self.next_chunk(core.now, room) {
             if let Message::Chunk(chunk) = &message {
@@ -260,18 +260,18 @@ impl Session {
             }
             self.send_reliably(core, &message);
         }
-        if let Phase::Sending(object) = &mut self.phase
+        if let SessionPhase::Sending(object) = &mut self.phase
             && let Some((offset, length)) = object.next_read()
         {
             let pushed = self.wish.pushed.map(|pushed| pushed.ticket);
-            core.emit(Event::Read { session: id, pushed, offset, length });
+            core.emit(NodeEvent::ReadObject { session: id, pushed, offset, length });
         }
         before - room.left
     }
 
-    fn next_chunk(&mut self, now: Time, room: Room) -> Option<Message> {
+    fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<Message> {
         match &mut self.phase {
-            Phase::Sending(object) if self.link.is_some() => object.poll(now, room),
+            SessionPhase::Sending(object) if self.link.is_some() => object.poll(now, room),
             _ => None,
         }
     }
@@ -285,17 +285,17 @@ impl Session {
         let micros = |at: Time| u32::try_from(at.since(self.started).as_micros()).unwrap_or(u32::MAX);
         let hop = Hop {
             node: core.node,
-            number: 1,
+            index: 1,
             tier: None,
-            step: if self.reached > self.started { Step::Dialled } else { Step::Warm },
+            step: if self.reached > self.started { HopAction::Dialed } else { HopAction::ReusedConnection },
             reason: None,
-            held_us: micros(core.now),
+            elapsed_us: micros(core.now),
             other: None,
             name: None,
             round_trip_us: None,
-            reached_us: Some(micros(self.reached)),
+            connected_us: Some(micros(self.reached)),
         };
-        core.send(link, &Message::Traced(Traced { id: self.wish.key.1, requester: None, hop }));
+        core.send(link, &Message::HopReport(HopReport { id: self.wish.key.1, requester: None, hop }));
     }
 
     pub(super) fn start_stream(
@@ -309,11 +309,11 @@ impl Session {
         self.kbps = bits_per_second.div_ceil(1000);
         let duration = self.wish.duration.unwrap_or_default();
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let offer = Offer::Stream { duration_ms, bits_per_second, format };
+        let offer = FlowDescription::Stream { duration_ms, bits_per_second, format };
         self.accept = Some(self.acceptance(core, cell, offer));
         let is_whole = self.wish.terms.is_whole();
-        let make = if is_whole { StreamSender::whole } else { StreamSender::new };
-        self.phase = Phase::Streaming(make(self.wish.key.1, core.now));
+        let make = if is_whole { StreamSender::reliable } else { StreamSender::new };
+        self.phase = SessionPhase::Streaming(make(self.wish.key.1, core.now));
         self.report(core);
         if is_whole {
             // Ahead of the datagrams on their own flow.
@@ -325,22 +325,23 @@ impl Session {
     }
 
     /// Accepts with a stream that is reflected.
-    pub(super) fn start_member(&mut self, core: &mut Core, id: SessionId, cell: Cell, live: &Live) {
+    pub(super) fn start_member(&mut self, core: &mut Core, id: SessionId, cell: Cell, live: &LiveStream) {
         self.give_keys(core, cell, live);
-        self.phase = Phase::Member;
+        self.phase = SessionPhase::Member;
         self.report(core);
         self.send_accept(core);
         self.await_requester(core, id);
     }
 
     /// Has the acceptance, whenever it is sent, say what opens the stream now.
-    pub(super) fn give_keys(&mut self, core: &Core, cell: Cell, live: &Live) {
+    pub(super) fn give_keys(&mut self, core: &Core, cell: Cell, live: &LiveStream) {
         let duration = self.wish.duration.unwrap_or_default();
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let (bits_per_second, format) = (live.bits_per_second, live.format.clone());
-        let offer = Offer::Stream { duration_ms, bits_per_second, format };
+        let offer = FlowDescription::Stream { duration_ms, bits_per_second, format };
         let (id, nonce, reflected) = (self.wish.key.1, self.wish.nonce, Some(live.keys(core.now)));
-        self.accept = Some(Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected }));
+        self.accept =
+            Some(Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: reflected }));
     }
 
     /// Accepts with an object of `length` bytes; `make` makes its sender.
@@ -354,13 +355,13 @@ impl Session {
     ) {
         let resume = self.wish.resume.filter(|has| has.digest == digest && has.offset <= length);
         let offset = resume.map(|has| has.offset);
-        let offer = Offer::Object { bytes: length, digest, format, inline: None, offset };
+        let offer = FlowDescription::Object { bytes: length, digest, format, inline: None, offset };
         let accept = self.acceptance(core, cell, offer);
         self.report(core);
         // Ahead of the chunks on their own flow, so that they cannot overtake it.
         self.send_reliably(core, &accept);
         self.accept = Some(accept);
-        self.phase = Phase::Sending(make(self.wish.key.1).starting_at(offset.unwrap_or(0)));
+        self.phase = SessionPhase::Sending(make(self.wish.key.1).starting_at(offset.unwrap_or(0)));
         self.await_requester(core, id);
     }
 
@@ -370,15 +371,23 @@ impl Session {
         cell: Cell,
         (object, digest, format): (Bytes, [u8; 32], String),
     ) {
-        let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
+        let offer =
+            FlowDescription::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
         self.accept = Some(self.acceptance(core, cell, offer));
         self.report(core);
         self.send_accept(core);
     }
 
-    fn acceptance(&self, core: &Core, cell: Cell, offer: Offer) -> Message {
+    fn acceptance(&self, core: &Core, cell: Cell, offer: FlowDescription) -> Message {
         let provider = Some(core.node).filter(|_| self.wish.relayed);
-        Message::Accept(Accept { id: self.wish.key.1, nonce: self.wish.nonce, offer, cell, provider, reflected: None })
+        Message::Accept(Accept {
+            id: self.wish.key.1,
+            nonce: self.wish.nonce,
+            flow: offer,
+            cell,
+            provider,
+            stream_keys: None,
+        })
     }
 
     fn await_requester(&mut self, core: &mut Core, id: SessionId) {

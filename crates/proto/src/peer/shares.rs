@@ -5,16 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::SessionId;
-use super::load::Load;
-use super::provide::{Provide, Wish};
-use super::session::{Phase, Session};
-use crate::flow::SILENCE;
+use super::load::ProviderLoad;
+use super::provide::{ProviderSessions, ServeRequest};
+use super::session::{Session, SessionPhase};
+use crate::flow::SILENCE_TIMEOUT;
 use crate::ids::NodeId;
 use crate::time::Time;
 
 /// A place that is taken.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ProviderSlot {
     pub(super) holder: NodeId,
     /// The sessions that end when it is lost: those of one copy share a place.
     pub(super) sessions: Vec<SessionId>,
@@ -24,21 +24,21 @@ pub(super) struct Place {
     pub(super) is_used: bool,
     /// Payload that would have been sent in vain, bytes.
     pub(super) bytes: u64,
-    load: Load,
+    load: ProviderLoad,
 }
 
 /// Sessions that end to make room for `amount` more of a requester; none if all that may be taken is not enough.
 /// `has_room` is asked after each place that is lost.
-pub(super) fn lost(
-    places: Vec<Place>,
+pub(super) fn select_evicted(
+    places: Vec<ProviderSlot>,
     (requester, amount): (NodeId, u64),
-    mut has_room: impl FnMut(&Place) -> bool,
+    mut has_room: impl FnMut(&ProviderSlot) -> bool,
 ) -> Vec<SessionId> {
-    let mut held = BTreeMap::<NodeId, Vec<Place>>::new();
+    let mut held = BTreeMap::<NodeId, Vec<ProviderSlot>>::new();
     for place in places {
         held.entry(place.holder).or_default().push(place);
     }
-    let total = |places: &[Place]| places.iter().map(|place| place.amount).sum::<u64>();
+    let total = |places: &[ProviderSlot]| places.iter().map(|place| place.amount).sum::<u64>();
     let own = held.remove(&requester).map_or(0, |own| total(&own)) + amount;
     for places in held.values_mut() {
         // The last one is lost first.
@@ -46,7 +46,7 @@ pub(super) fn lost(
     }
     let mut lost = Vec::new();
     loop {
-        let may_lose = |places: &&mut Vec<Place>| {
+        let may_lose = |places: &&mut Vec<ProviderSlot>| {
             let is_unused = places.len() > 1 && places.last().is_some_and(|place| !place.is_used);
             is_unused || total(places) > own
         };
@@ -62,19 +62,25 @@ pub(super) fn lost(
     }
 }
 
-impl Provide {
+impl ProviderSessions {
     /// The sessions of others that end so that a request has a place.
-    pub(super) fn displaced(&self, now: Time, wish: &Wish) -> Vec<SessionId> {
+    pub(super) fn displaced(&self, now: Time, wish: &ServeRequest) -> Vec<SessionId> {
         let places = if wish.service.is_stream() { self.stream_places(now) } else { self.object_places(now) };
         let mut load = self.load_besides(Some(wish.key));
-        lost(places, (wish.requester, 1), |place| {
+        select_evicted(places, (wish.requester, 1), |place| {
             load.leave(&place.load);
             !self.is_too_much(wish, &load)
         })
     }
 
     /// The sessions of others that end so that an object of so many bytes can be held.
-    pub(super) fn displaced_from_memory(&self, now: Time, wish: &Wish, bytes: u64, excess: u64) -> Vec<SessionId> {
+    pub(super) fn displaced_from_memory(
+        &self,
+        now: Time,
+        wish: &ServeRequest,
+        bytes: u64,
+        excess: u64,
+    ) -> Vec<SessionId> {
         let mut places = self.object_places(now);
         places.retain_mut(|place| {
             let held = place.sessions.iter().filter_map(|id| self.sessions.get(id)).map(Session::held_bytes);
@@ -82,22 +88,22 @@ impl Provide {
             place.amount > 0
         });
         let mut freed = 0;
-        lost(places, (wish.requester, bytes), |place| {
+        select_evicted(places, (wish.requester, bytes), |place| {
             freed += place.amount;
             freed >= excess
         })
     }
 
-    fn object_places(&self, now: Time) -> Vec<Place> {
+    fn object_places(&self, now: Time) -> Vec<ProviderSlot> {
         let objects = self.under_way().filter(|(_, session)| !session.wish.service.is_stream());
         objects.map(|(id, session)| place(now, id, session)).collect()
     }
 
     /// A stream for one requester is a place; so is a copy that one requester alone has.
-    fn stream_places(&self, now: Time) -> Vec<Place> {
+    fn stream_places(&self, now: Time) -> Vec<ProviderSlot> {
         let is_single = |session: &Session| session.wish.service.is_stream() && session.wish.reflect.is_none();
         let streams = self.under_way().filter(|(_, session)| is_single(session));
-        let mut places: Vec<Place> = streams.map(|(id, session)| place(now, id, session)).collect();
+        let mut places: Vec<ProviderSlot> = streams.map(|(id, session)| place(now, id, session)).collect();
         for (service, kbps) in self.publications.rates() {
             let mut copies = BTreeMap::<_, Vec<(SessionId, &Session)>>::new();
             for (id, member) in self.members(service).filter(|(_, member)| member.has_joined()) {
@@ -107,8 +113,8 @@ impl Provide {
                 let holders: BTreeSet<NodeId> = members.iter().map(|(_, member)| member.wish.requester).collect();
                 if let (Some(holder), 1) = (holders.first().copied(), holders.len()) {
                     let sessions = members.iter().map(|(id, _)| *id).collect();
-                    let load = Load::of_stream(kbps);
-                    places.push(Place { holder, sessions, amount: 1, is_used: true, bytes: 0, load });
+                    let load = ProviderLoad::of_stream(kbps);
+                    places.push(ProviderSlot { holder, sessions, amount: 1, is_used: true, bytes: 0, load });
                 }
             }
         }
@@ -116,28 +122,32 @@ impl Provide {
     }
 }
 
-fn place(now: Time, id: SessionId, session: &Session) -> Place {
-    Place {
+fn place(now: Time, id: SessionId, session: &Session) -> ProviderSlot {
+    ProviderSlot {
         holder: session.wish.requester,
         sessions: vec![id],
         amount: 1,
         is_used: session.is_used(now),
         bytes: session.bytes(),
-        load: if session.wish.service.is_stream() { Load::of_stream(session.kbps) } else { Load::of_object() },
+        load: if session.wish.service.is_stream() {
+            ProviderLoad::of_stream(session.kbps)
+        } else {
+            ProviderLoad::of_object()
+        },
     }
 }
 
 impl Session {
     /// True while its requester takes what it is sent. A source that has not begun is nobody's fault.
     fn is_used(&self, now: Time) -> bool {
-        let moved = if matches!(self.phase, Phase::Sending(_)) { self.moved } else { self.heard };
-        let is_under_way = matches!(self.phase, Phase::Sending(_) | Phase::Streaming(_));
-        !is_under_way || now.since(moved) < SILENCE
+        let moved = if matches!(self.phase, SessionPhase::Sending(_)) { self.moved } else { self.heard };
+        let is_under_way = matches!(self.phase, SessionPhase::Sending(_) | SessionPhase::Streaming(_));
+        !is_under_way || now.since(moved) < SILENCE_TIMEOUT
     }
 
     /// True for a member of a publication to which a copy goes, or is about to.
     pub(super) fn has_joined(&self) -> bool {
-        matches!(self.phase, Phase::Opening | Phase::Member)
+        matches!(self.phase, SessionPhase::Opening | SessionPhase::Member)
     }
 }
 
@@ -150,15 +160,15 @@ mod tests {
         NodeId::from_bytes([number; 16])
     }
 
-    fn place(number: u64, holder: u8, is_used: bool) -> Place {
-        let (sessions, load) = (vec![SessionId(number)], Load::default());
-        Place { holder: node(holder), sessions, amount: 1, is_used, bytes: number, load }
+    fn place(number: u64, holder: u8, is_used: bool) -> ProviderSlot {
+        let (sessions, load) = (vec![SessionId(number)], ProviderLoad::default());
+        ProviderSlot { holder: node(holder), sessions, amount: 1, is_used, bytes: number, load }
     }
 
     /// Sessions that make `room` for one more of requester 1.
-    fn losers(places: Vec<Place>, room: usize) -> Vec<u64> {
+    fn losers(places: Vec<ProviderSlot>, room: usize) -> Vec<u64> {
         let mut left = room;
-        let lost = lost(places, (node(1), 1), |_| {
+        let lost = select_evicted(places, (node(1), 1), |_| {
             left -= 1;
             left == 0
         });
@@ -200,7 +210,7 @@ mod tests {
             for number in all..all + 200 {
                 let asker = 1 + random.below(4) as u8;
                 let held = places.iter().map(|(number, holder)| place(*number, *holder, true)).collect();
-                let lost = lost(held, (node(asker), 1), |_| true);
+                let lost = select_evicted(held, (node(asker), 1), |_| true);
                 if let [SessionId(loser)] = lost[..] {
                     places.retain(|(number, _)| *number != loser);
                     places.push((number, asker));

@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use super::attach::{Attach, Home, Notice, Question, State, UNSETTLED};
+use super::attach::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState, UNSETTLED};
 use super::core::Core;
 use super::dialling::DIAL_LIMIT;
-use super::links::Purpose;
+use super::links::NodeDialPurpose;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::Role;
@@ -38,24 +38,24 @@ const SPREAD: Duration = Duration::from_secs(1);
 
 /// The second hub of a node.
 #[derive(Debug, Default)]
-pub(super) struct StandBy {
-    search: Search,
+pub(super) struct StandbyHub {
+    search: StandbyState,
     /// Hubs tried in vain since one was found that lasts.
     failures: u32,
 }
 
 /// How far the search has come.
 #[derive(Debug, Default)]
-enum Search {
+enum StandbyState {
     #[default]
     Waiting,
     /// Which hub of the list.
     Dialling(usize),
-    Up(Up),
+    Up(ActiveStandby),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Up {
+struct ActiveStandby {
     link: LinkId,
     /// Which one of the list it is.
     index: usize,
@@ -67,11 +67,11 @@ struct Up {
     unanswered: u8,
 }
 
-impl StandBy {
-    fn up(&self) -> Option<&Up> {
+impl StandbyHub {
+    fn up(&self) -> Option<&ActiveStandby> {
         match &self.search {
-            Search::Up(up) => Some(up),
-            Search::Waiting | Search::Dialling(_) => None,
+            StandbyState::Up(up) => Some(up),
+            StandbyState::Waiting | StandbyState::Dialling(_) => None,
         }
     }
 
@@ -86,9 +86,9 @@ impl StandBy {
     }
 
     /// The association with it, and which one of the list it is: it stands by no longer.
-    pub(super) fn take(&mut self) -> Option<(LinkId, usize)> {
+    pub(super) fn take_connection(&mut self) -> Option<(LinkId, usize)> {
         let taken = self.up().map(|up| (up.link, up.index))?;
-        self.search = Search::Waiting;
+        self.search = StandbyState::Waiting;
         Some(taken)
     }
 
@@ -109,7 +109,7 @@ impl StandBy {
 
     /// Asks for a sign of life, again after one, two, … probe time-outs.
     pub(super) fn ping(&mut self, core: &mut Core) {
-        let Search::Up(up) = &mut self.search else { return };
+        let StandbyState::Up(up) = &mut self.search else { return };
         if up.unanswered >= PINGS {
             // One more would put off when its silence counts.
             return;
@@ -119,16 +119,16 @@ impl StandBy {
         core.send(up.link, &Message::Ping(up.token));
         let wait = core.pto(up.link) * (1 << u32::from(up.unanswered));
         up.unanswered += 1;
-        core.set(Timer::StandBy, wait);
+        core.set(Timer::Standby, wait);
     }
 
     /// It lives.
     pub(super) fn on_answer(&mut self, core: &mut Core) {
-        if let Search::Up(up) = &mut self.search {
+        if let StandbyState::Up(up) = &mut self.search {
             up.unanswered = 0;
             let since = up.since;
             let pause = core.random.jitter(PING_EVERY);
-            core.set(Timer::StandBy, pause);
+            core.set(Timer::Standby, pause);
             self.note_stay(core.now, since);
         }
     }
@@ -141,33 +141,33 @@ impl StandBy {
     }
 }
 
-impl Attach {
+impl HomeRegistration {
     /// Looks for a stand-by after a pause, if there can be one: servers do not
     /// tell one another of their nodes.
     fn seek_standby(&mut self, core: &mut Core) {
         let possible = core.hub_role == Role::SuperNode && self.hubs.list().len() > 1;
-        if possible && matches!(self.standby.search, Search::Waiting) {
+        if possible && matches!(self.standby.search, StandbyState::Waiting) {
             let others = u32::try_from(self.hubs.list().len() - 1).unwrap_or(1);
             let rounds = self.standby.failures / others;
             let pause = (FIRST_PAUSE * (1 << rounds.min(6))).min(LONGEST_PAUSE);
             let pause = core.random.jitter(pause);
-            core.set(Timer::StandBy, pause);
+            core.set(Timer::Standby, pause);
         }
     }
 
     pub(super) fn on_standby_timer(&mut self, core: &mut Core) {
         match &self.standby.search {
-            Search::Waiting if self.home().is_some() => self.dial_standby(core),
-            Search::Waiting => {}
-            Search::Dialling(_) => {
-                core.links.forget(Purpose::StandBy);
+            StandbyState::Waiting if self.home().is_some() => self.dial_standby(core),
+            StandbyState::Waiting => {}
+            StandbyState::Dialling(_) => {
+                core.links.forget(NodeDialPurpose::Standby);
                 self.on_standby_unreachable(core);
             }
-            Search::Up(up) if up.unanswered < PINGS => self.standby.ping(core),
-            Search::Up(up) => {
+            StandbyState::Up(up) if up.unanswered < PINGS => self.standby.ping(core),
+            StandbyState::Up(up) => {
                 let link = up.link;
                 core.close(link, "no answer");
-                self.notices.push_back(Notice::StandByLost(link));
+                self.notices.push_back(HomeEvent::StandbyLost(link));
                 self.standby_lost(core, link);
             }
         }
@@ -176,14 +176,14 @@ impl Attach {
     fn dial_standby(&mut self, core: &mut Core) {
         let Some((index, addresses)) = self.hubs.other(self.standby.failures as usize) else { return };
         let (addresses, role) = (addresses.to_vec(), core.hub_role);
-        self.standby.search = Search::Dialling(index);
-        core.dial(Purpose::StandBy, addresses, role, None);
-        core.set(Timer::StandBy, DIAL_LIMIT);
+        self.standby.search = StandbyState::Dialling(index);
+        core.dial(NodeDialPurpose::Standby, addresses, role, None);
+        core.set(Timer::Standby, DIAL_LIMIT);
     }
 
     pub(super) fn on_standby_unreachable(&mut self, core: &mut Core) {
-        if matches!(self.standby.search, Search::Dialling(_)) {
-            self.standby.search = Search::Waiting;
+        if matches!(self.standby.search, StandbyState::Dialling(_)) {
+            self.standby.search = StandbyState::Waiting;
             self.standby.failures = self.standby.failures.saturating_add(1);
             self.seek_standby(core);
         }
@@ -192,7 +192,7 @@ impl Attach {
     /// A dial has led to a hub, which may be the home under another address.
     pub(super) fn on_standby_up(&mut self, core: &mut Core, link: LinkId) {
         let hub_at = |link: LinkId| core.links.get(link).map(|entry| entry.peer.node);
-        let (Search::Dialling(index), Some(hub)) = (&self.standby.search, hub_at(link)) else {
+        let (StandbyState::Dialling(index), Some(hub)) = (&self.standby.search, hub_at(link)) else {
             return core.close(link, "no longer needed");
         };
         let index = *index;
@@ -206,14 +206,15 @@ impl Attach {
 
     /// Tells the home which hub stands by, once it holds the record; or looks for one.
     pub(super) fn name_standby(&mut self, core: &mut Core) {
-        let State::Linked(home) = &mut self.state else { return };
-        let unconfirmed =
-            |exchange: &super::attach::Exchange| !matches!(exchange.question, Question::Renew | Question::Probe(_));
+        let RegistrationState::Linked(home) = &mut self.state else { return };
+        let unconfirmed = |exchange: &super::attach::PendingHomeRequest| {
+            !matches!(exchange.question, HomeRequest::Renew | HomeRequest::Probe(_))
+        };
         if home.attached.is_none() || home.exchange.as_ref().is_some_and(unconfirmed) {
             return;
         }
         let Some(up) = self.standby.up() else {
-            if !core.timers.is_set(Timer::StandBy) {
+            if !core.timers.is_set(Timer::Standby) {
                 self.seek_standby(core);
             }
             return;
@@ -222,19 +223,21 @@ impl Attach {
             home.named = Some(up.hub);
             let addresses = self.hubs.list().get(up.index).cloned();
             let link = home.link;
-            core.send_reliably(link, RequestId(0), &Message::StandBy { hub: up.hub, addresses });
+            core.send_reliably(link, RequestId(0), &Message::SetStandby { hub: up.hub, addresses });
         }
     }
 
     /// An association has gone that may be the one with the stand-by.
     pub(super) fn standby_lost(&mut self, core: &mut Core, link: LinkId) {
-        let Some(Up { index, since, unanswered, .. }) = self.standby.up().copied().filter(|up| up.link == link) else {
+        let Some(ActiveStandby { index, since, unanswered, .. }) =
+            self.standby.up().copied().filter(|up| up.link == link)
+        else {
             return;
         };
         if unanswered == 0 {
             self.standby.note_stay(core.now, since);
         }
-        self.standby.search = Search::Waiting;
+        self.standby.search = StandbyState::Waiting;
         self.standby.failures = self.standby.failures.saturating_add(1);
         self.seek_standby(core);
         self.on_homing_failed(core, index);
@@ -244,23 +247,24 @@ impl Attach {
     pub(super) fn stand_by(&mut self, core: &mut Core, link: LinkId, index: usize) {
         let Some(hub) = core.links.get(link).map(|entry| entry.peer.node) else { return };
         let now = core.now;
-        self.standby.search = Search::Up(Up { link, index, hub, since: now, token: 0, pinged: now, unanswered: 0 });
+        self.standby.search =
+            StandbyState::Up(ActiveStandby { link, index, hub, since: now, token: 0, pinged: now, unanswered: 0 });
         self.standby.on_answer(core);
     }
 
     /// There is no home for which it could stand by.
     pub(super) fn drop_standby(&mut self, core: &mut Core) {
-        core.timers.clear(Timer::StandBy);
-        core.links.forget(Purpose::StandBy);
-        if let Search::Up(up) = std::mem::take(&mut self.standby.search) {
+        core.timers.clear(Timer::Standby);
+        core.links.forget(NodeDialPurpose::Standby);
+        if let StandbyState::Up(up) = std::mem::take(&mut self.standby.search) {
             core.close(up.link, "the home is lost");
-            self.notices.push_back(Notice::StandByLost(up.link));
+            self.notices.push_back(HomeEvent::StandbyLost(up.link));
         }
     }
 
     /// The home is silent and the stand-by is not.
     pub(super) fn switch(&mut self, core: &mut Core, reason: String) {
-        let State::Linked(Home { link, .. }) = self.state else { return };
+        let RegistrationState::Linked(HomeConnection { link, .. }) = self.state else { return };
         core.close(link, "no answer");
         self.move_on(core, Some(link), reason);
     }
@@ -269,32 +273,35 @@ impl Attach {
     /// hub of the list.
     pub(super) fn move_on(&mut self, core: &mut Core, lost: Option<LinkId>, reason: String) {
         let was_home = self.home().is_some();
-        let Some(Up { link, index, .. }) = self.standby.up().copied().filter(|_| was_home) else {
+        let Some(ActiveStandby { link, index, .. }) = self.standby.up().copied().filter(|_| was_home) else {
             return self.go_on(core, lost, reason);
         };
         self.drop_redirect(core);
-        for timer in [Timer::Exchange, Timer::Renew, Timer::StandBy] {
+        for timer in [Timer::HomeReply, Timer::Renew, Timer::Standby] {
             core.timers.clear(timer);
         }
-        self.standby.search = Search::Waiting;
+        self.standby.search = StandbyState::Waiting;
         let stayed = self.home_since().map(|(_, since)| core.now.since(since));
         self.homing.lose(self.hubs.current_index(), stayed);
         self.hubs.turn_to(index);
         core.counters.failovers += 1;
         core.unsettled_until = core.now + UNSETTLED;
-        self.state = State::Linked(Home { attached: Some(core.now), ..Home::new(link) });
-        self.notices.extend([Notice::Lost { link: lost, reason }, Notice::Attached(link)]);
+        self.state =
+            RegistrationState::Linked(HomeConnection { attached: Some(core.now), ..HomeConnection::new(link) });
+        self.notices.extend([HomeEvent::Lost { link: lost, reason }, HomeEvent::Attached(link)]);
         let held = self.record.version;
         self.record.version = held.next();
-        self.ask(core, Question::Adopt(held), 1, core.now);
+        self.ask(core, HomeRequest::Adopt(held), 1, core.now);
         self.seek_home(core);
     }
 
     /// A hub says to all its nodes at once that it leaves. It goes on for some seconds, so they turn to
     /// their stand-bys one after the other, each when it needs a home or its time has come.
-    pub(super) fn on_hand_over(&mut self, core: &mut Core, link: LinkId) {
+    pub(super) fn on_handover(&mut self, core: &mut Core, link: LinkId) {
         match &self.state {
-            State::Linked(Home { link: home, attached: Some(_), exchange: None, .. }) if *home == link => {
+            RegistrationState::Linked(HomeConnection { link: home, attached: Some(_), exchange: None, .. })
+                if *home == link =>
+            {
                 let wait = Duration::from_nanos(core.random.below(SPREAD.as_nanos() as u64));
                 if !core.timers.is_set(Timer::Depart(link)) {
                     core.set(Timer::Depart(link), wait);
@@ -316,12 +323,12 @@ impl Attach {
     /// closes it.
     pub(super) fn depart(&mut self, core: &mut Core, link: LinkId) {
         core.timers.clear(Timer::Depart(link));
-        if matches!(&self.state, State::Linked(home) if home.link == link) {
+        if matches!(&self.state, RegistrationState::Linked(home) if home.link == link) {
             self.former = Some(link);
             self.move_on(core, None, "the hub is leaving".to_owned());
         } else if self.standby.link() == Some(link) {
             core.close(link, "no longer needed");
-            self.notices.push_back(Notice::StandByLost(link));
+            self.notices.push_back(HomeEvent::StandbyLost(link));
             self.standby_lost(core, link);
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Peer;
 use super::api::{SessionId, Ticket};
-use super::links::Link;
+use super::links::NodeConnection;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
@@ -15,12 +15,12 @@ use crate::record::Version;
 use crate::reflection::StreamId;
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Protocol, WireError};
+use crate::wire::{ProtocolVersion, WireError};
 
 /// A node at one moment, for people and metrics.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Status {
+pub struct NodeStatus {
     /// The node's id.
     pub node: NodeId,
     /// The version of its record.
@@ -30,9 +30,9 @@ pub struct Status {
     /// What it offers.
     pub services: ServiceSet,
     /// Its home; `None` while it looks for one.
-    pub home: Option<Home>,
+    pub home: Option<HomeStatus>,
     /// The hub that takes over if the home is lost; `None` while there is none.
-    pub standby: Option<Home>,
+    pub standby: Option<HomeStatus>,
     /// What it does about its home, in a word: `attached`, `publishing`,
     /// `dialling`, `waiting`, `left`.
     pub attachment: &'static str,
@@ -49,12 +49,12 @@ pub struct Status {
     /// Associations that are up.
     pub links: usize,
     /// Counts since the start.
-    pub counters: Counters,
+    pub counters: NodeCounters,
 }
 
 /// A node's home hub, or the one that stands by.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct HomeStatus {
     /// Which hub.
     pub hub: Neighbour,
     /// At what address.
@@ -64,7 +64,7 @@ pub struct Home {
     /// How long it has been so.
     pub attached: Duration,
     /// The version of the protocol that it speaks.
-    pub protocol: Protocol,
+    pub protocol: ProtocolVersion,
     /// Seconds by which its wall clock is ahead of this host's, if both are known.
     pub clock_ahead_s: Option<i64>,
     /// The address from which it sends reflected streams, if it is the home and has told it.
@@ -125,7 +125,7 @@ pub struct RequestStatus {
 /// What a node counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counters {
+pub struct NodeCounters {
     /// Messages that could not be read.
     pub malformed: u64,
     /// Messages of later versions, which were skipped.
@@ -139,7 +139,7 @@ pub struct Counters {
     /// Requests put to the stand-by as well because the home was silent.
     pub hedges: u64,
     /// Providers that were dialled because they did not reach this node.
-    pub meetings: u64,
+    pub provider_dials: u64,
     /// Times that the home was lost.
     pub failovers: u64,
     /// Times that the home sent the node to another one, and it went.
@@ -157,24 +157,24 @@ pub struct Counters {
     /// Times that a reflected stream was asked for again.
     pub resubscribed: u64,
     /// Inquiries sent to the link, repetitions included.
-    pub inquiries: u64,
+    pub multicast_requests: u64,
     /// Requests for which a provider was found on the link.
-    pub found_on_link: u64,
+    pub found_by_multicast: u64,
     /// Requests for which nobody on the link answered.
-    pub missed_on_link: u64,
+    pub missed_by_multicast: u64,
     /// Inquiries of others that this node answered with a service.
-    pub volunteered: u64,
+    pub multicast_replies: u64,
     /// Inquiries of others that this node left to another provider.
     pub suppressed: u64,
     /// Inquiries of others beyond [`super::MAX_INQUIRIES`] at once.
-    pub inquiries_ignored: u64,
+    pub multicast_requests_ignored: u64,
 }
 
-impl Counters {
+impl NodeCounters {
     /// Counts a message that could not be read.
     pub(super) fn unread(&mut self, error: &WireError) {
         match error {
-            WireError::Later(_) => self.later += 1,
+            WireError::LaterVersion(_) => self.later += 1,
             _ => self.malformed += 1,
         }
     }
@@ -191,15 +191,15 @@ impl Peer {
         self.core.links.iter().filter_map(|entry| Some((entry.peer.node, self.ahead(now, entry)?))).collect()
     }
 
-    fn ahead(&self, now: Time, entry: &Link) -> Option<i64> {
+    fn ahead(&self, now: Time, entry: &NodeConnection) -> Option<i64> {
         Some(entry.clock?.ahead_of(self.core.wall_clock?, now))
     }
 
     /// The node as it is at `now`.
-    pub fn status(&self, now: Time) -> Status {
+    pub fn status(&self, now: Time) -> NodeStatus {
         let hub = |(link, since)| {
             let entry = self.core.links.get(link)?;
-            Some(Home {
+            Some(HomeStatus {
                 hub: entry.peer.clone(),
                 address: entry.address.clone(),
                 rtt: entry.rtt.smoothed(),
@@ -210,7 +210,7 @@ impl Peer {
             })
         };
         let record = self.attach.record();
-        Status {
+        NodeStatus {
             node: record.node,
             version: record.version,
             cell: record.cell,

@@ -7,22 +7,22 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{Discovery, Event, Provider, Reflection, Ticket, Wanted};
-use super::asked::{Asked, Phase};
-use super::attach::Attach;
+use super::api::{Discovery, NodeEvent, Provider, ReflectionPolicy, ServiceRequest, Ticket};
+use super::asked::{OutgoingRequest, RequestPhase};
+use super::attach::HomeRegistration;
 use super::core::Core;
-use super::inquire::Ways;
-use super::provisional::Foretold;
-use super::receiving::Receiving;
-use super::requests::Requests;
+use super::inquire::SearchMethods;
+use super::provisional::ProvisionalKey;
+use super::receiving::IncomingFlow;
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
-use crate::reflection::{Epoch, Secret, StreamId, Tag};
+use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::scope::Scope;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Message, Mode, Reason, Reflect, Reflected, Rekey};
+use crate::wire::{CopyTarget, Message, Reason, Rekey, RequestMode, StreamKeys};
 
 /// Between two reports to the provider of a reflected stream, which only say
 /// that it is still wanted.
@@ -48,14 +48,14 @@ const RETURN: Duration = Duration::from_secs(5);
 
 /// What a request has to do with reflected streams.
 #[derive(Debug, Default)]
-pub(super) struct Taking {
+pub(super) struct SubscriptionState {
     /// Whether this node can take one in answer.
     pub(super) able: bool,
     /// Whether one is asked for.
     pub(super) wanted: bool,
     /// Where it is to go, and by which tag it is recognised; another one for
     /// each number of the request.
-    pub(super) leg: Option<(SocketAddr, Tag)>,
+    pub(super) leg: Option<(SocketAddr, StreamTag)>,
     /// The only provider that is meant, and where it is.
     pub(super) aim: Option<(NodeId, Cell)>,
     /// The hub that was asked.
@@ -71,16 +71,16 @@ pub(super) struct Taking {
     /// How often another way was sought in vain.
     pub(super) tries: u32,
     /// What a hub has handed over before anybody has accepted.
-    pub(super) foretold: Foretold,
+    pub(super) foretold: ProvisionalKey,
 }
 
-impl Taking {
+impl SubscriptionState {
     /// Where a copy is wanted, in the words of requests.
-    pub(super) fn reflect(&self, wanted: &Wanted) -> Option<Reflect> {
+    pub(super) fn reflect(&self, wanted: &ServiceRequest) -> Option<CopyTarget> {
         let (to, tag) = self.leg?;
         let named = wanted.provider.as_ref().map(|provider| provider.node);
         let provider = self.aim.map(|(node, _)| node).or(named);
-        Some(Reflect { to, tag, hops: 0, provider, resumes: self.resumes.then_some(true) })
+        Some(CopyTarget { to, tag, hops: 0, provider, is_resuming: self.resumes.then_some(true) })
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(reflected: &Reflected) -> Self {
+    pub(super) fn new(reflected: &StreamKeys) -> Self {
         Self { stream: reflected.stream, latest: reflected.epoch, ended: false }
     }
 
@@ -108,27 +108,27 @@ impl Subscription {
     }
 }
 
-impl Receiving {
+impl IncomingFlow {
     /// Takes what opens the next epoch; returns it if it is news.
-    pub(super) fn rekey(&mut self, rekey: &Rekey) -> Option<(Epoch, Secret)> {
+    pub(super) fn rekey(&mut self, rekey: &Rekey) -> Option<(Epoch, EpochSecret)> {
         let Rekey { stream, epoch, secret, .. } = rekey;
         self.subscription()?.is_news(*stream, *epoch).then(|| (*epoch, secret.clone()))
     }
 
     /// Takes what an acceptance says once more; returns what is news.
-    pub(super) fn keys(&mut self, reflected: &Reflected) -> Vec<(Epoch, Secret)> {
-        let Reflected { stream, epoch, secret, next } = reflected.clone();
+    pub(super) fn keys(&mut self, reflected: &StreamKeys) -> Vec<(Epoch, EpochSecret)> {
+        let StreamKeys { stream, epoch, secret, next } = reflected.clone();
         let Some(subscription) = self.subscription() else { return Vec::new() };
         let keys = [Some((epoch, secret)), next].into_iter().flatten();
         keys.filter(|(epoch, _)| subscription.is_news(stream, *epoch)).collect()
     }
 }
 
-impl Requests {
+impl OutgoingRequests {
     /// Why a request for a reflected stream cannot be made; `None` if it can,
     /// or is none.
-    pub(super) fn not_reflected(&self, core: &Core, wanted: &Wanted) -> Option<&'static str> {
-        if wanted.reflect != Some(Reflection::Always) || self.can_take(core, wanted) {
+    pub(super) fn not_reflected(&self, core: &Core, wanted: &ServiceRequest) -> Option<&'static str> {
+        if wanted.reflect != Some(ReflectionPolicy::Always) || self.can_take(core, wanted) {
             return None;
         }
         Some(match () {
@@ -140,38 +140,39 @@ impl Requests {
     }
 
     /// Whether a request may be answered by a reflected stream.
-    pub(super) fn can_take(&self, core: &Core, wanted: &Wanted) -> bool {
-        let is_direct = wanted.provider.is_some() && wanted.reflect != Some(Reflection::Always);
+    pub(super) fn can_take(&self, core: &Core, wanted: &ServiceRequest) -> bool {
+        let is_direct = wanted.provider.is_some() && wanted.reflect != Some(ReflectionPolicy::Always);
         wanted.reflect.is_some()
             && self.media.is_some()
             && core.hub_role == Role::SuperNode
-            && wanted.mode == Mode::Forward
+            && wanted.mode == RequestMode::Forward
             && wanted.service.is_stream()
-            && wanted.scope != Scope::Link
+            && wanted.scope != Scope::Subnet
             && !(self.multicast && self.discovery == Discovery::Multicast)
             && !is_direct
     }
 
     /// Draws a tag for a request that has a new number, and tells the owner.
-    pub(super) fn draw_leg(&mut self, core: &mut Core, asked: &mut Asked) {
-        asked.taking.leg = None;
-        if let Some(to) = self.media.filter(|_| asked.taking.wanted) {
-            let tag = Tag(self.tags.next_u64());
-            asked.taking.leg = Some((to, tag));
-            core.emit(Event::Expect { ticket: asked.ticket, tag, door: core.media_of_home() });
+    pub(super) fn draw_leg(&mut self, core: &mut Core, asked: &mut OutgoingRequest) {
+        asked.subscription.leg = None;
+        if let Some(to) = self.media.filter(|_| asked.subscription.wanted) {
+            let tag = StreamTag(self.tags.next_u64());
+            asked.subscription.leg = Some((to, tag));
+            core.emit(NodeEvent::ExpectTag { ticket: asked.ticket, tag, door: core.media_of_home() });
         }
     }
 
     /// Every provider is busy: asks for what one of them sends already, if that
     /// may be. Returns whether it does.
-    pub(super) fn asks_for_reflected(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.taking.able && !asked.taking.wanted) else {
+    pub(super) fn asks_for_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.subscription.able && !asked.subscription.wanted)
+        else {
             return false;
         };
-        asked.taking.wanted = true;
+        asked.subscription.wanted = true;
         let id = self.renumber(core, id);
         if let Some(asked) = self.asked.get_mut(&id) {
-            asked.ways = Ways::default();
+            asked.ways = SearchMethods::default();
         }
         self.begin_search(core, attach, id);
         true
@@ -179,34 +180,36 @@ impl Requests {
 
     /// A reflected stream is accepted: its packets come under the tag that was
     /// drawn for this number.
-    pub(super) fn tell_reflected(&self, core: &mut Core, id: RequestId, reflected: &Reflected) {
-        let Some(Asked { ticket, taking, phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) else {
+    pub(super) fn tell_reflected(&self, core: &mut Core, id: RequestId, reflected: &StreamKeys) {
+        let Some(OutgoingRequest { ticket, subscription: taking, phase: RequestPhase::Receiving(receiving), .. }) =
+            self.asked.get(&id)
+        else {
             return;
         };
         let (ticket, Some((_, tag)), provider) = (*ticket, taking.leg, receiving.provider) else { return };
-        let Reflected { stream, epoch, secret, next } = reflected.clone();
-        core.emit(Event::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: true });
+        let StreamKeys { stream, epoch, secret, next } = reflected.clone();
+        core.emit(NodeEvent::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: true });
         if let Some((epoch, secret)) = next {
-            core.emit(Event::Key { ticket, epoch, secret });
+            core.emit(NodeEvent::Key { ticket, epoch, secret });
         }
     }
 
     /// The owner wants another way for a reflected stream.
-    pub(super) fn resubscribe(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, lost: bool) {
+    pub(super) fn resubscribe(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket, lost: bool) {
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_subscribed()) else { return };
         if lost {
-            asked.taking.lost.get_or_insert(core.now);
+            asked.subscription.lost.get_or_insert(core.now);
         }
-        asked.taking.tries = 0;
+        asked.subscription.tries = 0;
         self.find_another_way(core, attach, id);
     }
 
     /// The provider sends this node no stream of its own any more, but one that
     /// is reflected. Returns whether this node can take that.
-    pub(super) fn turns_to_reflected(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.taking.able) else { return false };
-        asked.taking.lost.get_or_insert(core.now);
+    pub(super) fn turns_to_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.subscription.able) else { return false };
+        asked.subscription.lost.get_or_insert(core.now);
         core.timers.clear(Timer::Receive(id));
         core.timers.clear(Timer::Report(id));
         self.find_another_way(core, attach, id);
@@ -217,21 +220,39 @@ impl Requests {
     /// its own, unless that is under way. Its provider is named; if it was not
     /// found that way, it may be another one. However many requests there are:
     /// each has one of these at most.
-    pub(super) fn find_another_way(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn find_another_way(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         core.timers.clear(Timer::Resubscribe(id));
         if self.replacement(id).is_some() {
             return;
         }
-        let Some(Asked { ticket, wanted, commanded, phase: Phase::Receiving(receiving), taking, .. }) =
-            self.asked.get(&id)
+        let Some(OutgoingRequest {
+            ticket,
+            request: wanted,
+            commanded,
+            phase: RequestPhase::Receiving(receiving),
+            subscription: taking,
+            ..
+        }) = self.asked.get(&id)
         else {
             return;
         };
         let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
         let (ends, resumes) = (taking.ends, taking.lost.is_none());
-        let taking = Taking { wanted: true, able: true, aim, replaces: Some(id), resumes, ends, ..Taking::default() };
-        let wanted = Wanted { trace: false, ..wanted.clone() };
-        let again = Asked { commanded: *commanded, taking, ..Asked::new(*ticket, wanted, core.now, PATIENCE) };
+        let taking = SubscriptionState {
+            wanted: true,
+            able: true,
+            aim,
+            replaces: Some(id),
+            resumes,
+            ends,
+            ..SubscriptionState::default()
+        };
+        let wanted = ServiceRequest { trace: false, ..wanted.clone() };
+        let again = OutgoingRequest {
+            commanded: *commanded,
+            subscription: taking,
+            ..OutgoingRequest::new(*ticket, wanted, core.now, PATIENCE)
+        };
         core.counters.resubscribed += 1;
         let again = self.number(core, again);
         self.begin_search(core, attach, again);
@@ -239,7 +260,7 @@ impl Requests {
 
     /// Who asks for another way for the stream of request `id`.
     pub(super) fn replacement(&self, id: RequestId) -> Option<RequestId> {
-        self.asked.iter().find(|(_, asked)| asked.taking.replaces == Some(id)).map(|(id, _)| *id)
+        self.asked.iter().find(|(_, asked)| asked.subscription.replaces == Some(id)).map(|(id, _)| *id)
     }
 
     /// Another way was sought in vain.
@@ -251,10 +272,10 @@ impl Requests {
         after: Option<Duration>,
     ) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        if !asked.is_subscribed() && asked.taking.lost.is_none() {
+        if !asked.is_subscribed() && asked.subscription.lost.is_none() {
             return self.nobody_goes_on(core, id, reason, after);
         }
-        let taking = &mut asked.taking;
+        let taking = &mut asked.subscription;
         taking.tries += 1;
         let is_over = taking.lost.is_some_and(|since| core.now.since(since) >= LOST_PATIENCE);
         if is_over || taking.lost.is_some() && reason == Reason::NotAllowed {
@@ -268,15 +289,15 @@ impl Requests {
 
     /// The stream of request `id` has another way, and that of the request
     /// before is not wanted any more. Returns that, if there was one.
-    pub(super) fn replace(&mut self, core: &mut Core, id: RequestId) -> Option<Box<Receiving>> {
+    pub(super) fn replace(&mut self, core: &mut Core, id: RequestId) -> Option<Box<IncomingFlow>> {
         let asked = self.asked.get_mut(&id)?;
-        let (ticket, old) = (asked.ticket, asked.taking.replaces.take()?);
+        let (ticket, old) = (asked.ticket, asked.subscription.replaces.take()?);
         self.stop_provider(core, old, Reason::Cancelled);
         let before = self.remove(core, old);
         self.tickets.insert(ticket, id);
         match before?.phase {
-            Phase::Receiving(receiving) => Some(receiving),
-            Phase::Homeless | Phase::Reaching | Phase::Waiting | Phase::Pending => None,
+            RequestPhase::Receiving(receiving) => Some(receiving),
+            RequestPhase::NoHub | RequestPhase::Reaching | RequestPhase::Waiting | RequestPhase::Pending => None,
         }
     }
 
@@ -287,8 +308,12 @@ impl Requests {
         }
     }
 
-    pub(super) fn on_resubscribe_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
-        let Some(Asked { phase: Phase::Receiving(receiving), taking, .. }) = self.asked.get(&id) else { return };
+    pub(super) fn on_resubscribe_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), subscription: taking, .. }) =
+            self.asked.get(&id)
+        else {
+            return;
+        };
         if receiving.may_be_resumed() && taking.lost.is_none() {
             return self.on_pause_over(core, attach, id);
         }
@@ -298,9 +323,10 @@ impl Requests {
     }
 
     /// There is another home: what is reflected comes through it from now on.
-    pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &Attach, home: LinkId) {
+    pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &HomeRegistration, home: LinkId) {
         let Some(hub) = core.links.get(home).map(|link| link.peer.node) else { return };
-        let away = |asked: &Asked| asked.is_subscribed() && asked.taking.hub.is_some_and(|asked| asked != hub);
+        let away =
+            |asked: &OutgoingRequest| asked.is_subscribed() && asked.subscription.hub.is_some_and(|asked| asked != hub);
         for id in self.asked.iter().filter(|(_, asked)| away(asked)).map(|(id, _)| *id).collect::<Vec<_>>() {
             self.find_another_way(core, attach, id);
         }
@@ -309,7 +335,7 @@ impl Requests {
     /// The association with the provider of a reflected stream has gone; the
     /// provider comes back, or is asked to.
     pub(super) fn await_return(&self, core: &mut Core, id: RequestId) {
-        if self.asked.get(&id).is_some_and(Asked::is_subscribed) {
+        if self.asked.get(&id).is_some_and(OutgoingRequest::is_subscribed) {
             core.set(Timer::Resubscribe(id), RETURN);
         }
     }
@@ -319,10 +345,10 @@ impl Requests {
     pub(super) fn end_subscription(&mut self, core: &mut Core, id: RequestId) {
         self.stop_provider(core, id, Reason::Cancelled);
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        if asked.taking.lost.is_some() {
+        if asked.subscription.lost.is_some() {
             return self.finish(core, id, Some(Reason::Unreachable));
         }
-        if let Phase::Receiving(receiving) = &mut asked.phase
+        if let RequestPhase::Receiving(receiving) = &mut asked.phase
             && let Some(subscription) = receiving.subscription()
         {
             subscription.ended = true;
@@ -331,15 +357,15 @@ impl Requests {
     }
 }
 
-impl Asked {
+impl OutgoingRequest {
     /// Whether it has a reflected stream.
     pub(super) fn is_subscribed(&self) -> bool {
-        matches!(&self.phase, Phase::Receiving(receiving) if receiving.is_reflected())
+        matches!(&self.phase, RequestPhase::Receiving(receiving) if receiving.is_reflected())
     }
 
     /// Whether `provider` is one that it means.
     pub(super) fn may_be_of(&self, provider: NodeId) -> bool {
-        let named = self.wanted.provider.as_ref().map(|Provider { node, .. }| *node);
+        let named = self.request.provider.as_ref().map(|Provider { node, .. }| *node);
         named.is_none_or(|named| named == provider)
     }
 }

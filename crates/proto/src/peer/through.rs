@@ -6,19 +6,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Peer;
-use super::api::Config;
+use super::api::NodeConfig;
 use super::core::Core;
-use super::links::{Link, Loss, Through, Way};
+use super::links::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
 use super::timers::Timer;
-use super::unreached::Unreached;
+use super::unreached::UnreachableNodes;
 use crate::address::SchemeSet;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::machine::Peer as Neighbour;
-use crate::random::Unguessable;
+use crate::random::SecretRng;
 use crate::rtt::Rtt;
 use crate::service::{Role, Service};
-use crate::wire::{Accept, Decline, Forward, Message, Mode, Offer, Params, Protocol, Reason, Request, Whereabouts};
+use crate::wire::{
+    Accept, Decline, FlowDescription, Message, ProtocolVersion, ProviderAddress, ProviderRequest, Reason, Request,
+    RequestMode, RequestParams,
+};
 
 /// Time that hubs try for a call.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -34,16 +37,16 @@ const MAX_WAYS: usize = 64;
 
 /// Both sides.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct ConnectRequests {
     /// As many as objects are offered.
-    out: BTreeMap<RequestId, Call>,
-    called: BTreeMap<NodeId, Called>,
-    nonces: Unguessable,
+    out: BTreeMap<RequestId, OutgoingConnect>,
+    called: BTreeMap<NodeId, IncomingConnect>,
+    nonces: SecretRng,
 }
 
 /// A call of this node's.
 #[derive(Debug)]
-struct Call {
+struct OutgoingConnect {
     node: NodeId,
     service: Service,
     cell: Cell,
@@ -54,14 +57,14 @@ struct Call {
 
 /// A call of somebody who is being dialled.
 #[derive(Debug)]
-struct Called {
+struct IncomingConnect {
     by: LinkId,
-    forward: Forward,
+    request: ProviderRequest,
 }
 
-impl Calls {
-    pub(super) fn new(config: &Config) -> Self {
-        Self { out: BTreeMap::new(), called: BTreeMap::new(), nonces: Unguessable::new(config.secret, "call") }
+impl ConnectRequests {
+    pub(super) fn new(config: &NodeConfig) -> Self {
+        Self { out: BTreeMap::new(), called: BTreeMap::new(), nonces: SecretRng::new(config.secret, "call") }
     }
 
     /// Calls a node, or says so again.
@@ -73,29 +76,30 @@ impl Calls {
         (service, cell): (Service, Cell),
     ) {
         // An older hub would have the service provided.
-        let knows_calls =
-            |home: &LinkId| core.links.get(*home).is_some_and(|home| home.hello.protocol >= Protocol::CALLS);
+        let knows_calls = |home: &LinkId| {
+            core.links.get(*home).is_some_and(|home| home.hello.protocol >= ProtocolVersion::CONNECT_TO)
+        };
         let Some(home) = home.filter(knows_calls) else { return };
         let known = self.out.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| {
             let (id, nonce) = (core.next_request(), Nonce::from_u64(self.nonces.next_u64()));
-            self.out.insert(id, Call { node, service, cell, nonce, dialled: false });
+            self.out.insert(id, OutgoingConnect { node, service, cell, nonce, dialled: false });
             id
         });
-        let Some(Call { service, cell, nonce, .. }) = self.out.get(&id) else { return };
+        let Some(OutgoingConnect { service, cell, nonce, .. }) = self.out.get(&id) else { return };
         core.send(
             home,
             &Message::Request(Request {
                 id,
                 nonce: *nonce,
                 service: *service,
-                area: Area::At(*cell),
-                mode: Mode::Forward,
+                area: Area::Exact(*cell),
+                mode: RequestMode::Forward,
                 deadline_ms: DEADLINE.as_millis() as u32,
                 count: 1,
-                params: Some(Params { call: Some(node), ..Params::default() }),
+                params: Some(RequestParams { connect_to: Some(node), ..RequestParams::default() }),
                 scope: None,
-                names: None,
+                selector: None,
             }),
         );
     }
@@ -112,28 +116,34 @@ impl Calls {
     pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId) {
         self.out.retain(|_, call| call.node != node);
         if self.called.remove(&node).is_some() {
-            core.timers.clear(Timer::Called(node));
+            core.timers.clear(Timer::IncomingConnect(node));
         }
     }
 
     /// The caller could not be dialled.
-    pub(super) fn on_unreachable(&mut self, core: &mut Core, way: Way) {
+    pub(super) fn on_unreachable(&mut self, core: &mut Core, way: DialTarget) {
         self.on_timer(core, way.node);
     }
 
     /// The caller was not reached in time: the hub is to pass messages on.
     pub(super) fn on_timer(&mut self, core: &mut Core, node: NodeId) {
-        core.timers.clear(Timer::Called(node));
-        if let Some(Called { by, forward }) = self.called.remove(&node) {
+        core.timers.clear(Timer::IncomingConnect(node));
+        if let Some(IncomingConnect { by, request: forward }) = self.called.remove(&node) {
             decline(core, by, &forward, Reason::Unreachable);
         }
     }
 
     /// A node calls this one.
-    pub(super) fn on_forward(&mut self, core: &mut Core, unreached: &mut Unreached, link: LinkId, forward: Forward) {
-        let way = Way { node: forward.requester, schemes: SchemeSet::ALL };
+    pub(super) fn on_provider_request(
+        &mut self,
+        core: &mut Core,
+        unreached: &mut UnreachableNodes,
+        link: LinkId,
+        forward: ProviderRequest,
+    ) {
+        let way = DialTarget { node: forward.requester, schemes: SchemeSet::ALL };
         let node = forward.requester;
-        if !core.is_hub(link) || node == core.node || Params::call_of(forward.params) != Some(core.node) {
+        if !core.is_hub(link) || node == core.node || RequestParams::connect_to(forward.params) != Some(core.node) {
             core.counters.refused += 1;
             return;
         }
@@ -151,10 +161,10 @@ impl Calls {
             if !core.dial_as_told(way, addresses) {
                 return decline(core, link, &forward, Reason::Unreachable);
             }
-            core.set(Timer::Called(node), REACH_TIME);
+            core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
         core.send(link, &Message::Pending { id: forward.id, requester: Some(node), provider: None });
-        self.called.insert(node, Called { by: link, forward });
+        self.called.insert(node, IncomingConnect { by: link, request: forward });
     }
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
@@ -178,11 +188,11 @@ impl Calls {
                 return Some(enter(core, link, node, *id).then_some(node));
             }
             Message::Accept(_) => core.counters.refused += 1,
-            Message::Pending { provider: Some(Whereabouts { node, addresses }), .. }
+            Message::Pending { provider: Some(ProviderAddress { node, addresses }), .. }
                 if *node == call.node && !call.dialled =>
             {
                 let addresses = core.told(link, addresses.clone());
-                call.dialled = core.dial_as_told(Way { node: *node, schemes: SchemeSet::ALL }, addresses);
+                call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
             Message::Decline(_) => drop(self.out.remove(id)),
             _ => {}
@@ -192,8 +202,8 @@ impl Calls {
 }
 
 /// Accepts that what a node says comes through a hub.
-fn open(core: &mut Core, link: LinkId, forward: &Forward) {
-    let Forward { id, nonce, requester, .. } = forward;
+fn open(core: &mut Core, link: LinkId, forward: &ProviderRequest) {
+    let ProviderRequest { id, nonce, requester, .. } = forward;
     let is_known = core.links.get(link).is_some_and(|entry| {
         let hub = entry.peer.node;
         !core.links.ways(|way| (way.hub, way.id) == (hub, *id)).is_empty()
@@ -201,9 +211,13 @@ fn open(core: &mut Core, link: LinkId, forward: &Forward) {
     if !is_known && !enter(core, link, *requester, *id) {
         return decline(core, link, forward, Reason::Busy);
     }
-    let nothing = Offer::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
+    let nothing =
+        FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (offer, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
-    core.send(link, &Message::Accept(Accept { id: *id, nonce: *nonce, offer, cell, provider, reflected: None }));
+    core.send(
+        link,
+        &Message::Accept(Accept { id: *id, nonce: *nonce, flow: offer, cell, provider, stream_keys: None }),
+    );
 }
 
 /// Takes a way through a hub for an association with a node; false if there are too many.
@@ -212,16 +226,16 @@ fn enter(core: &mut Core, link: LinkId, node: NodeId, id: RequestId) -> bool {
     if core.links.ways(|_| true).len() >= MAX_WAYS {
         return false;
     }
-    let through = Some(Through { link, hub: entry.peer.node, id });
+    let through = Some(HubTunnel { link, hub: entry.peer.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
     let peer = Neighbour { node, role: Role::Node, name: String::new() };
     let way = core.links.number_way();
-    let entry = Link { through, ..Link::new(now, peer, address, rtt) };
+    let entry = NodeConnection { through, ..NodeConnection::new(now, peer, address, rtt) };
     core.links.insert(way, entry);
     true
 }
 
-fn decline(core: &mut Core, link: LinkId, forward: &Forward, reason: Reason) {
+fn decline(core: &mut Core, link: LinkId, forward: &ProviderRequest, reason: Reason) {
     let requester = Some(forward.requester).filter(|_| !forward.reply_to.is_empty());
     core.send(link, &Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }));
 }
@@ -243,14 +257,15 @@ impl Peer {
         let way_of =
             |core: &Core, id: RequestId| core.links.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)));
         match message {
-            Message::Through { id, message } => {
+            Message::Tunneled { id, message } => {
                 let ways = way_of(&self.core, *id);
                 ways.iter().for_each(|way| self.on_message(*way, message));
                 !ways.is_empty()
             }
             Message::Stop { id, .. } => {
                 let ways = way_of(&self.core, *id);
-                ways.iter().for_each(|way| self.on_way_gone(*way, Loss::new("the hub passes nothing on any more")));
+                ways.iter()
+                    .for_each(|way| self.on_way_gone(*way, ConnectionLoss::new("the hub passes nothing on any more")));
                 !ways.is_empty()
             }
             _ => false,
@@ -258,7 +273,7 @@ impl Peer {
     }
 
     /// A way through hubs is none any more.
-    pub(super) fn on_way_gone(&mut self, way: LinkId, loss: Loss<'_>) {
+    pub(super) fn on_way_gone(&mut self, way: LinkId, loss: ConnectionLoss<'_>) {
         if self.core.links.remove(way).is_some() {
             self.on_link_gone(way, loss);
         }
@@ -273,9 +288,9 @@ fn entry_hub(core: &Core, link: LinkId) -> Option<NodeId> {
 /// True if two nodes may send it to one another through hubs: transfers of files need it.
 fn is_of_files(message: &Message) -> bool {
     match message {
-        Message::Request(request) => Params::is_pushed(request.params),
+        Message::Request(request) => RequestParams::is_pushed(request.params),
         Message::Push(_)
-        | Message::Pushed { .. }
+        | Message::PushStatus { .. }
         | Message::Accept(_)
         | Message::Decline(_)
         | Message::Chunk(_)

@@ -15,11 +15,11 @@ pub(super) enum Timer {
     /// The lease wants to be renewed.
     Renew,
     /// The home has not answered.
-    Exchange,
+    HomeReply,
     /// The stand-by is to be found, or asked for a sign of life.
-    StandBy,
+    Standby,
     /// The home that was lost may live again.
-    Homing,
+    Failback,
     /// Nothing was heard of a request.
     Ask(RequestId),
     /// It is this node's turn to go from a hub that leaves.
@@ -45,7 +45,7 @@ pub(super) enum Timer {
     /// What opens a reflected stream is to be sealed without the epoch that is past.
     Seal(SessionId),
     /// Those who were never members of a reflected stream and may open it are to be shut out.
-    Strangers(SessionId),
+    ExcludeNonmembers(SessionId),
     /// A reflected stream is to be asked for again.
     Resubscribe(RequestId),
     /// The home is to hear that this node is in a room.
@@ -59,15 +59,15 @@ pub(super) enum Timer {
     /// An object that was offered is to be offered again.
     Push(RequestId),
     /// A node that wants a way takes too long to reach.
-    Called(NodeId),
+    IncomingConnect(NodeId),
     /// Reports on the way of a request are not waited for any longer.
     Trace(Ticket),
     /// A direct association has been idle.
     Idle(LinkId),
     /// Nobody on the link has answered an inquiry.
-    Inquire(RequestId),
+    MulticastSearch(RequestId),
     /// It is this node's turn to answer an inquiry of a node, or to forget it.
-    Volunteer(NodeId, RequestId),
+    MulticastReply(NodeId, RequestId),
 }
 
 impl Timer {
@@ -75,9 +75,9 @@ impl Timer {
         match self {
             Self::Attach => "look for a home",
             Self::Renew => "renew the lease",
-            Self::Exchange => "the home has not answered",
-            Self::StandBy => "tend the stand-by",
-            Self::Homing => "go back to the home that was lost",
+            Self::HomeReply => "the home has not answered",
+            Self::Standby => "tend the stand-by",
+            Self::Failback => "go back to the home that was lost",
             Self::Ask(_) => "a request is unanswered",
             Self::Depart(_) => "go from a hub that leaves",
             Self::Meet(_) => "a provider has not come",
@@ -90,18 +90,18 @@ impl Timer {
             Self::Serve(_) => "a requester may be silent",
             Self::Linger(_) => "a reflected stream may have no members",
             Self::Seal(_) => "seal what opens a reflected stream",
-            Self::Strangers(_) => "shut out who may open a reflected stream",
+            Self::ExcludeNonmembers(_) => "shut out who may open a reflected stream",
             Self::Resubscribe(_) => "ask for a reflected stream again",
             Self::Room(_) => "be in a room",
             Self::Watch(_) => "renew a watch",
             Self::Settle(_) => "a watch has settled",
             Self::Ping(_) => "a ping is unanswered",
             Self::Push(_) => "repeat an offer",
-            Self::Called(_) => "a caller cannot be reached",
+            Self::IncomingConnect(_) => "a caller cannot be reached",
             Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "an association is idle",
-            Self::Inquire(_) => "an inquiry is unanswered",
-            Self::Volunteer(..) => "answer an inquiry",
+            Self::MulticastSearch(_) => "an inquiry is unanswered",
+            Self::MulticastReply(..) => "answer an inquiry",
         }
     }
 }

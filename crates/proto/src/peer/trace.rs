@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::api::{Event, Ticket, Trace, TracedHop};
+use super::api::{NodeEvent, Ticket, Trace, TracedHop};
 use super::core::Core;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Hop, Step, Traced};
+use crate::wire::{Hop, HopAction, HopReport};
 
 /// The most reports that are kept of one request: eight hubs with a few
 /// providers each that do not take it.
@@ -36,16 +36,16 @@ pub(super) struct Traces(BTreeMap<Ticket, Tracing>);
 #[derive(Debug)]
 struct Tracing {
     commanded: Time,
-    questions: Vec<Question>,
+    questions: Vec<SentRequest>,
     trace: Trace,
     accepted: Option<(NodeId, Time)>,
     /// The request's last event, which waits for reports that are under way.
-    last: Option<Event>,
+    last: Option<NodeEvent>,
 }
 
 /// One sending of the request.
 #[derive(Debug)]
-struct Question {
+struct SentRequest {
     id: RequestId,
     to: NodeId,
     at: Time,
@@ -71,7 +71,9 @@ impl Tracing {
         let Some((provider, _)) = self.accepted else { return false };
         let any = |which: &dyn Fn(&Hop) -> bool| self.trace.hops.iter().any(|hop| which(&hop.hop));
         let direct = self.questions.iter().any(|question| question.to == provider);
-        let handed = any(&|hop| matches!(hop.step, Step::Handed | Step::Relayed) && hop.other == Some(provider));
+        let handed = any(&|hop| {
+            matches!(hop.step, HopAction::HandedToProvider | HopAction::Relayed) && hop.other == Some(provider)
+        });
         any(&|hop| hop.step.is_of_provider() && hop.node == provider) && (direct || handed)
     }
 
@@ -100,7 +102,7 @@ impl Core {
         let (Some(tracing), Some(to)) = (self.traces.0.get_mut(&ticket), to) else { return };
         tracing.trace.sent += 1;
         if tracing.questions.len() < MAX_QUESTIONS {
-            tracing.questions.push(Question { id, to, at: self.now });
+            tracing.questions.push(SentRequest { id, to, at: self.now });
         }
     }
 
@@ -113,10 +115,10 @@ impl Core {
 
     /// A hub tells what has become of a request there or further on; or a
     /// provider, how it answers.
-    pub(super) fn on_traced(&mut self, link: LinkId, traced: Traced) {
+    pub(super) fn on_hop_report(&mut self, link: LinkId, traced: HopReport) {
         let Some(peer) = self.links.get(link).map(|link| &link.peer) else { return };
         let (from, role, name) = (peer.node, peer.role, peer.name.clone());
-        let Traced { id, mut hop, .. } = traced;
+        let HopReport { id, mut hop, .. } = traced;
         let meant = |tracing: &Tracing| tracing.questions.iter().any(|question| question.id == id);
         let Some((ticket, tracing)) = self.traces.0.iter_mut().find(|(_, tracing)| meant(tracing)) else {
             self.counters.stale += 1;
@@ -130,11 +132,11 @@ impl Core {
         if tracing.trace.hops.len() >= MAX_REPORTS {
             return;
         }
-        let own = hop.number == 1;
+        let own = hop.index == 1;
         if own {
             // The certificate says who it is.
             hop.node = from;
-            hop.round_trip_us = tracing.round_trip(id, from, self.now, hop.held_us);
+            hop.round_trip_us = tracing.round_trip(id, from, self.now, hop.elapsed_us);
         }
         let (name, heard) = (own.then_some(name), self.now.since(tracing.commanded));
         tracing.trace.hops.push(TracedHop { hop, name, heard });
@@ -146,9 +148,9 @@ impl Core {
 
     /// A request is over. If it is traced, its way is told first, for which
     /// reports that are under way are waited for.
-    pub(super) fn conclude(&mut self, ticket: Ticket, last: Event) {
+    pub(super) fn conclude(&mut self, ticket: Ticket, last: NodeEvent) {
         let Some(tracing) = self.traces.0.get_mut(&ticket) else { return self.emit(last) };
-        let finished = matches!(last, Event::Finished { .. });
+        let finished = matches!(last, NodeEvent::Finished { .. });
         tracing.last = Some(last);
         let due = tracing.due().filter(|due| finished && *due > self.now && !tracing.is_complete());
         match due {
@@ -161,7 +163,7 @@ impl Core {
     pub(super) fn tell_trace(&mut self, ticket: Ticket) {
         self.timers.clear(Timer::Trace(ticket));
         let Some(Tracing { trace, last: Some(last), .. }) = self.traces.0.remove(&ticket) else { return };
-        self.emit(Event::Traced { ticket, trace });
+        self.emit(NodeEvent::Traced { ticket, trace });
         self.emit(last);
     }
 

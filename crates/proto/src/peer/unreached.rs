@@ -17,7 +17,7 @@ const MAX_UNREACHED: usize = 256;
 
 /// Requesters that could not be dialled, and where.
 #[derive(Debug, Default)]
-pub(super) struct Unreached {
+pub(super) struct UnreachableNodes {
     nodes: BTreeMap<NodeId, Failure>,
 }
 
@@ -28,9 +28,9 @@ struct Failure {
     until: Time,
 }
 
-impl Unreached {
+impl UnreachableNodes {
     /// Dialling `node` at all of `addresses` has failed.
-    pub(super) fn note(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
+    pub(super) fn record_failure(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
         self.nodes.retain(|_, failure| now < failure.until);
         if self.nodes.len() >= MAX_UNREACHED
             && let Some(oldest) = self.nodes.iter().min_by_key(|(_, failure)| failure.until).map(|(node, _)| *node)
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn dial_failure_expires_per_address() {
-        let mut unreached = Unreached::default();
+        let mut unreached = UnreachableNodes::default();
         let (udp, tcp) = (at(Scheme::Udp, 1), at(Scheme::Tcp, 1));
-        unreached.note(Time::ZERO, node(1), vec![udp.clone(), tcp.clone()]);
+        unreached.record_failure(Time::ZERO, node(1), vec![udp.clone(), tcp.clone()]);
         let holds = |seconds, number, addresses: &[Address]| {
             unreached.holds(Time::ZERO + Duration::from_secs(seconds), node(number), addresses)
         };
@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn the_oldest_failure_makes_room() {
-        let mut unreached = Unreached::default();
+        let mut unreached = UnreachableNodes::default();
         let start = Time::ZERO;
         for number in 0..=MAX_UNREACHED as u16 {
             let now = start + Duration::from_millis(u64::from(number));
-            unreached.note(now, node(number), vec![at(Scheme::Udp, 1)]);
+            unreached.record_failure(now, node(number), vec![at(Scheme::Udp, 1)]);
         }
         let holds = |number| unreached.holds(start, node(number), &[at(Scheme::Udp, 1)]);
         assert_eq!((unreached.nodes.len(), holds(0), holds(1)), (MAX_UNREACHED, false, true));

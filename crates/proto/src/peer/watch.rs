@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::api::{Event, Ticket};
-use super::attach::Attach;
+use super::api::{NodeEvent, Ticket};
+use super::attach::HomeRegistration;
 use super::core::Core;
 use super::timers::Timer;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::{Capacity, Version};
 use crate::service::ServiceSet;
-use crate::wire::{Candidate, Change, Coverage, Decline, Message, Reason, Watch};
+use crate::wire::{Candidate, Coverage, Decline, Message, Reason, Watch, WatchChange};
 
 /// The most watches at once.
 pub const MAX_WATCHES: usize = 64;
@@ -29,12 +29,12 @@ const SETTLING: Duration = Duration::from_secs(15);
 
 /// The watches of a node.
 #[derive(Debug, Default)]
-pub(super) struct Watches {
-    watches: BTreeMap<RequestId, Watching>,
+pub(super) struct OutgoingWatches {
+    watches: BTreeMap<RequestId, OutgoingWatch>,
 }
 
 #[derive(Debug)]
-struct Watching {
+struct OutgoingWatch {
     ticket: Ticket,
     services: ServiceSet,
     area: Area,
@@ -44,7 +44,7 @@ struct Watching {
     tries: u32,
     /// Changes told to the owner.
     told: u64,
-    known: BTreeMap<NodeId, Known>,
+    known: BTreeMap<NodeId, WatchedNode>,
     /// Known from an earlier snapshot and not seen in the present one yet.
     doubtful: BTreeSet<NodeId>,
     /// How far the watch reaches, if not everywhere, and what was told of that.
@@ -54,28 +54,28 @@ struct Watching {
 
 /// What was told of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct WatchedNode {
     version: Version,
     cell: Cell,
     services: ServiceSet,
     capacity: Capacity,
 }
 
-impl Watches {
+impl OutgoingWatches {
     pub(super) fn watch(
         &mut self,
         core: &mut Core,
-        attach: &Attach,
+        attach: &HomeRegistration,
         ticket: Ticket,
         (services, area, names): (ServiceSet, Area, bool),
     ) {
         if self.watches.len() >= MAX_WATCHES || !area.is_valid() {
             let detail = "the watch is malformed or one too many".to_owned();
-            return core.emit(Event::Failed { ticket, reason: Reason::TooMany, detail, retry_after: None });
+            return core.emit(NodeEvent::Failed { ticket, reason: Reason::TooMany, detail, retry_after: None });
         }
         let id = core.next_request();
         let (known, doubtful) = (BTreeMap::new(), BTreeSet::new());
-        let watching = Watching {
+        let watching = OutgoingWatch {
             ticket,
             services,
             area,
@@ -92,16 +92,16 @@ impl Watches {
         self.subscribe(core, attach, id);
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         self.subscribe(core, attach, id);
     }
 
     /// Tells the home, and comes back: soon while it has not answered, else to renew.
-    fn subscribe(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    fn subscribe(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         let (Some(watching), Some(home)) = (self.watches.get_mut(&id), attach.home()) else { return };
-        let Watching { services, area, seen, .. } = *watching;
+        let OutgoingWatch { services, area, seen, .. } = *watching;
         let names = watching.names.then_some(true);
-        core.send(home, &Message::Watch(Watch { id, services, area, seen, way: None, names }));
+        core.send(home, &Message::Watch(Watch { id, services, area, last_seen: seen, direction: None, names }));
         let retry = core.pto(home) * (1 << watching.tries.min(6));
         watching.tries += 1;
         core.set(Timer::Watch(id), if seen == 0 { retry.min(RENEWAL) } else { RENEWAL });
@@ -109,14 +109,14 @@ impl Watches {
 
     /// There is a new home: it is asked for all there is, which is compared
     /// with what is known.
-    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
+    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &HomeRegistration) {
         for id in self.watches.keys().copied().collect::<Vec<_>>() {
             self.start_over(core, attach, id);
         }
     }
 
     /// Asks for all there is; what is known counts as doubtful until then.
-    fn start_over(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    fn start_over(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         if let Some(watching) = self.watches.get_mut(&id) {
             (watching.seen, watching.tries) = (0, 0);
             watching.doubtful = watching.known.keys().copied().collect();
@@ -127,7 +127,13 @@ impl Watches {
         self.subscribe(core, attach, id);
     }
 
-    pub(super) fn on_change(&mut self, core: &mut Core, attach: &Attach, link: LinkId, change: Change) {
+    pub(super) fn on_watch_change(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        link: LinkId,
+        change: WatchChange,
+    ) {
         let id = change.id;
         if attach.home() != Some(link) {
             core.counters.refused += 1;
@@ -137,21 +143,21 @@ impl Watches {
             core.counters.stale += 1;
             return core.send(link, &Message::Unwatch(id));
         };
-        if watching.seen != 0 && change.number <= watching.seen {
+        if watching.seen != 0 && change.sequence <= watching.seen {
             return;
         }
-        if watching.seen != 0 && change.number != watching.seen + 1 {
+        if watching.seen != 0 && change.sequence != watching.seen + 1 {
             // One was lost.
             return self.start_over(core, attach, id);
         }
         if watching.seen == 0 {
             core.set(Timer::Watch(id), RENEWAL);
         }
-        watching.seen = change.number.max(1);
+        watching.seen = change.sequence.max(1);
         watching.coverage = change.coverage;
-        let present = change.present.into_iter().filter(|candidate| watching.is_news(candidate)).collect();
-        let gone = change.gone.into_iter().filter(|node| watching.forget(*node)).collect();
-        watching.tell(core, present, gone);
+        let present = change.updated.into_iter().filter(|candidate| watching.is_news(candidate)).collect();
+        let gone = change.removed.into_iter().filter(|node| watching.forget(*node)).collect();
+        watching.emit_change(core, present, gone);
     }
 
     /// What the new home has not named by now is gone.
@@ -161,22 +167,28 @@ impl Watches {
         for node in &gone {
             watching.known.remove(node);
         }
-        watching.tell(core, Vec::new(), gone);
+        watching.emit_change(core, Vec::new(), gone);
     }
 
     /// The hub does not keep the watch. Returns false if none is meant.
-    pub(super) fn on_decline(&mut self, core: &mut Core, attach: &Attach, link: LinkId, decline: Decline) -> bool {
+    pub(super) fn on_decline(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        link: LinkId,
+        decline: Decline,
+    ) -> bool {
         if attach.home() != Some(link) {
             return false;
         }
         let Some(watching) = self.remove(core, decline.id) else { return false };
         let detail = "the hub does not keep the watch".to_owned();
-        core.emit(Event::Failed { ticket: watching.ticket, reason: decline.reason, detail, retry_after: None });
+        core.emit(NodeEvent::Failed { ticket: watching.ticket, reason: decline.reason, detail, retry_after: None });
         true
     }
 
     /// The owner no longer wants it. Returns false if the ticket is not here.
-    pub(super) fn cancel(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) -> bool {
+    pub(super) fn cancel(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) -> bool {
         let mut ids = self.watches.iter().filter(|(_, watching)| watching.ticket == ticket);
         let Some(id) = ids.next().map(|(id, _)| *id) else { return false };
         if let Some(home) = attach.home() {
@@ -184,7 +196,7 @@ impl Watches {
         }
         self.remove(core, id);
         let detail = "the watch was cancelled".to_owned();
-        core.emit(Event::Failed { ticket, reason: Reason::Cancelled, detail, retry_after: None });
+        core.emit(NodeEvent::Failed { ticket, reason: Reason::Cancelled, detail, retry_after: None });
         true
     }
 
@@ -192,11 +204,16 @@ impl Watches {
     pub(super) fn leave(&mut self, core: &mut Core) {
         for (_, watching) in std::mem::take(&mut self.watches) {
             let detail = "this node is leaving".to_owned();
-            core.emit(Event::Failed { ticket: watching.ticket, reason: Reason::Leaving, detail, retry_after: None });
+            core.emit(NodeEvent::Failed {
+                ticket: watching.ticket,
+                reason: Reason::Leaving,
+                detail,
+                retry_after: None,
+            });
         }
     }
 
-    fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<Watching> {
+    fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<OutgoingWatch> {
         core.timers.clear(Timer::Watch(id));
         core.timers.clear(Timer::Settle(id));
         self.watches.remove(&id)
@@ -207,16 +224,16 @@ impl Watches {
     }
 }
 
-impl Watching {
+impl OutgoingWatch {
     /// Whether the owner does not know this yet.
     fn is_news(&mut self, candidate: &Candidate) -> bool {
         self.doubtful.remove(&candidate.node);
         let Candidate { version, cell, services, capacity, .. } = *candidate;
-        let known = Known { version, cell, services, capacity };
+        let known = WatchedNode { version, cell, services, capacity };
         match self.known.get_mut(&candidate.node) {
             Some(before) if before.version > version => false,
             Some(before) => {
-                let same = Known { version, ..*before } == known;
+                let same = WatchedNode { version, ..*before } == known;
                 *before = known;
                 !same
             }
@@ -236,13 +253,19 @@ impl Watching {
 
     /// Tells the owner. The first change is told even if it is empty: it says
     /// that the watch stands.
-    fn tell(&mut self, core: &mut Core, present: Vec<Candidate>, gone: Vec<NodeId>) {
+    fn emit_change(&mut self, core: &mut Core, present: Vec<Candidate>, gone: Vec<NodeId>) {
         let same = self.told_coverage == self.coverage;
         if self.told > 0 && present.is_empty() && gone.is_empty() && same {
             return;
         }
         (self.told, self.told_coverage) = (self.told + 1, self.coverage);
-        let change = Change { id: RequestId(0), number: self.told, present, gone, coverage: self.coverage };
-        core.emit(Event::Changed { ticket: self.ticket, change });
+        let change = WatchChange {
+            id: RequestId(0),
+            sequence: self.told,
+            updated: present,
+            removed: gone,
+            coverage: self.coverage,
+        };
+        core.emit(NodeEvent::Changed { ticket: self.ticket, change });
     }
 }

@@ -5,12 +5,12 @@ use bytes::Bytes;
 use super::lookup::Candidate;
 use super::push::MAX_OBJECT_NAME_BYTES;
 use super::reflect::MAX_SEALED_BYTES;
-use super::request::{Offer, Params};
-use super::standby::{MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror};
-use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
+use super::request::{FlowDescription, RequestParams};
+use super::standby::{MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaUpdate};
+use super::trace::{HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
 use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, Message, WireError};
 use crate::address::Address;
-use crate::called::is_name;
+use crate::called::is_node_name;
 use crate::record::{MAX_ADDRESSES, Record};
 use crate::room::MAX_MEMBERS;
 
@@ -22,115 +22,117 @@ const MAX_INLINE_BYTES: usize = 4 * 1024;
 
 impl Message {
     /// Whether every field is within its limits.
-    pub(super) fn check(&self) -> Result<(), WireError> {
+    pub(super) fn check_limits(&self) -> Result<(), WireError> {
         match self {
             Self::Publish(record) => {
-                bounded(record.cell.is_on_grid(), "a cell off the grid")?;
-                bounded(record.addresses.len() <= MAX_ADDRESSES, "too many addresses")
+                check_bound(record.cell.is_on_grid(), "a cell off the grid")?;
+                check_bound(record.addresses.len() <= MAX_ADDRESSES, "too many addresses")
             }
             Self::Lease { siblings, addresses, .. } => {
                 let count = |list: &Option<Vec<Address>>| list.as_ref().map_or(0, Vec::len);
-                bounded(count(siblings) <= MAX_CANDIDATES, "too many siblings")?;
-                bounded(count(addresses) <= MAX_ADDRESSES, "too many addresses")
+                check_bound(count(siblings) <= MAX_CANDIDATES, "too many siblings")?;
+                check_bound(count(addresses) <= MAX_ADDRESSES, "too many addresses")
             }
             Self::Request(request) => {
-                bounded(request.area.is_valid(), "an area off the grid")?;
+                check_bound(request.area.is_valid(), "an area off the grid")?;
                 check_params(request.params)
             }
-            Self::Forward(forward) => {
-                bounded(forward.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
+            Self::ProviderRequest(forward) => {
+                check_bound(forward.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
                 check_params(forward.params)
             }
             Self::Accept(accept) => {
-                bounded(accept.cell.is_on_grid(), "a cell off the grid")?;
-                check_offer(&accept.offer)
+                check_bound(accept.cell.is_on_grid(), "a cell off the grid")?;
+                check_offer(&accept.flow)
             }
             Self::Pending { provider: Some(provider), .. } => {
-                bounded(provider.addresses.len() <= MAX_ADDRESSES, "too many addresses")
+                check_bound(provider.addresses.len() <= MAX_ADDRESSES, "too many addresses")
             }
-            Self::Found(found) => {
-                bounded(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
+            Self::LookupResult(found) => {
+                check_bound(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
                 check_candidates(&found.candidates)
             }
-            Self::Gossip(bytes) => bounded(bytes.len() <= MAX_GOSSIP_BYTES, "too long a word of membership"),
-            Self::Redirect(addresses) => bounded(
+            Self::Gossip(bytes) => check_bound(bytes.len() <= MAX_GOSSIP_BYTES, "too long a word of membership"),
+            Self::Redirect(addresses) => check_bound(
                 (1..=MAX_ADDRESSES).contains(&addresses.len()),
                 "a redirection to nowhere or to too many places",
             ),
-            Self::Watch(watch) => bounded(watch.area.is_valid(), "an area off the grid"),
-            Self::Change(change) => check_candidates(&change.present),
-            Self::Mirror(mirror) => check_mirror(mirror),
-            Self::Retell(retell) => bounded(retell.nodes.len() <= MAX_CHANGES, "too many records wanted"),
-            Self::Seek(seek) => bounded(seek.area.is_valid(), "an area off the grid"),
-            Self::Inquiry(inquiry) => {
-                bounded(inquiry.area.is_valid(), "an area off the grid")?;
-                bounded(inquiry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
+            Self::Watch(watch) => check_bound(watch.area.is_valid(), "an area off the grid"),
+            Self::WatchChange(change) => check_candidates(&change.updated),
+            Self::ReplicaUpdate(mirror) => check_replica_update(mirror),
+            Self::ResyncRequest(retell) => {
+                check_bound(retell.nodes.len() <= MAX_REPLICA_CHANGES, "too many records wanted")
             }
-            Self::Present(present) => check_candidates(std::slice::from_ref(&present.candidate)),
-            Self::Carry(carry) => {
-                bounded(carry.cell.is_on_grid(), "a cell off the grid")?;
-                bounded(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
+            Self::HubLookup(seek) => check_bound(seek.area.is_valid(), "an area off the grid"),
+            Self::MulticastRequest(inquiry) => {
+                check_bound(inquiry.area.is_valid(), "an area off the grid")?;
+                check_bound(inquiry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
+            }
+            Self::MulticastCandidate(present) => check_candidates(std::slice::from_ref(&present.candidate)),
+            Self::RouteRequest(carry) => {
+                check_bound(carry.cell.is_on_grid(), "a cell off the grid")?;
+                check_bound(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
                 check_params(carry.params)
             }
-            Self::StandBy { addresses, .. } => {
+            Self::SetStandby { addresses, .. } => {
                 let count = addresses.as_ref().map_or(0, Vec::len);
-                bounded(count <= MAX_ADDRESSES, "too many addresses")
+                check_bound(count <= MAX_ADDRESSES, "too many addresses")
             }
             Self::Push(push) => {
-                bounded(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
-                bounded(push.addresses.len() <= MAX_ADDRESSES, "too many addresses")
+                check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
+                check_bound(push.addresses.len() <= MAX_ADDRESSES, "too many addresses")
             }
-            Self::Join(join) => bounded(join.member.cell.is_on_grid(), "a cell off the grid"),
+            Self::JoinRoom(join) => check_bound(join.member.cell.is_on_grid(), "a cell off the grid"),
             Self::Roster(roster) => {
-                bounded(roster.members.len() <= MAX_MEMBERS, "too many members")?;
-                bounded(roster.members.iter().all(|member| member.cell.is_on_grid()), "a cell off the grid")
+                check_bound(roster.members.len() <= MAX_MEMBERS, "too many members")?;
+                check_bound(roster.members.iter().all(|member| member.cell.is_on_grid()), "a cell off the grid")
             }
-            Self::Keys(keys) => bounded(keys.sealed.len() <= MAX_SEALED_BYTES, "too long a sealed key"),
-            Self::Moved(moved) => bounded(moved.cell.is_on_grid(), "a cell off the grid"),
-            Self::Traced(Traced { hop, .. }) => {
+            Self::SealedKeys(keys) => check_bound(keys.sealed.len() <= MAX_SEALED_BYTES, "too long a sealed key"),
+            Self::HomeChanged(moved) => check_bound(moved.cell.is_on_grid(), "a cell off the grid"),
+            Self::HopReport(HopReport { hop, .. }) => {
                 let name = hop.name.as_ref().map_or(0, String::len);
-                bounded(name <= MAX_NAME_BYTES, "too long a name")?;
-                bounded((1..=MAX_TRACED_HOPS).contains(&hop.number), "too long a way")
+                check_bound(name <= MAX_NAME_BYTES, "too long a name")?;
+                check_bound((1..=MAX_TRACED_HOPS).contains(&hop.index), "too long a way")
             }
             _ => Ok(()),
         }
     }
 }
 
-fn bounded(holds: bool, what: &'static str) -> Result<(), WireError> {
+fn check_bound(holds: bool, what: &'static str) -> Result<(), WireError> {
     if holds { Ok(()) } else { Err(WireError::OutOfBounds(what)) }
 }
 
-fn check_offer(offer: &Offer) -> Result<(), WireError> {
+fn check_offer(offer: &FlowDescription) -> Result<(), WireError> {
     let (format, inline) = match offer {
-        Offer::Stream { format, .. } => (format, 0),
-        Offer::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),
+        FlowDescription::Stream { format, .. } => (format, 0),
+        FlowDescription::Object { format, inline, .. } => (format, inline.as_ref().map_or(0, Bytes::len)),
     };
-    bounded(format.len() <= MAX_FORMAT_BYTES, "too long a format")?;
-    bounded(inline <= MAX_INLINE_BYTES, "too long an object for an acceptance")
+    check_bound(format.len() <= MAX_FORMAT_BYTES, "too long a format")?;
+    check_bound(inline <= MAX_INLINE_BYTES, "too long an object for an acceptance")
 }
 
-fn check_params(params: Option<Params>) -> Result<(), WireError> {
-    let nowhere = Params::reflect_of(params).is_some_and(|reflect| reflect.to.port() == 0);
-    bounded(!nowhere, "a stream to no port")
+fn check_params(params: Option<RequestParams>) -> Result<(), WireError> {
+    let nowhere = RequestParams::copy_target(params).is_some_and(|reflect| reflect.to.port() == 0);
+    check_bound(!nowhere, "a stream to no port")
 }
 
-fn check_mirror(mirror: &Mirror) -> Result<(), WireError> {
-    let Mirror { shifts, gone, left, records, heard, .. } = mirror;
+fn check_replica_update(mirror: &ReplicaUpdate) -> Result<(), WireError> {
+    let ReplicaUpdate { moves: shifts, removed: gone, capacities: left, records, alive: heard, .. } = mirror;
     let sound = |record: &Record| record.cell.is_on_grid() && record.addresses.len() <= MAX_ADDRESSES;
-    bounded(records.len() <= MAX_MIRRORED, "too many records")?;
-    bounded(records.iter().all(|numbered| sound(&numbered.record)), "a record off the grid")?;
-    bounded(shifts.len().max(gone.len()).max(left.len()) <= MAX_CHANGES, "too many changes")?;
-    bounded(shifts.iter().all(|shift| shift.versions > 0), "a move without a new version")?;
+    check_bound(records.len() <= MAX_REPLICA_RECORDS, "too many records")?;
+    check_bound(records.iter().all(|numbered| sound(&numbered.record)), "a record off the grid")?;
+    check_bound(shifts.len().max(gone.len()).max(left.len()) <= MAX_REPLICA_CHANGES, "too many changes")?;
+    check_bound(shifts.iter().all(|shift| shift.versions > 0), "a move without a new version")?;
     let numbers = records.iter().map(|numbered| numbered.node).max();
-    bounded(numbers.is_none_or(|most| most < MAX_NUMBERED), "too great a number for a node")?;
+    check_bound(numbers.is_none_or(|most| most < MAX_REPLICA_NODES), "too great a number for a node")?;
     let signs = heard.as_ref().map_or(0, Bytes::len);
-    bounded(signs * 8 <= MAX_NUMBERED as usize, "signs of life of too many nodes")
+    check_bound(signs * 8 <= MAX_REPLICA_NODES as usize, "signs of life of too many nodes")
 }
 
 fn check_candidates(candidates: &[Candidate]) -> Result<(), WireError> {
     let sound = |candidate: &Candidate| candidate.cell.is_on_grid() && candidate.addresses.len() <= MAX_ADDRESSES;
-    bounded(candidates.iter().all(sound), "a candidate off the grid")?;
-    let named = |candidate: &Candidate| candidate.name.as_deref().is_none_or(is_name);
-    bounded(candidates.iter().all(named), "a name that no certificate has")
+    check_bound(candidates.iter().all(sound), "a candidate off the grid")?;
+    let named = |candidate: &Candidate| candidate.name.as_deref().is_none_or(is_node_name);
+    check_bound(candidates.iter().all(named), "a name that no certificate has")
 }

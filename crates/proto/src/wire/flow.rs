@@ -9,7 +9,7 @@ use crate::ids::RequestId;
 /// See [`Message::Packet`](super::Message::Packet).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Packet {
+pub struct Datagram {
     /// The flow.
     #[n(0)]
     pub id: RequestId,

@@ -9,7 +9,7 @@ use minicbor::{Decode, Decoder, Encode};
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 #[cbor(array)]
-pub struct Protocol {
+pub struct ProtocolVersion {
     /// Another one means that nothing can be said to one another.
     #[n(0)]
     pub major: u16,
@@ -18,18 +18,18 @@ pub struct Protocol {
     pub minor: u16,
 }
 
-impl Protocol {
+impl ProtocolVersion {
     /// The one of this build.
     pub const CURRENT: Self = Self { major: 1, minor: 1 };
 
     /// The first one in which a node may be called; see [`Params::call`](super::Params::call).
-    pub const CALLS: Self = Self { major: 1, minor: 1 };
+    pub const CONNECT_TO: Self = Self { major: 1, minor: 1 };
 
     /// The one before, which did not say its version yet.
     pub const PREVIOUS: Self = Self { major: 1, minor: 0 };
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }
@@ -50,7 +50,7 @@ impl Capabilities {
     pub const OWN: Self = Self::SKIPS_UNKNOWN;
 
     /// True if all of `wanted` are there.
-    pub const fn contain(self, wanted: Self) -> bool {
+    pub const fn contains_all(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }
 }
@@ -67,7 +67,7 @@ impl<'b, C> Decode<'b, C> for Capabilities {
 pub struct Hello {
     /// The version that the sender speaks.
     #[n(0)]
-    pub protocol: Protocol,
+    pub protocol: ProtocolVersion,
     /// The sender's capabilities beyond that version.
     #[n(1)]
     pub capabilities: Capabilities,
@@ -79,14 +79,15 @@ pub struct Hello {
 
 impl Hello {
     /// The greeting of this build, without a clock.
-    pub const OWN: Self = Self { protocol: Protocol::CURRENT, capabilities: Capabilities::OWN, clock_s: None };
+    pub const OWN: Self = Self { protocol: ProtocolVersion::CURRENT, capabilities: Capabilities::OWN, clock_s: None };
 
     /// Assumed of an end that sends none: the previous version, without capabilities.
-    pub const UNSAID: Self = Self { protocol: Protocol::PREVIOUS, capabilities: Capabilities::NONE, clock_s: None };
+    pub const ASSUMED: Self =
+        Self { protocol: ProtocolVersion::PREVIOUS, capabilities: Capabilities::NONE, clock_s: None };
 
     /// Why nothing can be said to the end that says this; `None` if all is well.
     pub fn refusal(self) -> Option<String> {
-        let (own, other) = (Protocol::CURRENT, self.protocol);
+        let (own, other) = (ProtocolVersion::CURRENT, self.protocol);
         (own.major != other.major).then(|| {
             let older = own.min(other);
             format!(

@@ -6,9 +6,9 @@ use minicbor::{Decode, Encode};
 
 use super::lookup::Candidate;
 use super::open;
-use super::request::{Mode, Params};
+use super::request::{RequestMode, RequestParams};
 use crate::address::Address;
-use crate::called::Called;
+use crate::called::NodeSelector;
 use crate::grid::Area;
 use crate::ids::{NodeId, Nonce, RequestId};
 use crate::service::Service;
@@ -16,7 +16,7 @@ use crate::service::Service;
 /// See [`Message::Inquiry`](super::Message::Inquiry).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Inquiry {
+pub struct MulticastRequest {
     /// The requester's number for it.
     #[n(0)]
     pub id: RequestId,
@@ -32,7 +32,7 @@ pub struct Inquiry {
     pub area: Area,
     /// `Forward`: serve it. `Locate`: only say who is there, by [`Present`].
     #[n(4)]
-    pub mode: Mode,
+    pub mode: RequestMode,
     /// Who asks.
     #[n(5)]
     pub requester: NodeId,
@@ -51,17 +51,17 @@ pub struct Inquiry {
     pub count: u8,
     /// More.
     #[n(10)]
-    pub params: Option<Params>,
+    pub params: Option<RequestParams>,
     /// Of `Locate`, as in a [`Request`](super::Request): who is there tells its name, and only who is
     /// called so answers.
     #[n(11)]
-    pub names: Option<Called>,
+    pub selector: Option<NodeSelector>,
 }
 
 /// See [`Message::Taken`](super::Message::Taken).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Taken {
+pub struct MulticastSuppression {
     /// Whose inquiry.
     #[n(0)]
     pub requester: NodeId,
@@ -73,13 +73,13 @@ pub struct Taken {
     pub attempt: u8,
     /// Who says it: the provider that answers, or the requester, who has what it wanted.
     #[n(3)]
-    pub node: NodeId,
+    pub sender: NodeId,
 }
 
 /// See [`Message::Present`](super::Message::Present).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Present {
+pub struct MulticastCandidate {
     /// Whose inquiry.
     #[n(0)]
     pub requester: NodeId,

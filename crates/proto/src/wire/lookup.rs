@@ -3,9 +3,9 @@
 use minicbor::{Decode, Encode};
 
 use super::open::{self, open};
-use super::tree::Way;
+use super::tree::RouteDirection;
 use crate::address::Address;
-use crate::called::Called;
+use crate::called::NodeSelector;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::record::{Capacity, Version};
@@ -14,7 +14,7 @@ use crate::service::{Service, ServiceSet};
 /// See [`Message::Found`](super::Message::Found).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Found {
+pub struct LookupResult {
     /// The request.
     #[n(0)]
     pub id: RequestId,
@@ -32,10 +32,10 @@ pub struct Found {
 pub enum Coverage {
     /// Everything that is known.
     #[n(0)]
-    Whole,
+    Complete,
     /// A hub that started less than a lease ago may not have heard of everyone.
     #[n(1)]
-    Young,
+    HubStarting,
     /// A hub did not answer in time.
     #[n(2)]
     Partial,
@@ -45,19 +45,19 @@ pub enum Coverage {
     /// Who was found first in the cell that was asked for. Others there may be
     /// known to hubs that were not waited for.
     #[n(4)]
-    First,
+    FirstMatch,
 }
 
-open!(Coverage, [Whole, Young, Partial, UnreachableAbove, First], else Partial);
+open!(Coverage, [Complete, HubStarting, Partial, UnreachableAbove, FirstMatch], else Partial);
 
 impl Coverage {
     /// What two answers together reach.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         let weight = |coverage| match coverage {
-            Self::Whole => 0,
-            Self::First => 1,
-            Self::Young => 2,
+            Self::Complete => 0,
+            Self::FirstMatch => 1,
+            Self::HubStarting => 2,
             Self::Partial => 3,
             Self::UnreachableAbove => 4,
         };
@@ -108,10 +108,10 @@ pub struct Watch {
     pub area: Area,
     /// The greatest change that the watcher has seen; 0 asks for all there is.
     #[n(3)]
-    pub seen: u64,
+    pub last_seen: u64,
     /// From hub to hub: where it may go on to; `None` is down.
     #[n(4)]
-    pub way: Option<Way>,
+    pub direction: Option<RouteDirection>,
     /// True if changes carry names; `None` is no.
     #[n(5)]
     pub names: Option<bool>,
@@ -120,19 +120,19 @@ pub struct Watch {
 /// See [`Message::Change`](super::Message::Change).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Change {
+pub struct WatchChange {
     /// The watch.
     #[n(0)]
     pub id: RequestId,
     /// Counts the changes of this watch, from 1.
     #[n(1)]
-    pub number: u64,
+    pub sequence: u64,
     /// Came, moved or changed.
     #[n(2)]
-    pub present: Vec<Candidate>,
+    pub updated: Vec<Candidate>,
     /// Gone from the area.
     #[n(3)]
-    pub gone: Vec<NodeId>,
+    pub removed: Vec<NodeId>,
     /// How far the watch reaches from now on, if that is not the whole area.
     #[n(4)]
     pub coverage: Option<Coverage>,
@@ -141,7 +141,7 @@ pub struct Change {
 /// See [`Message::Seek`](super::Message::Seek).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Seek {
+pub struct HubLookup {
     /// The asking hub's number for it.
     #[n(0)]
     pub id: RequestId,
@@ -156,11 +156,11 @@ pub struct Seek {
     pub count: u8,
     /// Where it may go on to; `None` is down.
     #[n(4)]
-    pub way: Option<Way>,
+    pub direction: Option<RouteDirection>,
     /// How long the asking hub waits for the answer, milliseconds.
     #[n(5)]
-    pub patience_ms: Option<u32>,
+    pub timeout_ms: Option<u32>,
     /// As in [`Request`](super::Request).
     #[n(6)]
-    pub names: Option<Called>,
+    pub selector: Option<NodeSelector>,
 }

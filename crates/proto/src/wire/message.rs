@@ -3,18 +3,18 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::flow::{Chunk, Packet, Report};
+use super::flow::{Chunk, Datagram, Report};
 use super::hello::Hello;
-use super::link::{Inquiry, Present, Taken};
-use super::lookup::{Change, Found, Seek, Watch};
+use super::link::{MulticastCandidate, MulticastRequest, MulticastSuppression};
+use super::lookup::{HubLookup, LookupResult, Watch, WatchChange};
 use super::open;
-use super::push::{Push, Reception};
-use super::reflect::{Keys, MediaAddress, Rekey};
-use super::request::{Accept, Decline, Forward, Reason, Request, Whereabouts};
-use super::room::{Join, Quit, Roster};
-use super::standby::{Adopt, Mirror, Retell};
-use super::trace::Traced;
-use super::tree::{Carry, Moved, Summary};
+use super::push::{Push, PushState};
+use super::reflect::{MediaAddress, Rekey, SealedKeys};
+use super::request::{Accept, Decline, ProviderAddress, ProviderRequest, Reason, Request};
+use super::room::{JoinRoom, LeaveRoom, Roster};
+use super::standby::{Adopt, ReplicaUpdate, ResyncRequest};
+use super::trace::HopReport;
+use super::tree::{HomeChanged, RouteRequest, Summary};
 use super::{MAX_MESSAGE_BYTES, WireError, bytes_codec};
 use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
@@ -53,7 +53,7 @@ pub enum Message {
     Renew(#[n(0)] Renew),
     /// The hub does not hold the version that was renewed: publish it.
     #[n(3)]
-    Anew,
+    UnknownVersion,
     /// The node leaves: its entries of this version and older are gone at once.
     #[n(4)]
     Withdraw(#[n(0)] Version),
@@ -62,7 +62,7 @@ pub enum Message {
     Request(#[n(0)] Request),
     /// A hub hands a request to a provider.
     #[n(6)]
-    Forward(#[n(0)] Forward),
+    ProviderRequest(#[n(0)] ProviderRequest),
     /// The provider serves the request. First data may travel along.
     #[n(7)]
     Accept(#[n(0)] Accept),
@@ -84,14 +84,14 @@ pub enum Message {
         /// The provider, and where the requester may reach it if it does not reach the requester;
         /// told by the hub that handed the request to it.
         #[n(2)]
-        provider: Option<Whereabouts>,
+        provider: Option<ProviderAddress>,
     },
     /// The answer to a lookup.
     #[n(10)]
-    Found(#[n(0)] Found),
+    LookupResult(#[n(0)] LookupResult),
     /// One datagram of a stream.
     #[n(11)]
-    Packet(#[n(0)] Packet),
+    Datagram(#[n(0)] Datagram),
     /// One piece of an object.
     #[n(12)]
     Chunk(#[n(0)] Chunk),
@@ -129,7 +129,7 @@ pub enum Message {
     Watch(#[n(0)] Watch),
     /// What has changed there.
     #[n(17)]
-    Change(#[n(0)] Change),
+    WatchChange(#[n(0)] WatchChange),
     /// No longer wants to hear.
     #[n(18)]
     Unwatch(#[n(0)] RequestId),
@@ -152,10 +152,10 @@ pub enum Message {
     },
     /// A hub asks other hubs what they know. Answered by `Found`.
     #[n(22)]
-    Seek(#[n(0)] Seek),
+    HubLookup(#[n(0)] HubLookup),
     /// A hub of this tier takes the other one as its parent.
     #[n(23)]
-    Enrol {
+    RegisterChild {
         /// The tier of the one who says it.
         #[n(0)]
         tier: u8,
@@ -167,10 +167,10 @@ pub enum Message {
     /// A hub passes a request on to another one. Answered by `Underway`, or by a
     /// refusal; success is for the provider to tell.
     #[n(25)]
-    Carry(#[n(0)] Carry),
+    RouteRequest(#[n(0)] RouteRequest),
     /// A hub has a request or a search and takes care of it.
     #[n(26)]
-    Underway {
+    RequestAck {
         /// The request, or the search.
         #[n(0)]
         id: RequestId,
@@ -185,18 +185,18 @@ pub enum Message {
     /// A node has come to this hub from another home, which is to hear of it:
     /// a node to its new home, and on from hub to hub.
     #[n(27)]
-    Moved(#[n(0)] Moved),
+    HomeChanged(#[n(0)] HomeChanged),
     /// What this association is for: copies of records only (true), or all
     /// that peers say to one another.
     #[n(28)]
     Aside(#[n(0)] bool),
     /// A stand-by cannot follow what a home tells it: it wants whole records.
     #[n(29)]
-    Retell(#[n(0)] Retell),
+    ResyncRequest(#[n(0)] ResyncRequest),
     /// A node tells its home which hub stands by: one with which it has an
     /// association as well, and which the home keeps up to date.
     #[n(30)]
-    StandBy {
+    SetStandby {
         /// The hub.
         #[n(0)]
         hub: NodeId,
@@ -211,21 +211,21 @@ pub enum Message {
     /// A home tells a stand-by about the nodes that have named it. Answered by
     /// `Retell` when it cannot be followed.
     #[n(32)]
-    Mirror(#[n(0)] Mirror),
+    ReplicaUpdate(#[n(0)] ReplicaUpdate),
     /// Too many publish at once: publish again after so many milliseconds.
     #[n(33)]
-    Later(#[n(0)] u32),
+    RetryAfter(#[n(0)] u32),
     /// The hub is leaving: turn to the stand-by, within a second, so that not all do
     /// at once. What is under way goes on over this association until the hub closes it.
     #[n(34)]
-    HandOver,
+    Handover,
     /// Who is in the group of super nodes, in the words of the membership
     /// protocol; at most [`MAX_GOSSIP_BYTES`](super::MAX_GOSSIP_BYTES).
     #[n(35)]
     Gossip(#[cbor(n(0), with = "bytes_codec")] Bytes),
     /// A super node tells another one how much it has to do.
     #[n(36)]
-    Load {
+    HubLoad {
         /// How many nodes it has; the greatest number says that it takes none in.
         #[n(0)]
         leases: u32,
@@ -242,31 +242,31 @@ pub enum Message {
     Redirect(#[cbor(n(0), with = "open::addresses", has_nil)] Vec<Address>),
     /// Who on this link offers a service? By multicast only.
     #[n(40)]
-    Inquiry(#[n(0)] Inquiry),
+    MulticastRequest(#[n(0)] MulticastRequest),
     /// An inquiry is being answered: the others need not. By multicast only.
     #[n(41)]
-    Taken(#[n(0)] Taken),
+    MulticastSuppression(#[n(0)] MulticastSuppression),
     /// Here is one who offers what an inquiry only wants to know of. By
     /// multicast only.
     #[n(42)]
-    Present(#[n(0)] Present),
+    MulticastCandidate(#[n(0)] MulticastCandidate),
     /// What became of a request that is traced, at one hub or provider. Goes
     /// back along the way of the request.
     #[n(45)]
-    Traced(#[n(0)] Traced),
+    HopReport(#[n(0)] HopReport),
     /// A node offers an object to another one, until that says what has become
     /// of it. Answered by `Pushed`, and by a request for the object.
     #[n(50)]
     Push(#[n(0)] Push),
     /// What has become of an object that was offered.
     #[n(51)]
-    Pushed {
+    PushStatus {
         /// The offer.
         #[n(0)]
         id: RequestId,
         /// What.
         #[n(1)]
-        reception: Reception,
+        state: PushState,
     },
     /// The next epoch of a reflected stream has been drawn: what will open it.
     #[n(52)]
@@ -274,10 +274,10 @@ pub enum Message {
     /// A node is in a room, for the next minute: to its home, and from hub to
     /// hub to the owners of the room. Answered by `Roster`.
     #[n(53)]
-    Join(#[n(0)] Join),
+    JoinRoom(#[n(0)] JoinRoom),
     /// A node has left a room; goes the same way.
     #[n(54)]
-    Quit(#[n(0)] Quit),
+    LeaveRoom(#[n(0)] LeaveRoom),
     /// Who is in a room.
     #[n(55)]
     Roster(#[n(0)] Roster),
@@ -285,14 +285,14 @@ pub enum Message {
     /// back along the way of the requests for it, and from a hub that sends the
     /// stream to whom it sends it.
     #[n(56)]
-    Keys(#[n(0)] Keys),
+    SealedKeys(#[n(0)] SealedKeys),
     /// The version and capabilities of its sender: the first message of each end of a connection.
     #[n(57)]
     Hello(#[n(0)] Hello),
     /// A message between two nodes that cannot reach each other: hubs pass it on along the way of a
     /// request with [`Params::call`](super::Params::call).
     #[n(80)]
-    Through {
+    Tunneled {
         /// The request.
         #[n(0)]
         id: RequestId,
@@ -306,7 +306,7 @@ pub enum Message {
 const REQUEST: u64 = 5;
 
 /// The number of a message; `None` of what is none.
-fn number(bytes: &[u8]) -> Option<u64> {
+fn message_number(bytes: &[u8]) -> Option<u64> {
     let mut decoder = minicbor::Decoder::new(bytes);
     decoder.array().ok()?;
     decoder.u64().ok()
@@ -335,20 +335,20 @@ impl Message {
             return Err(WireError::OutOfBounds("longer than a message may be"));
         }
         let mut decoder = minicbor::Decoder::new(bytes);
-        let message: Self = decoder.decode().map_err(|error| match number(bytes) {
-            Some(number) if error.is_unknown_variant() => WireError::Later(number),
+        let message: Self = decoder.decode().map_err(|error| match message_number(bytes) {
+            Some(number) if error.is_unknown_variant() => WireError::LaterVersion(number),
             _ => WireError::Malformed(error.to_string()),
         })?;
         if decoder.position() != bytes.len() {
             return Err(WireError::Malformed("bytes after the end".to_owned()));
         }
-        message.check()?;
+        message.check_limits()?;
         Ok(message)
     }
 
     /// The request that cannot be read because it is about something of a later
     /// version, so that it can be declined.
-    pub(crate) fn later_request(bytes: &[u8]) -> Option<RequestId> {
+    pub(crate) fn unsupported_request_id(bytes: &[u8]) -> Option<RequestId> {
         let mut decoder = minicbor::Decoder::new(bytes);
         decoder.array().ok()?;
         let is_request = decoder.u64().ok()? == REQUEST;

@@ -35,18 +35,24 @@ mod standby;
 mod trace;
 mod tree;
 
-pub use flow::{Chunk, Packet, Report};
-pub use hello::{Capabilities, Hello, Protocol};
-pub use link::{Inquiry, Present, Taken};
-pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
+pub use flow::{Chunk, Datagram, Report};
+pub use hello::{Capabilities, Hello, ProtocolVersion};
+pub use link::{MulticastCandidate, MulticastRequest, MulticastSuppression};
+pub use lookup::{Candidate, Coverage, HubLookup, LookupResult, Watch, WatchChange};
 pub use message::{Message, Renew};
-pub use push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
-pub use reflect::{Keys, MAX_SEALED_BYTES, MediaAddress, Opening, Reflect, Reflected, Rekey};
-pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request, Resume, Whereabouts};
-pub use room::{Join, Quit, Roster};
-pub use standby::{Adopt, Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Retell, Shift};
-pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
-pub use tree::{Carry, MAX_PATCHES, Moved, Summary, Way};
+pub use push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
+pub use reflect::{CopyTarget, MAX_SEALED_BYTES, MediaAddress, ProvisionalAccept, Rekey, SealedKeys, StreamKeys};
+pub use request::{
+    Accept, Decline, FlowDescription, ProviderAddress, ProviderRequest, Reason, Request, RequestMode, RequestParams,
+    ResumePoint,
+};
+pub use room::{JoinRoom, LeaveRoom, Roster};
+pub use standby::{
+    Adopt, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
+    ReplicaUpdate, ResyncRequest,
+};
+pub use trace::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
+pub use tree::{HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, RouteRequest, Summary};
 
 /// The longest word of membership, bytes: with its frame it fits into one
 /// datagram of any path.
@@ -68,7 +74,7 @@ pub const PROTOCOL: &str = "roost/1";
 pub enum WireError {
     /// Of a kind that only later versions know, or about something that only they know.
     #[error("message {0} is of a later version, or about something of one")]
-    Later(u64),
+    LaterVersion(u64),
     /// Not CBOR of the described shape.
     #[error("malformed message: {0}")]
     Malformed(String),

@@ -35,10 +35,10 @@ pub struct Push {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 #[non_exhaustive]
-pub enum Reception {
+pub enum PushState {
     /// The receiver asks for it, or will.
     #[n(0)]
-    Underway,
+    InProgress,
     /// The receiver has it, verified and under its name.
     #[n(1)]
     Stored,
@@ -62,7 +62,7 @@ pub enum Reception {
     Damaged,
     /// The transfer broke off; offered again it goes on.
     #[n(8)]
-    Broken,
+    Interrupted,
     /// The receiver cannot write it.
     #[n(9)]
     Unwritable,
@@ -71,4 +71,4 @@ pub enum Reception {
     Unspecified,
 }
 
-open!(Reception, [Underway, Stored, NoInbox, TooLarge, NoRoom, BadName, Busy, Damaged, Broken, Unwritable, Unspecified], else Unspecified);
+open!(PushState, [InProgress, Stored, NoInbox, TooLarge, NoRoom, BadName, Busy, Damaged, Interrupted, Unwritable, Unspecified], else Unspecified);

@@ -9,7 +9,7 @@ use minicbor::{Decode, Encode};
 use super::{WireError, bytes_codec};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
-use crate::reflection::{Epoch, Secret, StreamId, Tag};
+use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::service::Service;
 
 /// The longest [`Keys::sealed`], bytes.
@@ -20,13 +20,13 @@ pub const MAX_SEALED_BYTES: usize = 512;
 /// each of whom puts itself in the place of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Reflect {
+pub struct CopyTarget {
     /// Where to send it. An unspecified host means "where you see me".
     #[cbor(n(0), with = "socket_codec")]
     pub to: SocketAddr,
     /// By which it is recognised there.
     #[n(1)]
-    pub tag: Tag,
+    pub tag: StreamTag,
     /// How many super nodes reflect it further on.
     #[n(2)]
     pub hops: u8,
@@ -36,7 +36,7 @@ pub struct Reflect {
     /// From a requester to the hub that sends it: whether it has the stream already, by another way,
     /// and needs nothing of before; `None` is no.
     #[n(4)]
-    pub resumes: Option<bool>,
+    pub is_resuming: Option<bool>,
 }
 
 /// Source address of the streams that a hub reflects. An unspecified host means "where you see me".
@@ -48,7 +48,7 @@ pub struct MediaAddress(#[cbor(n(0), with = "socket_codec")] pub SocketAddr);
 /// and soon. Between provider and requester only.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Reflected {
+pub struct StreamKeys {
     /// The stream.
     #[n(0)]
     pub stream: StreamId,
@@ -57,10 +57,10 @@ pub struct Reflected {
     pub epoch: Epoch,
     /// What opens it.
     #[n(2)]
-    pub secret: Secret,
+    pub secret: EpochSecret,
     /// The epoch that follows, if it has been drawn already.
     #[n(3)]
-    pub next: Option<(Epoch, Secret)>,
+    pub next: Option<(Epoch, EpochSecret)>,
 }
 
 /// See [`Message::Rekey`](super::Message::Rekey).
@@ -78,13 +78,13 @@ pub struct Rekey {
     pub epoch: Epoch,
     /// What opens it.
     #[n(3)]
-    pub secret: Secret,
+    pub secret: EpochSecret,
 }
 
 /// See [`Message::Keys`](super::Message::Keys).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Keys {
+pub struct SealedKeys {
     /// The request by which the stream is wanted; to its requester only.
     #[n(0)]
     pub id: Option<RequestId>,
@@ -96,7 +96,7 @@ pub struct Keys {
     pub provider: NodeId,
     /// How many hubs may pass it on yet.
     #[n(3)]
-    pub hops: u8,
+    pub hops_left: u8,
     /// An [`Opening`], sealed for the group's nodes; at most [`MAX_SEALED_BYTES`].
     #[cbor(n(4), with = "bytes_codec")]
     pub sealed: Bytes,
@@ -105,10 +105,10 @@ pub struct Keys {
 /// What an acceptance says of a reflected stream, for whom it is left sealed.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Opening {
+pub struct ProvisionalAccept {
     /// What opens it.
     #[n(0)]
-    pub reflected: Reflected,
+    pub stream_keys: StreamKeys,
     /// Payload rate to expect, bits per second.
     #[n(1)]
     pub bits_per_second: u32,
@@ -120,7 +120,7 @@ pub struct Opening {
     pub cell: Cell,
 }
 
-impl Opening {
+impl ProvisionalAccept {
     /// It as bytes, to be sealed.
     pub fn encode(&self) -> Vec<u8> {
         match minicbor::to_vec(self) {

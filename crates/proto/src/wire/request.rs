@@ -5,10 +5,10 @@ use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
 use super::open::{self, open};
-use super::reflect::{Reflect, Reflected};
+use super::reflect::{CopyTarget, StreamKeys};
 use crate::address::{Address, SchemeSet};
-use crate::called::Called;
-use crate::delivery::{Class, Profile, Terms};
+use crate::called::NodeSelector;
+use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, Nonce, RequestId};
 use crate::scope::Scope;
@@ -17,7 +17,7 @@ use crate::service::Service;
 /// How a request is carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode)]
 #[cbor(index_only)]
-pub enum Mode {
+pub enum RequestMode {
     /// Hub → provider → requester directly.
     #[n(0)]
     #[default]
@@ -27,15 +27,15 @@ pub enum Mode {
     Relay,
     /// Only tell who offers it.
     #[n(2)]
-    Locate,
+    Lookup,
 }
 
-open!(Mode, [Forward, Relay, Locate]);
+open!(RequestMode, [Forward, Relay, Lookup]);
 
 /// What is asked of a provider beyond the service's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Params {
+pub struct RequestParams {
     /// How long a stream lasts, milliseconds; `None` is the provider's default (10 s).
     #[n(0)]
     pub duration_ms: Option<u32>,
@@ -53,7 +53,7 @@ pub struct Params {
     /// What the requester has of an object already; `None` is nothing. Who does
     /// not know this field, or has another object, serves from the beginning.
     #[n(4)]
-    pub resume: Option<Resume>,
+    pub resume: Option<ResumePoint>,
     /// Whether the object that `resume` names is wanted, because the provider
     /// has offered it by [`Message::Push`](super::Message::Push); `None` is no.
     #[n(5)]
@@ -61,7 +61,7 @@ pub struct Params {
     /// Where a reflected copy of a stream is wanted; `None`: the provider sends
     /// a stream of the requester's own. Who does not know this field does that, too.
     #[n(6)]
-    pub reflect: Option<Reflect>,
+    pub copy_target: Option<CopyTarget>,
     /// Whether the provider may end a stream of the requester's own by
     /// [`Reason::Reflected`], so that it asks for the reflected one; `None` is no.
     #[n(7)]
@@ -69,18 +69,18 @@ pub struct Params {
     /// Over which paths the data shall come; `None` leaves it to the profile and
     /// the provider. Who does not know this field serves without it.
     #[cbor(n(8), with = "open::optional", has_nil)]
-    pub class: Option<Class>,
+    pub delivery_class: Option<DeliveryClass>,
     /// The only node that is meant, of which nothing but a way to it is wanted: it dials the
     /// requester, or what the two say goes [through](super::Message::Through) the hubs. Who does
     /// not know this field would provide the service.
     #[n(9)]
-    pub call: Option<NodeId>,
+    pub connect_to: Option<NodeId>,
 }
 
 /// The beginning of an object that a requester has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Resume {
+pub struct ResumePoint {
     /// The object's SHA-256.
     #[cbor(n(0), with = "minicbor::bytes")]
     pub digest: [u8; 32],
@@ -89,15 +89,16 @@ pub struct Resume {
     pub offset: u64,
 }
 
-impl Params {
+impl RequestParams {
     /// Whether the way of the request is to be told.
     pub fn is_traced(this: Option<Self>) -> bool {
         this.and_then(|params| params.trace).unwrap_or(false)
     }
 
     /// How who asks wants the data delivered.
-    pub fn terms_of(this: Option<Self>) -> Terms {
-        this.map(|Self { profile, class, .. }| Terms { profile, class }).unwrap_or_default()
+    pub fn delivery_preferences(this: Option<Self>) -> DeliveryPreferences {
+        this.map(|Self { profile, delivery_class: class, .. }| DeliveryPreferences { profile, class })
+            .unwrap_or_default()
     }
 
     /// Whether an object is wanted that was offered.
@@ -106,8 +107,8 @@ impl Params {
     }
 
     /// Where a reflected copy is wanted.
-    pub fn reflect_of(this: Option<Self>) -> Option<Reflect> {
-        this.and_then(|params| params.reflect)
+    pub fn copy_target(this: Option<Self>) -> Option<CopyTarget> {
+        this.and_then(|params| params.copy_target)
     }
 
     /// Whether the requester can do with a reflected stream instead of its own.
@@ -116,12 +117,12 @@ impl Params {
     }
 
     /// The node to which nothing but a way is wanted.
-    pub fn call_of(this: Option<Self>) -> Option<NodeId> {
-        this.and_then(|params| params.call)
+    pub fn connect_to(this: Option<Self>) -> Option<NodeId> {
+        this.and_then(|params| params.connect_to)
     }
 
     /// What the requester has already.
-    pub fn resume_of(this: Option<Self>) -> Option<Resume> {
+    pub fn resume_point(this: Option<Self>) -> Option<ResumePoint> {
         this.and_then(|params| params.resume)
     }
 }
@@ -144,7 +145,7 @@ pub struct Request {
     pub area: Area,
     /// How.
     #[n(4)]
-    pub mode: Mode,
+    pub mode: RequestMode,
     /// After this long the requester no longer waits for an acceptance, milliseconds.
     #[n(5)]
     pub deadline_ms: u32,
@@ -153,20 +154,20 @@ pub struct Request {
     pub count: u8,
     /// More.
     #[n(7)]
-    pub params: Option<Params>,
+    pub params: Option<RequestParams>,
     /// How far it may go; `None` is everywhere.
     #[n(8)]
     pub scope: Option<Scope>,
     /// Of a lookup: the answer tells names, and lists nobody but who is called so; `None` lists
     /// everybody without names. Who does not know this field does that, too.
     #[n(9)]
-    pub names: Option<Called>,
+    pub selector: Option<NodeSelector>,
 }
 
 /// See [`Message::Forward`](super::Message::Forward).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Forward {
+pub struct ProviderRequest {
     /// The number under which to answer.
     #[n(0)]
     pub id: RequestId,
@@ -188,7 +189,7 @@ pub struct Forward {
     pub deadline_ms: u32,
     /// More. (Field 6 is reserved.)
     #[n(7)]
-    pub params: Option<Params>,
+    pub params: Option<RequestParams>,
 }
 
 /// See [`Message::Accept`](super::Message::Accept).
@@ -203,7 +204,7 @@ pub struct Accept {
     pub nonce: Nonce,
     /// What comes.
     #[n(2)]
-    pub offer: Offer,
+    pub flow: FlowDescription,
     /// Where the provider is.
     #[n(3)]
     pub cell: Cell,
@@ -213,13 +214,13 @@ pub struct Accept {
     /// What opens the packets, where a stream is reflected; `None`: its
     /// packets come as [`Message::Packet`](super::Message::Packet).
     #[n(5)]
-    pub reflected: Option<Reflected>,
+    pub stream_keys: Option<StreamKeys>,
 }
 
 /// What an acceptance promises.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
-pub enum Offer {
+pub enum FlowDescription {
     /// Datagrams until `duration_ms` have passed.
     #[n(0)]
     Stream {
@@ -278,7 +279,7 @@ pub struct Decline {
 /// A provider that has a request, and where it can be dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Whereabouts {
+pub struct ProviderAddress {
     /// The provider.
     #[n(0)]
     pub node: NodeId,
@@ -343,7 +344,7 @@ pub enum Reason {
     Unspecified,
     /// It is of a later version than who was asked.
     #[n(16)]
-    TooOld,
+    UnsupportedVersion,
 }
 
-open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, TooOld], else Unspecified);
+open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion], else Unspecified);

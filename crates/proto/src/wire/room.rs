@@ -3,38 +3,38 @@
 use minicbor::{Decode, Encode};
 
 use super::request::Reason;
-use super::tree::Way;
+use super::tree::RouteDirection;
 use crate::ids::NodeId;
-use crate::room::{Member, Room};
+use crate::room::{RoomId, RoomMember};
 
 /// See [`Message::Join`](super::Message::Join).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Join {
+pub struct JoinRoom {
     /// The room.
     #[n(0)]
-    pub room: Room,
+    pub room: RoomId,
     /// Who is in.
     #[n(1)]
-    pub member: Member,
+    pub member: RoomMember,
     /// From hub to hub: where it may go on to; `None` is up.
     #[n(2)]
-    pub way: Option<Way>,
+    pub direction: Option<RouteDirection>,
 }
 
 /// See [`Message::Quit`](super::Message::Quit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Quit {
+pub struct LeaveRoom {
     /// The room.
     #[n(0)]
-    pub room: Room,
+    pub room: RoomId,
     /// Who has left.
     #[n(1)]
     pub node: NodeId,
     /// As in [`Join`].
     #[n(2)]
-    pub way: Option<Way>,
+    pub direction: Option<RouteDirection>,
 }
 
 /// See [`Message::Roster`](super::Message::Roster).
@@ -43,13 +43,13 @@ pub struct Quit {
 pub struct Roster {
     /// The room.
     #[n(0)]
-    pub room: Room,
+    pub room: RoomId,
     /// The hub that says it. Each list replaces the one before of the same hub.
     #[n(1)]
     pub owner: NodeId,
     /// Everybody who is in; at most [`MAX_MEMBERS`](crate::room::MAX_MEMBERS).
     #[n(2)]
-    pub members: Vec<Member>,
+    pub members: Vec<RoomMember>,
     /// For whom it is; `None`: for everybody in the room.
     #[n(3)]
     pub to: Option<NodeId>,

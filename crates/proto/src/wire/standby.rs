@@ -13,13 +13,13 @@ use crate::record::{Capacity, Record, Version};
 
 /// The most records in one [`Mirror`]: with eight addresses of four hosts each
 /// they still fit into one message.
-pub const MAX_MIRRORED: usize = 32;
+pub const MAX_REPLICA_RECORDS: usize = 32;
 
 /// The most changes of one kind in one [`Mirror`], and nodes in one [`Retell`].
-pub const MAX_CHANGES: usize = 512;
+pub const MAX_REPLICA_CHANGES: usize = 512;
 
 /// Nodes are numbered below this, so that the signs of life of all are half a message.
-pub const MAX_NUMBERED: u32 = 256 * 1024;
+pub const MAX_REPLICA_NODES: u32 = 256 * 1024;
 
 /// See [`Message::Adopt`](super::Message::Adopt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -27,7 +27,7 @@ pub const MAX_NUMBERED: u32 = 256 * 1024;
 pub struct Adopt {
     /// The version that the home has mirrored.
     #[n(0)]
-    pub held: Version,
+    pub held_version: Version,
     /// What it counts as from now on: greater, so that the old home gives way.
     #[n(1)]
     pub version: Version,
@@ -36,44 +36,44 @@ pub struct Adopt {
     pub capacity: Capacity,
     /// Whether it comes back, from a home that lives.
     #[n(3)]
-    pub returns: Option<bool>,
+    pub is_failback: Option<bool>,
 }
 
 /// See [`Message::Mirror`](super::Message::Mirror). What is gone comes first,
 /// then records, then shifts and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Mirror {
+pub struct ReplicaUpdate {
     /// One more than that of the message before, on this association.
     #[n(0)]
-    pub number: u32,
+    pub sequence: u32,
     /// Who has moved; at most [`MAX_CHANGES`].
     #[n(1)]
-    pub shifts: Vec<Shift>,
+    pub moves: Vec<ReplicaMove>,
     /// No longer with the sender, by their numbers, which are free again; at most [`MAX_CHANGES`].
     #[n(2)]
-    pub gone: Vec<u32>,
+    pub removed: Vec<u32>,
     /// Who has more or less left than was told; at most [`MAX_CHANGES`].
     #[n(3)]
-    pub left: Vec<Left>,
+    pub capacities: Vec<ReplicaCapacity>,
     /// New, or changed in more than that; at most [`MAX_MIRRORED`].
     #[n(4)]
-    pub records: Vec<Numbered>,
+    pub records: Vec<ReplicaRecord>,
     /// Heard since the sender last said so: bit n of byte m, from the lowest, is node 8 m + n.
     #[cbor(n(5), with = "bytes_codec")]
-    pub heard: Option<Bytes>,
+    pub alive: Option<Bytes>,
     /// The sender tells everything from here on: numbers that it gave are void.
     #[n(6)]
-    pub first: Option<bool>,
+    pub starts_resync: Option<bool>,
     /// Everything has been told since then.
     #[n(7)]
-    pub last: Option<bool>,
+    pub ends_resync: Option<bool>,
 }
 
 /// A record, and the number of its node from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Numbered {
+pub struct ReplicaRecord {
     /// Below [`MAX_NUMBERED`].
     #[n(0)]
     pub node: u32,
@@ -85,7 +85,7 @@ pub struct Numbered {
 /// A node is elsewhere and otherwise as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Shift {
+pub struct ReplicaMove {
     /// The node's number.
     #[n(0)]
     pub node: u32,
@@ -103,7 +103,7 @@ pub struct Shift {
 /// What a node has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Left {
+pub struct ReplicaCapacity {
     /// The node's number.
     #[n(0)]
     pub node: u32,
@@ -115,7 +115,7 @@ pub struct Left {
 /// See [`Message::Retell`](super::Message::Retell).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Retell {
+pub struct ResyncRequest {
     /// The number of the [`Mirror`] that could not be followed.
     #[n(0)]
     pub number: u32,

@@ -15,7 +15,7 @@ pub const MAX_NAME_BYTES: usize = 64;
 /// See [`Message::Traced`](super::Message::Traced).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Traced {
+pub struct HopReport {
     /// The request.
     #[n(0)]
     pub id: RequestId,
@@ -36,19 +36,19 @@ pub struct Hop {
     pub node: NodeId,
     /// Its place on the way, from 1; whoever passes the report on adds one.
     #[n(1)]
-    pub number: u8,
+    pub index: u8,
     /// The tier of a hub; `None` of a provider.
     #[n(2)]
     pub tier: Option<u8>,
     /// What it did.
     #[n(3)]
-    pub step: Step,
+    pub step: HopAction,
     /// Why it, or the one it is about, refused.
     #[n(4)]
     pub reason: Option<Reason>,
     /// From the coming of the request to this, microseconds on its own clock.
     #[n(5)]
-    pub held_us: u32,
+    pub elapsed_us: u32,
     /// Whom it is about: the provider or hub that got the request, or did not take it.
     #[n(6)]
     pub other: Option<NodeId>,
@@ -63,67 +63,67 @@ pub struct Hop {
     /// Of a provider: how much of `held_us` passed until there was an
     /// association with the one it answers.
     #[n(9)]
-    pub reached_us: Option<u32>,
+    pub connected_us: Option<u32>,
 }
 
 /// What is done with a request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 #[non_exhaustive]
-pub enum Step {
+pub enum HopAction {
     /// A hub handed it to a provider, which is to answer directly.
     #[n(0)]
-    Handed,
+    HandedToProvider,
     /// A hub handed it to a provider, whose answer the hub relays.
     #[n(1)]
     Relayed,
     /// A hub passed it on to another hub.
     #[n(2)]
-    Passed,
+    PassedToHub,
     /// A hub asks other hubs what they have.
     #[n(3)]
-    Sought,
+    LookedUp,
     /// A hub heard from a provider, or another hub, that it does not take it.
     #[n(4)]
     Declined,
     /// A hub heard nothing from a provider, or another hub.
     #[n(5)]
-    Silent,
+    TimedOut,
     /// A hub has nobody left to try.
     #[n(6)]
-    Refused,
+    Exhausted,
     /// A provider answers over an association that was up.
     #[n(7)]
-    Warm,
+    ReusedConnection,
     /// A provider answers over an association for which it had to dial.
     #[n(8)]
-    Dialled,
+    Dialed,
     /// Something that only later versions do.
     #[n(9)]
     Unknown,
 }
 
-open!(Step, [Handed, Relayed, Passed, Sought, Declined, Silent, Refused, Warm, Dialled, Unknown], else Unknown);
+open!(HopAction, [HandedToProvider, Relayed, PassedToHub, LookedUp, Declined, TimedOut, Exhausted, ReusedConnection, Dialed, Unknown], else Unknown);
 
-impl Step {
+impl HopAction {
     /// Its name in the API.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Handed => "handed",
+            Self::HandedToProvider => "handed",
             Self::Relayed => "relayed",
-            Self::Passed => "passed",
-            Self::Sought => "sought",
+            Self::PassedToHub => "passed",
+            Self::LookedUp => "sought",
             Self::Declined => "declined",
-            Self::Silent => "silent",
-            Self::Refused => "refused",
-            Self::Warm => "warm",
-            Self::Dialled => "dialled",
+            Self::TimedOut => "silent",
+            Self::Exhausted => "refused",
+            Self::ReusedConnection => "warm",
+            Self::Dialed => "dialled",
             Self::Unknown => "unknown",
         }
     }
 
     /// Whether a provider does it rather than a hub.
     pub const fn is_of_provider(self) -> bool {
-        matches!(self, Self::Warm | Self::Dialled)
+        matches!(self, Self::ReusedConnection | Self::Dialed)
     }
 }

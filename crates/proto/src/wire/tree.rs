@@ -6,22 +6,22 @@ use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use super::open::{self, open};
-use super::request::{Params, Reason};
+use super::request::{Reason, RequestParams};
 use crate::address::Address;
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
 use crate::record::Version;
 use crate::service::Service;
 
 /// The most patches that one [`Summary`] tells of.
-pub const MAX_PATCHES: usize = 1_024;
+pub const MAX_SUMMARY_BLOCKS: usize = 1_024;
 
 /// Which way a question goes through the tree of hubs. It goes up, then
 /// across, then down, and never back, so it cannot go round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode)]
 #[cbor(index_only)]
-pub enum Way {
+pub enum RouteDirection {
     /// From a hub to its parent, which may send it anywhere.
     #[n(0)]
     Up,
@@ -34,22 +34,22 @@ pub enum Way {
     /// From a provider's home that has no room to reflect a stream to a hub that
     /// is to do it instead, and that asks the home for it with its own address.
     #[n(3)]
-    Back,
+    Overflow,
 }
 
-open!(Way, [Up, Across, Down, Back], else Down);
+open!(RouteDirection, [Up, Across, Down, Overflow], else Down);
 
 impl Reason {
     /// What the silence of a hub means to which a question went this way.
-    pub(crate) fn silence(way: Way) -> Self {
-        if way == Way::Up { Self::UnreachableAbove } else { Self::Unreachable }
+    pub(crate) fn for_silence(way: RouteDirection) -> Self {
+        if way == RouteDirection::Up { Self::UnreachableAbove } else { Self::Unreachable }
     }
 }
 
 /// See [`Message::Carry`](super::Message::Carry).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Carry {
+pub struct RouteRequest {
     /// The number under which to answer.
     #[n(0)]
     pub id: RequestId,
@@ -74,22 +74,22 @@ pub struct Carry {
     pub deadline_ms: u32,
     /// Where it may go on to.
     #[n(7)]
-    pub way: Way,
+    pub direction: RouteDirection,
     /// To how many further hubs it may go.
     #[n(8)]
-    pub hops: u8,
+    pub hops_left: u8,
     /// The only provider that is meant; `None`: whoever is there.
     #[n(9)]
     pub provider: Option<NodeId>,
     /// More.
     #[n(10)]
-    pub params: Option<Params>,
+    pub params: Option<RequestParams>,
 }
 
 /// See [`Message::Moved`](super::Message::Moved).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
-pub struct Moved {
+pub struct HomeChanged {
     /// The node.
     #[n(0)]
     pub node: NodeId,
@@ -98,7 +98,7 @@ pub struct Moved {
     pub version: Version,
     /// Its home before.
     #[n(2)]
-    pub old: NodeId,
+    pub old_home: NodeId,
     /// Its home now.
     #[n(3)]
     pub new: NodeId,
@@ -110,10 +110,10 @@ pub struct Moved {
     pub cell: Cell,
     /// Where it may go on to.
     #[n(6)]
-    pub way: Way,
+    pub direction: RouteDirection,
     /// To how many further hubs it may go.
     #[n(7)]
-    pub hops: u8,
+    pub hops_left: u8,
 }
 
 /// See [`Message::Summary`](super::Message::Summary).
@@ -129,7 +129,7 @@ pub struct Summary {
     /// How many entries there are, here and below, in ascending order of the
     /// patches; 0 if there are none any more. At most [`MAX_PATCHES`].
     #[cbor(n(2), with = "patches_codec")]
-    pub patches: Vec<(Patch, u32)>,
+    pub block_services: Vec<(BlockService, u32)>,
     /// If set, everything that there is has been told since this version:
     /// what was told before it is void.
     #[n(3)]
@@ -142,7 +142,7 @@ mod patches_codec {
     use super::*;
 
     pub(super) fn encode<C, W: Write>(
-        patches: &[(Patch, u32)],
+        patches: &[(BlockService, u32)],
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
@@ -155,11 +155,11 @@ mod patches_codec {
         Ok(())
     }
 
-    pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Vec<(Patch, u32)>, DecodeError> {
+    pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Vec<(BlockService, u32)>, DecodeError> {
         let wrong = || DecodeError::message("a summary's patches are out of order or off the grid");
-        let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_PATCHES as u64);
+        let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_SUMMARY_BLOCKS as u64);
         let length = length.ok_or_else(|| DecodeError::message("a summary of too many patches"))? / 2;
-        let mut patches: Vec<(Patch, u32)> = Vec::with_capacity(length as usize);
+        let mut patches: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
         for _ in 0..length {
             let distance = d.u64()?;
             let before = patches.last().map(|(patch, _)| patch.number());
@@ -167,7 +167,7 @@ mod patches_codec {
                 Some(_) if distance == 0 => return Err(wrong()),
                 before => before.unwrap_or(0).checked_add(distance).ok_or_else(wrong)?,
             };
-            patches.push((Patch::from_number(number).ok_or_else(wrong)?, d.u32()?));
+            patches.push((BlockService::from_number(number).ok_or_else(wrong)?, d.u32()?));
         }
         Ok(patches)
     }

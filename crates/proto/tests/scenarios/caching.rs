@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_proto::hub::{HubCounters, Relation};
-use roost_proto::peer::{Command, Event};
+use roost_proto::peer::{NodeCommand, NodeEvent};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Coverage, Reason};
 use roost_proto::{Area, Cell, NodeId, Role, Scope, Service, ServiceSet};
@@ -64,7 +64,7 @@ impl Net {
         let (requester, began) = (self.requesters[0], self.world.now);
         let ticket = self.world.lookup(requester, Service::Track, area);
         match self.world.outcome(requester, ticket) {
-            Event::Found { found, .. } => {
+            NodeEvent::LookupResult { found, .. } => {
                 let nodes = found.candidates.iter().map(|candidate| candidate.node).collect();
                 (nodes, found.coverage, self.world.now - began)
             }
@@ -83,13 +83,13 @@ impl Net {
     /// Whether the first requester gets a reading from this place.
     fn is_served(&mut self, at: Cell) -> Result<(), Reason> {
         let requester = self.requesters[0];
-        let ticket = self.world.request(requester, Service::Sensor, Area::At(at));
+        let ticket = self.world.request(requester, Service::Sensor, Area::Exact(at));
         match self.world.outcome(requester, ticket) {
-            Event::Finished { summary, .. } => {
+            NodeEvent::Finished { summary, .. } => {
                 assert!(summary.complete && summary.relayed, "{summary:?}");
                 Ok(())
             }
-            Event::Failed { reason, .. } => Err(reason),
+            NodeEvent::Failed { reason, .. } => Err(reason),
             other => panic!("{other:?}"),
         }
     }
@@ -99,10 +99,10 @@ impl Net {
 fn cache_answers_hits_and_forwards_misses() {
     let mut net = Net::new(1);
     let (own, other) = (net.id(0), net.id(1));
-    assert_eq!(net.look_for(Area::At(place(0))), (vec![own], Coverage::First, ACCESS * 2));
+    assert_eq!(net.look_for(Area::Exact(place(0))), (vec![own], Coverage::FirstMatch, ACCESS * 2));
     assert_eq!(net.counters(net.server).sought, 0, "the server was not asked");
-    assert_eq!(net.look_for(Area::At(place(1))), (vec![other], Coverage::Whole, (ACCESS + FAR) * 2));
-    assert_eq!(net.look_for(Area::At(place(1))), (vec![other], Coverage::First, ACCESS * 2));
+    assert_eq!(net.look_for(Area::Exact(place(1))), (vec![other], Coverage::Complete, (ACCESS + FAR) * 2));
+    assert_eq!(net.look_for(Area::Exact(place(1))), (vec![other], Coverage::FirstMatch, ACCESS * 2));
     let cache = net.counters(net.caches[0]);
     assert_eq!((cache.seeks, cache.cache_hits), (1, 1));
     assert_eq!(net.counters(net.server).sought, 1);
@@ -112,12 +112,12 @@ fn cache_answers_hits_and_forwards_misses() {
 #[test]
 fn negative_answer_cached_for_one_second() {
     let mut net = Net::new(2);
-    let nowhere = Area::At(Cell::new(7, 7));
+    let nowhere = Area::Exact(Cell::new(7, 7));
     let (requester, provider) = (net.requesters[0], net.providers[1]);
     let ticket = net.world.request(requester, Service::Sensor, nowhere);
     assert_eq!(failed(&mut net.world, requester, ticket), Reason::NotFound);
     assert!(net.found(nowhere).is_empty());
-    net.world.command(provider, Command::Move { cell: Cell::new(7, 7) });
+    net.world.command(provider, NodeCommand::Move { cell: Cell::new(7, 7) });
     net.world.run(2 * SECOND);
     assert_eq!(net.found(nowhere), [net.id(1)]);
 }
@@ -132,7 +132,7 @@ fn server_registers_nodes_and_expires_dead() {
     net.world.run(200 * SECOND);
     assert_eq!(status(&net).mirrored, 4, "caches tell who lives");
     net.world.kill(net.providers[0]);
-    net.world.command(net.providers[1], Command::Leave);
+    net.world.command(net.providers[1], NodeCommand::Leave);
     net.world.run(SECOND);
     assert_eq!(status(&net).mirrored, 3, "who leaves is gone at once");
     net.world.run(80 * SECOND);
@@ -146,14 +146,14 @@ fn server_relays_data_between_all_nodes() {
     for (to, triangle) in ways {
         let before = net.counters(net.server).relays;
         let requester = net.requesters[0];
-        let ticket = net.world.request(requester, Service::Sensor, Area::At(place(to)));
+        let ticket = net.world.request(requester, Service::Sensor, Area::Exact(place(to)));
         let summary = finished(&mut net.world, requester, ticket);
         assert_eq!((summary.provider, summary.relayed), (net.id(to), true));
         assert_eq!(summary.first_byte, triangle, "from {to}");
         assert_eq!(net.counters(net.server).relays, before + 1);
     }
     for service in Service::ALL {
-        let ticket = net.world.request(net.requesters[1], service, Area::At(place(0)));
+        let ticket = net.world.request(net.requesters[1], service, Area::Exact(place(0)));
         assert!(finished(&mut net.world, net.requesters[1], ticket).complete, "{service}");
     }
 }
@@ -165,9 +165,9 @@ fn requests_respect_area_and_scope() {
     let wide = Area::Rectangle { min: Cell::new(150, 0), max: Cell::new(250, 10) };
     for (area, scope, provider) in [
         (ANYWHERE, Scope::Anywhere, 0),
-        (Area::Near(place(1)), Scope::Anywhere, 1),
+        (Area::Nearest(place(1)), Scope::Anywhere, 1),
         (wide, Scope::Anywhere, 2),
-        (Area::At(place(0)), Scope::Home, 0),
+        (Area::Exact(place(0)), Scope::Home, 0),
         (ANYWHERE, Scope::Home, 0),
     ] {
         let before = net.counters(net.server).relays;
@@ -176,35 +176,35 @@ fn requests_respect_area_and_scope() {
         assert_eq!((summary.provider, summary.complete), (net.id(provider), true), "{area:?} {scope:?}");
         assert_eq!(net.counters(net.server).relays, before + 1, "{area:?} {scope:?}");
     }
-    let elsewhere = |wanted: &mut roost_proto::peer::Wanted| wanted.scope = Scope::Home;
-    let ticket = net.world.request_with(requester, Service::Image, Area::At(place(1)), elsewhere);
+    let elsewhere = |wanted: &mut roost_proto::peer::ServiceRequest| wanted.scope = Scope::Home;
+    let ticket = net.world.request_with(requester, Service::Image, Area::Exact(place(1)), elsewhere);
     assert_eq!(failed(&mut net.world, requester, ticket), Reason::NotFound);
 }
 
 #[test]
 fn stale_cached_position_misleads_no_request() {
     let mut net = Net::new(6);
-    assert_eq!(net.found(Area::At(place(1))), [net.id(1)]);
+    assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     let new = Cell::new(100, 50);
-    net.world.command(net.providers[1], Command::Move { cell: new });
+    net.world.command(net.providers[1], NodeCommand::Move { cell: new });
     net.world.run(SECOND);
-    assert_eq!(net.found(Area::At(place(1))), [net.id(1)], "nobody tells a cache");
+    assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)], "nobody tells a cache");
     assert_eq!(net.is_served(place(1)), Err(Reason::NotFound));
     assert_eq!(net.is_served(new), Ok(()));
-    assert_eq!(net.found(Area::At(new)), [net.id(1)]);
-    assert!(net.found(Area::At(place(1))).is_empty(), "it holds the newer record now");
+    assert_eq!(net.found(Area::Exact(new)), [net.id(1)]);
+    assert!(net.found(Area::Exact(place(1))).is_empty(), "it holds the newer record now");
 }
 
 #[test]
 fn a_copy_lasts_for_a_lease() {
     let mut net = Net::new(7);
-    assert_eq!(net.found(Area::At(place(1))), [net.id(1)]);
+    assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     net.world.kill(net.providers[1]);
     net.world.run(50 * SECOND);
-    assert_eq!(net.found(Area::At(place(1))), [net.id(1)]);
+    assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     assert!(net.is_served(place(1)).is_err());
     net.world.run(25 * SECOND);
-    assert!(net.found(Area::At(place(1))).is_empty());
+    assert!(net.found(Area::Exact(place(1))).is_empty());
     assert_eq!(net.world.hub_at(net.caches[0]).status(net.world.now).cached, 0);
 }
 
@@ -216,13 +216,13 @@ fn arriving_node_replaces_its_cached_copy() {
     let mover = net.world.node((old.x, old.y), &Service::ALL, &[there, here]);
     net.world.settle();
     net.world.run(SECOND);
-    assert_eq!(net.found(Area::At(old)), [node_id(mover.0)]);
+    assert_eq!(net.found(Area::Exact(old)), [node_id(mover.0)]);
     net.world.kill(there);
     assert!(net.world.run_while(10 * SECOND, |world| world.home(mover) == Some(here)));
-    net.world.command(mover, Command::Move { cell: new });
+    net.world.command(mover, NodeCommand::Move { cell: new });
     net.world.run(SECOND);
-    assert_eq!(net.found(Area::At(new)), [node_id(mover.0)]);
-    assert!(net.found(Area::At(old)).is_empty());
+    assert_eq!(net.found(Area::Exact(new)), [node_id(mover.0)]);
+    assert!(net.found(Area::Exact(old)).is_empty());
     assert_eq!(net.is_served(new), Ok(()));
 }
 
@@ -245,13 +245,13 @@ fn nodes_of_dead_cache_use_server() {
 #[test]
 fn isolated_cache_answers_from_copies() {
     let mut net = Net::new(10);
-    assert_eq!(net.found(Area::At(place(1))), [net.id(1)]);
+    assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     let (cache, server) = (net.caches[0], net.server);
     net.world.cut(cache, server);
     net.world.run(25 * SECOND);
-    assert_eq!(net.look_for(Area::At(place(0))), (vec![net.id(0)], Coverage::First, ACCESS * 2));
-    assert_eq!(net.look_for(Area::At(place(1))), (vec![net.id(1)], Coverage::First, ACCESS * 2));
-    assert_eq!(net.look_for(Area::At(place(2))), (vec![], Coverage::UnreachableAbove, ACCESS * 2));
+    assert_eq!(net.look_for(Area::Exact(place(0))), (vec![net.id(0)], Coverage::FirstMatch, ACCESS * 2));
+    assert_eq!(net.look_for(Area::Exact(place(1))), (vec![net.id(1)], Coverage::FirstMatch, ACCESS * 2));
+    assert_eq!(net.look_for(Area::Exact(place(2))), (vec![], Coverage::UnreachableAbove, ACCESS * 2));
     assert_eq!(net.is_served(place(0)), Err(Reason::UnreachableAbove), "data goes through the server");
     net.world.heal();
     net.world.run(30 * SECOND);
@@ -279,16 +279,16 @@ fn watch_at_cache_sees_changes_once() {
     let mut net = Net::new(12);
     let (requester, ticket) = (net.requesters[0], net.world.ticket(net.requesters[0]));
     let area = Area::Rectangle { min: Cell::new(-10, -10), max: Cell::new(300, 300) };
-    net.world.command(requester, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
+    net.world.command(requester, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     net.world.run(2 * SECOND);
     let picture = |net: &Net| {
         let mut there: BTreeMap<NodeId, Cell> = BTreeMap::new();
         let mut told = 0;
         for (_, event) in net.world.events(requester) {
-            let Event::Changed { change, .. } = event else { continue };
-            told += change.present.len() + change.gone.len();
-            there.extend(change.present.iter().map(|candidate| (candidate.node, candidate.cell)));
-            there.retain(|node, _| !change.gone.contains(node));
+            let NodeEvent::Changed { change, .. } = event else { continue };
+            told += change.updated.len() + change.removed.len();
+            there.extend(change.updated.iter().map(|candidate| (candidate.node, candidate.cell)));
+            there.retain(|node, _| !change.removed.contains(node));
         }
         (there, told)
     };
@@ -296,13 +296,13 @@ fn watch_at_cache_sees_changes_once() {
     assert_eq!((there.len(), told), (3, 3), "{there:?}");
     for provider in 0..3 {
         let cell = Cell::new(9, provider);
-        net.world.command(net.providers[provider as usize], Command::Move { cell });
+        net.world.command(net.providers[provider as usize], NodeCommand::Move { cell });
     }
     net.world.run(2 * SECOND);
     assert_eq!(picture(&net).1, 6);
     assert_eq!(picture(&net).0.into_values().collect::<Vec<_>>().len(), 3);
-    net.world.command(net.providers[0], Command::Leave);
-    net.world.command(net.providers[1], Command::Leave);
+    net.world.command(net.providers[0], NodeCommand::Leave);
+    net.world.command(net.providers[1], NodeCommand::Leave);
     net.world.run(2 * SECOND);
     assert_eq!((picture(&net).0.len(), picture(&net).1), (1, 8));
 }
@@ -336,8 +336,8 @@ fn every_request_ends_once_under_faults() {
         for round in 0..30 {
             let (from, to) = (net.requesters[random.below(2) as usize], random.below(3) as usize);
             let service = Service::ALL[random.below(4) as usize];
-            asked.push((from, net.world.request(from, service, Area::At(place(to)))));
-            asked.push((from, net.world.lookup(from, service, Area::At(place(to)))));
+            asked.push((from, net.world.request(from, service, Area::Exact(place(to)))));
+            asked.push((from, net.world.lookup(from, service, Area::Exact(place(to)))));
             match round {
                 5 => net.world.kill(net.caches[random.below(2) as usize]),
                 12 => net.world.break_links(net.caches[0], net.server),

@@ -36,7 +36,7 @@ impl Hall {
 
     fn watch(&mut self, who: usize, whom: usize) {
         let (node, other) = (self.members[who], self.members[whom]);
-        let area = Area::At(Cell::new(whom as i32, 0));
+        let area = Area::Exact(Cell::new(whom as i32, 0));
         let ticket = self.world.subscribe_with(node, Service::Video, area, |wanted| {
             wanted.provider = Some(Provider { node: node_id(other.0), addresses: Vec::new() });
         });

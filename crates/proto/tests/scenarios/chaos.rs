@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use roost_proto::peer::{Command, Event, MAX_OBJECT_SESSIONS, MAX_REQUESTS, Ticket};
+use roost_proto::peer::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeCommand, NodeEvent, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::Mode;
+use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
@@ -50,9 +50,9 @@ impl Chaos {
         let cell = Cell::new(self.random.below(8) as i32, self.random.below(5) as i32);
         match self.random.below(4) {
             0 => Area::Anywhere,
-            1 => Area::Near(cell),
-            2 => Area::Within { centre: cell, radius: self.random.below(5) as u32 },
-            _ => Area::At(cell),
+            1 => Area::Nearest(cell),
+            2 => Area::Radius { center: cell, radius: self.random.below(5) as u32 },
+            _ => Area::Exact(cell),
         }
     }
 
@@ -77,12 +77,12 @@ impl Chaos {
             }
             72..82 => {
                 let cell = Cell::new(self.random.below(8) as i32, self.random.below(5) as i32);
-                self.world.command(node, Command::Move { cell });
+                self.world.command(node, NodeCommand::Move { cell });
             }
             82..88 => self.world.break_links(node, other),
             88..90 => self.world.cut(node, other),
             90 => self.world.mute(node, self.hubs[0]),
-            91..93 => self.world.command(node, Command::Leave),
+            91..93 => self.world.command(node, NodeCommand::Leave),
             93..95 if self.nodes.len() > 2 => self.lose_node(node),
             95..97 if self.hubs.len() > 1 => self.lose_hub(),
             _ => {}
@@ -94,7 +94,7 @@ impl Chaos {
 
     fn request(&mut self, node: HostId) {
         let (service, area) = (self.service(), self.area());
-        let mode = if self.random.below(3) == 0 { Mode::Relay } else { Mode::Forward };
+        let mode = if self.random.below(3) == 0 { RequestMode::Relay } else { RequestMode::Forward };
         let scheme = Scheme::ALL[self.random.below(3) as usize];
         let restricted = self.random.below(4) == 0;
         let ticket = self.world.request_with(node, service, area, |wanted| {
@@ -162,7 +162,7 @@ impl Chaos {
 
     fn check_data(&self, seed: u64, host: HostId, ticket: Ticket, service: Service) {
         let host = &self.world.hosts[host.0];
-        let Some(Event::Finished { summary, .. }) = host.ending(ticket) else { return };
+        let Some(NodeEvent::Finished { summary, .. }) = host.ending(ticket) else { return };
         let delivered = host.delivered(ticket);
         assert_eq!(delivered.len() as u64, summary.bytes, "seed {seed}");
         if service.is_stream() {
@@ -186,8 +186,8 @@ impl Chaos {
         let mut open = BTreeSet::new();
         for (_, event) in &host.events {
             match event {
-                Event::Open { session, .. } => assert!(open.insert(*session), "seed {seed}"),
-                Event::Close { session, .. } => assert!(open.remove(session), "seed {seed}"),
+                NodeEvent::OpenSource { session, .. } => assert!(open.insert(*session), "seed {seed}"),
+                NodeEvent::CloseSource { session, .. } => assert!(open.remove(session), "seed {seed}"),
                 _ => {}
             }
         }

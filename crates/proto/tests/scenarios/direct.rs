@@ -1,7 +1,7 @@
 //! Requests to a provider that the requester knows, without a hub.
 
-use roost_proto::peer::{Event, Provider, Ticket};
-use roost_proto::wire::{Message, Mode, Reason};
+use roost_proto::peer::{NodeEvent, Provider, Ticket};
+use roost_proto::wire::{Message, Reason, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
@@ -102,10 +102,10 @@ fn direct_mode_refuses_relay_and_self() {
     let ticket = ask(&mut world, host, host, Service::Image);
     assert_eq!(failed(&mut world, host, ticket), Reason::NotAllowed);
     let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
-        (wanted.provider, wanted.mode) = (provider(host), Mode::Relay);
+        (wanted.provider, wanted.mode) = (provider(host), RequestMode::Relay);
     });
     match world.outcome(requester, ticket) {
-        Event::Failed { reason: Reason::NotAllowed, detail, .. } => assert!(detail.contains("through a hub")),
+        NodeEvent::Failed { reason: Reason::NotAllowed, detail, .. } => assert!(detail.contains("through a hub")),
         other => panic!("{other:?}"),
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use roost_proto::directory::LONGEST_HOLD;
-use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Role, Service};
 
@@ -54,10 +54,10 @@ fn is_never_overfilled(seed: u64, (mut world, providers, requesters): (World, [H
     let (mut served, mut busy) = (0, 0);
     for (host, ticket) in &asked {
         match world.hosts[host.0].ending(*ticket) {
-            Some(Event::Finished { summary, .. }) if summary.complete => served += 1,
-            Some(Event::Failed { reason: Reason::Busy, .. }) => busy += 1,
+            Some(NodeEvent::Finished { summary, .. }) if summary.complete => served += 1,
+            Some(NodeEvent::Failed { reason: Reason::Busy, .. }) => busy += 1,
             // A requester of two streams gives one to another that has none.
-            Some(Event::Finished { summary, .. }) if summary.reason == Some(Reason::Busy) => busy += 1,
+            Some(NodeEvent::Finished { summary, .. }) if summary.reason == Some(Reason::Busy) => busy += 1,
             other => panic!("seed {seed}: {other:?}"),
         }
     }
@@ -87,7 +87,7 @@ fn revoked_provider_stops_serving() {
     for_seeds(4, |seed| {
         let mut scene = Scene::new(seed);
         let ([first, second], requester) = (scene.providers, scene.requesters[0]);
-        let near = Area::At(Cell::new(1, 0));
+        let near = Area::Exact(Cell::new(1, 0));
         let stream = scene.world.request_with(requester, Service::Video, near, |wanted| {
             wanted.duration = Some(60 * SECOND);
         });
@@ -120,15 +120,15 @@ fn restart_with_old_epoch_gets_newer() {
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
         restart(&mut scene.world, provider, &hubs, 1);
         let services = Service::ALL.into_iter().collect();
-        let offer = Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX };
+        let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX };
         scene.world.command(provider, offer);
         let to = Cell::new(7, 7);
-        scene.world.command(provider, Command::Move { cell: to });
+        scene.world.command(provider, NodeCommand::Move { cell: to });
         scene.run(15 * SECOND);
         let after = scene.world.status(provider).version;
         assert!(after > before, "seed {seed}: {after:?} after {before:?}");
         let requester = scene.requesters[1];
-        let ticket = scene.world.request(requester, Service::Image, Area::At(to));
+        let ticket = scene.world.request(requester, Service::Image, Area::Exact(to));
         let summary = finished(&mut scene.world, requester, ticket);
         assert!(summary.complete && summary.provider == node_id(provider.0), "seed {seed}: {summary:?}");
     });

@@ -1,8 +1,8 @@
 //! Finding a home, losing it, moving, leaving.
 
 use roost_proto::hub;
-use roost_proto::peer::{Command, Event};
-use roost_proto::wire::Mode;
+use roost_proto::peer::{NodeCommand, NodeEvent};
+use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World};
@@ -21,7 +21,7 @@ fn two_hubs(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
 fn found(world: &mut World, host: HostId, service: Service, area: Area) -> Vec<Cell> {
     let ticket = world.lookup(host, service, area);
     match world.outcome(host, ticket) {
-        Event::Found { found, .. } => found.candidates.iter().map(|candidate| candidate.cell).collect(),
+        NodeEvent::LookupResult { found, .. } => found.candidates.iter().map(|candidate| candidate.cell).collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -88,11 +88,11 @@ fn request_waits_for_a_home() {
 fn move_replaces_old_position_at_once() {
     let (mut world, _, provider, requester) = three(6, Role::SuperNode);
     let to = Cell::new(30, 40);
-    world.command(provider, Command::Move { cell: to });
+    world.command(provider, NodeCommand::Move { cell: to });
     world.run(20 * MS + MS);
-    assert_eq!(found(&mut world, requester, Service::Video, Area::At(to)), [to]);
-    assert_eq!(found(&mut world, requester, Service::Video, Area::At(Cell::new(27, 92))), []);
-    let ticket = world.request(requester, Service::Sensor, Area::At(to));
+    assert_eq!(found(&mut world, requester, Service::Video, Area::Exact(to)), [to]);
+    assert_eq!(found(&mut world, requester, Service::Video, Area::Exact(Cell::new(27, 92))), []);
+    let ticket = world.request(requester, Service::Sensor, Area::Exact(to));
     assert_eq!(finished(&mut world, requester, ticket).cell, to);
 }
 
@@ -101,17 +101,17 @@ fn move_is_retransmitted_until_confirmed() {
     let (mut world, _, provider, requester) = three(7, Role::SuperNode);
     world.path.loss = 600;
     let to = Cell::new(30, 40);
-    world.command(provider, Command::Move { cell: to });
+    world.command(provider, NodeCommand::Move { cell: to });
     world.run(20 * SECOND);
     world.path.loss = 0;
     world.run(20 * SECOND);
-    assert_eq!(found(&mut world, requester, Service::Video, Area::At(to)), [to]);
+    assert_eq!(found(&mut world, requester, Service::Video, Area::Exact(to)), [to]);
 }
 
 #[test]
 fn leaving_node_is_withdrawn_at_once() {
     let (mut world, _, provider, requester) = three(8, Role::SuperNode);
-    world.command(provider, Command::Leave);
+    world.command(provider, NodeCommand::Leave);
     world.run(20 * MS + MS);
     assert_eq!(found(&mut world, requester, Service::Video, ANYWHERE), []);
     world.run(60 * SECOND);
@@ -137,7 +137,7 @@ fn missing_hub_is_dialed_with_backoff() {
     world.hosts[hub.0].alive = false;
     let node = world.node((0, 0), &[], &[hub]);
     world.run(300 * SECOND);
-    let tries = world.events(node).iter().filter(|(_, event)| matches!(event, Event::Detached { .. })).count();
+    let tries = world.events(node).iter().filter(|(_, event)| matches!(event, NodeEvent::Detached { .. })).count();
     assert!((15..30).contains(&tries), "{tries}");
 }
 
@@ -156,7 +156,7 @@ fn restart_overcomes_later_epoch() {
 #[test]
 fn leaving_hub_redirects_and_drains_relays() {
     let (mut world, hubs, provider, requester) = two_hubs(12);
-    let stream = world.request_with(requester, Service::Track, ANYWHERE, |wanted| wanted.mode = Mode::Relay);
+    let stream = world.request_with(requester, Service::Track, ANYWHERE, |wanted| wanted.mode = RequestMode::Relay);
     world.run(SECOND);
     world.leave_hub(hubs[0]);
     let ticket = world.request(requester, Service::Sensor, ANYWHERE);
@@ -180,7 +180,7 @@ fn who_does_not_answer_is_named() {
             (wanted.deadline, wanted.prolonged) = (deadline, false);
         });
         match world.outcome(requester, ticket) {
-            Event::Failed { detail, .. } => assert!(detail.starts_with(words), "{detail}"),
+            NodeEvent::Failed { detail, .. } => assert!(detail.starts_with(words), "{detail}"),
             other => panic!("{other:?}"),
         }
     }
@@ -188,7 +188,7 @@ fn who_does_not_answer_is_named() {
     world.kill(provider);
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     match world.outcome(requester, ticket) {
-        Event::Failed { detail, .. } => {
+        NodeEvent::Failed { detail, .. } => {
             assert_eq!(detail, "no provider of image anywhere could be reached");
         }
         other => panic!("{other:?}"),
@@ -205,7 +205,7 @@ fn answering_hub_not_reported_unreachable() {
             (wanted.deadline, wanted.prolonged) = (100 * MS * tenths, false);
         });
         match world.outcome(requester, ticket) {
-            Event::Failed { detail, .. } => assert!(!detail.starts_with("no hub"), "{tenths}: {detail}"),
+            NodeEvent::Failed { detail, .. } => assert!(!detail.starts_with("no hub"), "{tenths}: {detail}"),
             other => panic!("{other:?}"),
         }
     }

@@ -65,10 +65,10 @@ fn hub_sending_in_circles_is_left() {
         media: None,
     };
     let answers: [(&str, Answer); 5] = [
-        ("anew", |_, _| Message::Anew),
+        ("anew", |_, _| Message::UnknownVersion),
         ("itself", |hub, _| Message::Redirect(addresses(hub.0))),
         ("nobody", |_, round| Message::Redirect(addresses(200 + round as usize % 50))),
-        ("later", |_, _| Message::Later(0)),
+        ("later", |_, _| Message::RetryAfter(0)),
         ("newer", lease),
     ];
     for comes_now in [false, true] {
@@ -96,7 +96,7 @@ fn single_hostile_hub_dialed_with_backoff() {
     let node = world.node((0, 0), &[], &[hub]);
     world.settle();
     world.run(30 * SECOND);
-    let anew: Answer = |_, _| Message::Anew;
+    let anew: Answer = |_, _| Message::UnknownVersion;
     circles(&mut world, (hub, node), anew, 300 * SECOND);
     let (published, dials) = circles(&mut world, (hub, node), anew, 300 * SECOND);
     assert!(published <= 40 && dials <= 8, "{published} times and {dials} dials in five minutes");

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use roost_proto::flow::{CHUNK_BYTES, WINDOW_BYTES, digest};
-use roost_proto::wire::{Accept, Chunk, Forward, Message, Mode, Offer};
+use roost_proto::wire::{Accept, Chunk, FlowDescription, Message, ProviderRequest, RequestMode};
 use roost_proto::{Cell, Role, Service};
 
 use crate::world::seeds::for_few_seeds;
@@ -28,9 +28,9 @@ fn scene(seed: u64) -> (World, [HostId; 4]) {
 }
 
 /// The request that the hub handed to the near provider.
-fn forwarded(world: &mut World) -> Option<Forward> {
+fn forwarded(world: &mut World) -> Option<ProviderRequest> {
     world.corpus.take().unwrap_or_default().iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Forward(forward)) => Some(forward),
+        Ok(Message::ProviderRequest(forward)) => Some(forward),
         _ => None,
     })
 }
@@ -41,13 +41,13 @@ fn relayed_flood_ends_its_flow_alone() {
         let (mut world, [hub, near, far, requester]) = scene(seed);
         world.corpus = Some(Vec::new());
         let relayed = |world: &mut World| {
-            world.request_with(requester, Service::Image, NEAREST, |wanted| wanted.mode = Mode::Relay)
+            world.request_with(requester, Service::Image, NEAREST, |wanted| wanted.mode = RequestMode::Relay)
         };
         let ticket = relayed(&mut world);
         world.run(50 * MS);
         let forward = forwarded(&mut world).unwrap();
         let (id, nonce, whole) = (forward.id, forward.nonce, object(BYTES));
-        let offer = Offer::Object {
+        let offer = FlowDescription::Object {
             bytes: BYTES as u64,
             digest: digest(&whole),
             format: "synthetic".to_owned(),
@@ -55,7 +55,7 @@ fn relayed_flood_ends_its_flow_alone() {
             offset: None,
         };
         let (cell, provider) = (Cell::new(1, 0), Some(node_id(near.0)));
-        let accept = Accept { id, nonce, offer, cell, provider, reflected: None };
+        let accept = Accept { id, nonce, flow: offer, cell, provider, stream_keys: None };
         world.inject(near, hub, Message::Accept(accept).encode());
         // The first window is what was asked for, and then it comes again and again.
         let chunk = |number: usize| {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::peer::{Command, Event, Ticket};
-use roost_proto::reflection::Begin;
-use roost_proto::wire::{Keys, MAX_SEALED_BYTES, Message, Opening, Reason, Reflected};
+use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::reflection::StartCondition;
+use roost_proto::wire::{MAX_SEALED_BYTES, Message, ProvisionalAccept, Reason, SealedKeys, StreamKeys};
 use roost_proto::{Epoch, RequestId, Service, StreamId};
 
 use crate::failed;
@@ -28,8 +28,8 @@ fn carried(seed: u64, watchers: usize) -> (Two, Ticket) {
 
 /// What a watcher could open of a request's stream, and after how long, by whose word.
 fn opened(world: &World, host: HostId, ticket: Ticket, asked: roost_proto::Time) -> Vec<(Duration, Epoch, bool)> {
-    let one = |(at, event): &(roost_proto::Time, Event)| match event {
-        Event::Reflected { ticket: of, epoch, is_confirmed, .. } if *of == ticket => {
+    let one = |(at, event): &(roost_proto::Time, NodeEvent)| match event {
+        NodeEvent::Reflected { ticket: of, epoch, is_confirmed, .. } if *of == ticket => {
             Some((at.since(asked), *epoch, *is_confirmed))
         }
         _ => None,
@@ -38,7 +38,7 @@ fn opened(world: &World, host: HostId, ticket: Ticket, asked: roost_proto::Time)
 }
 
 fn accepted(world: &World, host: HostId, ticket: Ticket) -> usize {
-    let is_it = |event: &Event| matches!(event, Event::Accepted { ticket: of, .. } if *of == ticket);
+    let is_it = |event: &NodeEvent| matches!(event, NodeEvent::Accepted { ticket: of, .. } if *of == ticket);
     world.events(host).iter().filter(|(_, event)| is_it(event)).count()
 }
 
@@ -103,13 +103,13 @@ fn who_is_refused_reads_no_further() {
     let ticket = two.world.subscribe(two.watchers[1], Service::Video, THERE);
     two.world.run(50 * MS);
     let (services, none) = (Default::default(), two.provider);
-    two.world.command(none, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+    two.world.command(none, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
     assert_eq!(two.world.hosts[two.watchers[1].0].epochs(ticket), [Epoch(1)], "it was let in");
     assert_eq!(failed(&mut two.world, two.watchers[1], ticket), Reason::NotFound);
     two.world.run_relays(2 * SECOND);
     assert!(two.world.hosts[two.watchers[0].0].epochs(first).contains(&Epoch(2)));
     let events = two.world.events(two.watchers[1]).iter();
-    assert!(!events.clone().any(|(_, event)| matches!(event, Event::Key { epoch: Epoch(2), .. })));
+    assert!(!events.clone().any(|(_, event)| matches!(event, NodeEvent::Key { epoch: Epoch(2), .. })));
 }
 
 /// Nobody accepts: neither does it go on.
@@ -144,7 +144,7 @@ fn unconfirmed_stream_ends_despite_pending() {
     }
     assert_eq!(accepted(&two.world, watcher, ticket), 1);
     let events = two.world.events(watcher).iter();
-    let is_over = |event: &Event| matches!(event, Event::Failed { ticket: of, .. } if *of == ticket);
+    let is_over = |event: &NodeEvent| matches!(event, NodeEvent::Failed { ticket: of, .. } if *of == ticket);
     assert!(events.clone().any(|(_, event)| is_over(event)));
 }
 
@@ -158,14 +158,14 @@ fn asked_as(said: &[Bytes]) -> RequestId {
     id
 }
 
-fn opening(stream: u64, epoch: u32) -> Opening {
+fn opening(stream: u64, epoch: u32) -> ProvisionalAccept {
     let (stream, epoch) = (StreamId(stream), Epoch(epoch));
-    let reflected = Reflected { stream, epoch, secret: secret(stream, epoch), next: None };
-    Opening { reflected, bits_per_second: 1, format: "old".to_owned(), cell: PLACE }
+    let reflected = StreamKeys { stream, epoch, secret: secret(stream, epoch), next: None };
+    ProvisionalAccept { stream_keys: reflected, bits_per_second: 1, format: "old".to_owned(), cell: PLACE }
 }
 
 /// What a hub says while a request is under way, in place of what it has.
-fn told(say: impl Fn(&Two, RequestId) -> Vec<Keys>) -> (Two, Ticket) {
+fn told(say: impl Fn(&Two, RequestId) -> Vec<SealedKeys>) -> (Two, Ticket) {
     let mut two = Two::new(7, 2);
     let (home, watcher, provider) = (two.hubs[1], two.watchers[1], two.provider);
     // Nothing comes but what is said here.
@@ -178,14 +178,14 @@ fn told(say: impl Fn(&Two, RequestId) -> Vec<Keys>) -> (Two, Ticket) {
     let said = two.world.corpus.take().unwrap_or_default();
     let id = asked_as(&said);
     for keys in say(&two, id) {
-        assert!(two.world.inject(home, watcher, Message::Keys(keys).encode()));
+        assert!(two.world.inject(home, watcher, Message::SealedKeys(keys).encode()));
     }
     two.world.run_relays(2 * SECOND);
     (two, ticket)
 }
 
-fn keys(id: RequestId, provider: HostId, sealed: Bytes) -> Keys {
-    Keys { id: Some(id), service: Service::Video, provider: node_id(provider.0), hops: 0, sealed }
+fn keys(id: RequestId, provider: HostId, sealed: Bytes) -> SealedKeys {
+    SealedKeys { id: Some(id), service: Service::Video, provider: node_id(provider.0), hops_left: 0, sealed }
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn keys_sealed_for_others_open_nothing() {
     });
     assert!(two.is_watching(1, ticket));
     let streams = two.world.events(two.watchers[1]).iter();
-    assert!(!streams.clone().any(|(_, event)| matches!(event, Event::Reflected { stream: StreamId(9), .. })));
+    assert!(!streams.clone().any(|(_, event)| matches!(event, NodeEvent::Reflected { stream: StreamId(9), .. })));
 }
 
 #[test]
@@ -215,7 +215,9 @@ fn provider_keys_replace_stale_ones() {
     });
     assert!(two.is_watching(1, ticket));
     let confirmed = two.world.events(two.watchers[1]).iter().rev().find_map(|(_, event)| match event {
-        Event::Reflected { ticket: of, stream, is_confirmed, .. } if *of == ticket => Some((*stream, *is_confirmed)),
+        NodeEvent::Reflected { ticket: of, stream, is_confirmed, .. } if *of == ticket => {
+            Some((*stream, *is_confirmed))
+        }
         _ => None,
     });
     assert_eq!(confirmed.map(|(stream, is_confirmed)| (stream.0 > 10, is_confirmed)), Some((true, true)));
@@ -229,7 +231,7 @@ fn sealed_key_flood_is_limited() {
     });
     assert!(two.is_watching(1, ticket));
     let looked = two.world.events(two.watchers[1]).iter();
-    let looked = looked.filter(|(_, event)| matches!(event, Event::Unseal { .. })).count();
+    let looked = looked.filter(|(_, event)| matches!(event, NodeEvent::Unseal { .. })).count();
     assert!(looked <= 4, "{looked}");
 }
 
@@ -245,8 +247,8 @@ fn nobody_else_is_listened_to() {
     let before = two.world.status(watcher).counters.stale;
     for request in 0..100 {
         let said = keys(RequestId(request), two.provider, Bytes::from_static(b"said"));
-        two.world.inject(two.hubs[0], watcher, Message::Keys(said.clone()).encode());
-        two.world.inject(other, watcher, Message::Keys(said).encode());
+        two.world.inject(two.hubs[0], watcher, Message::SealedKeys(said.clone()).encode());
+        two.world.inject(other, watcher, Message::SealedKeys(said).encode());
     }
     two.world.run_relays(2 * SECOND);
     assert!(two.is_watching(1, ticket));
@@ -255,9 +257,9 @@ fn nobody_else_is_listened_to() {
 
 #[test]
 fn resubscription_is_not_sent_backlog() {
-    for (lost, begin) in [(false, Begin::Resumed), (true, Begin::Offered)] {
+    for (lost, begin) in [(false, StartCondition::Resumed), (true, StartCondition::Offered)] {
         let (mut two, ticket) = carried(9, 1);
-        two.world.command(two.watchers[0], Command::Resubscribe { ticket, lost });
+        two.world.command(two.watchers[0], NodeCommand::Resubscribe { ticket, lost });
         two.world.run_relays(SECOND);
         assert!(two.is_watching(0, ticket));
         let granted = two.world.hosts[two.hubs[1].0].media.grants.last();
@@ -276,12 +278,12 @@ fn unreachable_subscriber_gets_relayed_stream() {
     let ticket = two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.duration = Some(2 * SECOND));
     two.world.run_relays(10 * SECOND);
     let relayed = two.world.events(watcher).iter().filter_map(|(_, event)| match event {
-        Event::Accepted { ticket: of, relayed, reflected, .. } if *of == ticket => Some((*relayed, *reflected)),
+        NodeEvent::Accepted { ticket: of, relayed, reflected, .. } if *of == ticket => Some((*relayed, *reflected)),
         _ => None,
     });
     assert_eq!(relayed.collect::<Vec<_>>(), [(false, true), (true, false)]);
     assert!(two.world.hosts[watcher.0].payloads(ticket).next().is_some());
     assert!(two.world.hosts[two.watchers[0].0].epochs(first).contains(&Epoch(2)));
     let told = two.world.events(watcher).iter();
-    assert!(!told.clone().any(|(_, event)| matches!(event, Event::Key { epoch: Epoch(2), .. })));
+    assert!(!told.clone().any(|(_, event)| matches!(event, NodeEvent::Key { epoch: Epoch(2), .. })));
 }

@@ -1,6 +1,6 @@
 //! Paths that lose, repeat and reorder.
 
-use roost_proto::wire::Mode;
+use roost_proto::wire::RequestMode;
 use roost_proto::{Role, Service};
 
 use crate::world::{MS, SECOND};
@@ -9,9 +9,11 @@ use crate::{ANYWHERE, finished, three};
 #[test]
 fn services_complete_at_thirty_percent_loss() {
     for seed in 0..20 {
-        for (role, mode) in
-            [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Relay)]
-        {
+        for (role, mode) in [
+            (Role::SuperNode, RequestMode::Forward),
+            (Role::SuperNode, RequestMode::Relay),
+            (Role::Server, RequestMode::Relay),
+        ] {
             let (mut world, _, _, requester) = three(seed, role);
             world.path.loss = 300;
             for service in Service::ALL {

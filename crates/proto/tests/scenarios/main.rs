@@ -46,7 +46,7 @@ mod uplinks;
 mod versions;
 mod watches;
 
-use roost_proto::peer::{Event, Summary, Ticket};
+use roost_proto::peer::{NodeEvent, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Role, Service};
 use world::{HostId, World};
@@ -54,16 +54,16 @@ use world::{HostId, World};
 /// What everybody asks for who does not care where.
 const ANYWHERE: Area = Area::Anywhere;
 
-fn finished(world: &mut World, host: HostId, ticket: Ticket) -> Summary {
+fn finished(world: &mut World, host: HostId, ticket: Ticket) -> RequestSummary {
     match world.outcome(host, ticket) {
-        Event::Finished { summary, .. } => summary,
+        NodeEvent::Finished { summary, .. } => summary,
         other => panic!("{other:?}"),
     }
 }
 
 fn failed(world: &mut World, host: HostId, ticket: Ticket) -> Reason {
     match world.outcome(host, ticket) {
-        Event::Failed { reason, .. } => reason,
+        NodeEvent::Failed { reason, .. } => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -89,4 +89,4 @@ fn four(seed: u64) -> (World, HostId, [HostId; 2], HostId) {
     (world, hub, [near, far], requester)
 }
 
-const NEAREST: Area = Area::Near(Cell::new(0, 0));
+const NEAREST: Area = Area::Nearest(Cell::new(0, 0));

@@ -1,7 +1,7 @@
 //! Several hubs that know one another.
 
-use roost_proto::peer::{Command, Event};
-use roost_proto::wire::{Coverage, Mode, Reason};
+use roost_proto::peer::{NodeCommand, NodeEvent};
+use roost_proto::wire::{Coverage, Reason, RequestMode};
 use roost_proto::{Area, Cell, Scope, Service};
 
 use crate::world::{HostId, MS, SECOND, World, node_id};
@@ -24,11 +24,11 @@ fn every_area_is_answered_across_hubs() {
     let (mut world, [near, far], requester) = mesh(1);
     let areas = [
         (NEAREST, near),
-        (Area::At(Cell::new(8, 0)), far),
-        (Area::Within { centre: Cell::new(0, 0), radius: 3 }, near),
+        (Area::Exact(Cell::new(8, 0)), far),
+        (Area::Radius { center: Cell::new(0, 0), radius: 3 }, near),
         (Area::rectangle(Cell::new(5, -1), Cell::new(9, 1)), far),
     ];
-    for mode in [Mode::Forward, Mode::Relay] {
+    for mode in [RequestMode::Forward, RequestMode::Relay] {
         for (area, provider) in areas {
             let ticket = world.request_with(requester, Service::Image, area, |wanted| wanted.mode = mode);
             let summary = finished(&mut world, requester, ticket);
@@ -46,7 +46,7 @@ fn home_scope_stays_at_home() {
     // Young hubs do not yet say that nobody offers a thing.
     world.run(61 * SECOND);
     for scope in [Scope::Home, Scope::Area] {
-        for area in [NEAREST, Area::At(Cell::new(3, 0)), Area::Anywhere] {
+        for area in [NEAREST, Area::Exact(Cell::new(3, 0)), Area::Anywhere] {
             let ticket = world.request_with(requester, Service::Image, area, |wanted| wanted.scope = scope);
             assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound, "{scope} {area}");
         }
@@ -63,7 +63,7 @@ fn home_scope_stays_at_home() {
 fn lookup_ranks_providers_across_hubs() {
     let (mut world, [near, far], requester) = mesh(2);
     let ticket = world.lookup(requester, Service::Track, NEAREST);
-    let Event::Found { found, .. } = world.outcome(requester, ticket) else { panic!() };
+    let NodeEvent::LookupResult { found, .. } = world.outcome(requester, ticket) else { panic!() };
     let nodes: Vec<_> = found.candidates.iter().map(|candidate| candidate.node).collect();
     assert_eq!(nodes, [near, far].map(|host| node_id(host.0)));
 }
@@ -72,7 +72,7 @@ fn lookup_ranks_providers_across_hubs() {
 fn streams_cross_hubs_despite_loss() {
     let (mut world, _, requester) = mesh(3);
     world.path.loss = 300;
-    for mode in [Mode::Forward, Mode::Relay] {
+    for mode in [RequestMode::Forward, RequestMode::Relay] {
         let ticket = world.request_with(requester, Service::Track, NEAREST, |wanted| {
             wanted.mode = mode;
             wanted.deadline = 30 * SECOND;
@@ -90,16 +90,16 @@ fn moved_node_is_found_once() {
     let provider = world.node((5, 5), &Service::ALL, &[hubs[0], hubs[1]]);
     let requester = world.node((0, 0), &[], &[hubs[1]]);
     world.settle();
-    world.command(provider, Command::Move { cell: Cell::new(6, 6) });
+    world.command(provider, NodeCommand::Move { cell: Cell::new(6, 6) });
     // Only the node's own association breaks: both hubs live.
     world.break_links(provider, hubs[0]);
     world.run(SECOND);
     assert_eq!(world.home(provider), Some(hubs[1]));
     let ticket = world.lookup(requester, Service::Video, Area::Anywhere);
-    let Event::Found { found, .. } = world.outcome(requester, ticket) else { panic!() };
+    let NodeEvent::LookupResult { found, .. } = world.outcome(requester, ticket) else { panic!() };
     let places: Vec<_> = found.candidates.iter().map(|candidate| (candidate.node, candidate.cell)).collect();
     assert_eq!(places, [(node_id(provider.0), Cell::new(6, 6))]);
-    let ticket = world.request(requester, Service::Sensor, Area::At(Cell::new(6, 6)));
+    let ticket = world.request(requester, Service::Sensor, Area::Exact(Cell::new(6, 6)));
     assert!(finished(&mut world, requester, ticket).first_byte < 500 * MS);
 }
 
@@ -112,12 +112,12 @@ fn departed_root_is_not_missed() {
     world.run(70 * SECOND);
     world.leave_hub(hubs[2]);
     world.run(20 * SECOND);
-    let nowhere = Area::At(Cell::new(-500, -500));
+    let nowhere = Area::Exact(Cell::new(-500, -500));
     let ticket = world.request(requester, Service::Video, nowhere);
     assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound);
     let ticket = world.lookup(requester, Service::Video, nowhere);
     match world.outcome(requester, ticket) {
-        Event::Found { found, .. } => assert_eq!(found.coverage, Coverage::Whole),
+        NodeEvent::LookupResult { found, .. } => assert_eq!(found.coverage, Coverage::Complete),
         other => panic!("{other:?}"),
     }
 }

@@ -1,8 +1,8 @@
 //! Discovery on the link: alone, beside a hub, and whichever seems better.
 
-use roost_proto::peer::{Config, Discovery, Event, Summary, Ticket};
+use roost_proto::peer::{Discovery, NodeConfig, NodeEvent, RequestSummary, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Inquiry, Message, Mode, Reason, Taken};
+use roost_proto::wire::{Message, MulticastRequest, MulticastSuppression, Reason, RequestMode};
 use roost_proto::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
 
 use crate::world::check::run_and_look;
@@ -11,7 +11,7 @@ use crate::world::{Checker, HostId, MS, SECOND, World, addresses, node_id};
 use crate::{ANYWHERE, NEAREST, failed, finished};
 
 /// Makes a node one that takes part in multicast.
-fn on_link(discovery: Discovery) -> impl Fn(&mut Config) {
+fn on_link(discovery: Discovery) -> impl Fn(&mut NodeConfig) {
     move |config| (config.multicast, config.discovery) = (true, discovery)
 }
 
@@ -59,7 +59,7 @@ fn ended(world: &World, host: HostId, ticket: Ticket) -> usize {
     world.hosts[host.0].endings(ticket).count()
 }
 
-fn served(world: &mut World, host: HostId, service: Service, area: Area) -> Summary {
+fn served(world: &mut World, host: HostId, service: Service, area: Area) -> RequestSummary {
     let ticket = world.request(host, service, area);
     let summary = finished(world, host, ticket);
     assert!(summary.complete, "{summary:?}");
@@ -70,14 +70,14 @@ fn served(world: &mut World, host: HostId, service: Service, area: Area) -> Summ
 fn a_link_needs_no_hub() {
     let (mut world, nodes) = link(1, 2);
     for service in Service::ALL {
-        for area in [ANYWHERE, NEAREST, Area::At(Cell::new(1, 0))] {
+        for area in [ANYWHERE, NEAREST, Area::Exact(Cell::new(1, 0))] {
             let summary = served(&mut world, nodes[0], service, area);
             assert_eq!((summary.provider, summary.relayed), (node_id(nodes[1].0), false), "{service} {area}");
         }
     }
-    assert_eq!(world.status(nodes[0]).counters.found_on_link, 12);
+    assert_eq!(world.status(nodes[0]).counters.found_by_multicast, 12);
     // One way there, four for the first handshake; then there is an association.
-    let warm = served(&mut world, nodes[0], Service::Sensor, Area::At(Cell::new(1, 0)));
+    let warm = served(&mut world, nodes[0], Service::Sensor, Area::Exact(Cell::new(1, 0)));
     assert!(warm.first_byte <= 2 * world.path.delay, "{warm:?}");
 }
 
@@ -90,12 +90,12 @@ fn many_providers_few_answer_one_serves() {
         served(&mut world, *node, Service::Sensor, ANYWHERE);
     }
     let (before, multicasts) = (opened(&world, &nodes), world.multicasts);
-    let volunteered: u64 = nodes.iter().map(|node| world.status(*node).counters.volunteered).sum();
+    let volunteered: u64 = nodes.iter().map(|node| world.status(*node).counters.multicast_replies).sum();
     for _ in 0..20 {
         served(&mut world, nodes[0], Service::Sensor, ANYWHERE);
     }
     let (sessions, said) = (opened(&world, &nodes) - before, world.multicasts - multicasts);
-    let answers = nodes.iter().map(|node| world.status(*node).counters.volunteered).sum::<u64>() - volunteered;
+    let answers = nodes.iter().map(|node| world.status(*node).counters.multicast_replies).sum::<u64>() - volunteered;
     assert!((20..=40).contains(&answers), "{answers} of 40 providers answered 20 requests");
     assert!(sessions as u64 <= answers);
     // Each request is one inquiry, one word of each who answers, and one that ends it: nothing is sent on.
@@ -124,8 +124,8 @@ fn dead_multicast_provider_is_replaced() {
     let (mut world, nodes) = link(3, 5);
     let ticket = world.request(nodes[0], Service::Track, ANYWHERE);
     let all = nodes.clone();
-    assert!(world.run_while(SECOND, |world| all.iter().any(|node| world.status(*node).counters.volunteered > 0)));
-    let taken = *nodes.iter().find(|node| world.status(**node).counters.volunteered > 0).unwrap();
+    assert!(world.run_while(SECOND, |world| all.iter().any(|node| world.status(*node).counters.multicast_replies > 0)));
+    let taken = *nodes.iter().find(|node| world.status(**node).counters.multicast_replies > 0).unwrap();
     world.freeze(taken);
     let summary = finished(&mut world, nodes[0], ticket);
     assert!(summary.complete && summary.provider != node_id(taken.0), "{summary:?}");
@@ -144,7 +144,7 @@ fn busy_provider_leaves_multicast_to_another() {
     for _ in 0..8 {
         assert_eq!(served(&mut world, nodes[0], Service::Track, ANYWHERE).provider, node_id(nodes[1].0));
     }
-    let ticket = world.request(nodes[0], Service::Track, Area::At(Cell::new(9, 9)));
+    let ticket = world.request(nodes[0], Service::Track, Area::Exact(Cell::new(9, 9)));
     assert_eq!(failed(&mut world, nodes[0], ticket), Reason::NotFound);
 }
 
@@ -152,12 +152,12 @@ fn busy_provider_leaves_multicast_to_another() {
 fn missing_provider_is_reported_soon() {
     let (mut world, nodes) = link(5, 3);
     let asked = world.now;
-    let ticket = world.request(nodes[0], Service::Video, Area::At(Cell::new(77, 77)));
-    let Event::Failed { reason, detail, .. } = world.outcome(nodes[0], ticket) else { panic!() };
+    let ticket = world.request(nodes[0], Service::Video, Area::Exact(Cell::new(77, 77)));
+    let NodeEvent::Failed { reason, detail, .. } = world.outcome(nodes[0], ticket) else { panic!() };
     assert_eq!(reason, Reason::NotFound);
     assert!(detail.contains("nobody on this link"), "{detail}");
     assert!(world.now.since(asked) < 2 * SECOND, "{:?}", world.now.since(asked));
-    assert_eq!(world.status(nodes[0]).counters.inquiries, 3);
+    assert_eq!(world.status(nodes[0]).counters.multicast_requests, 3);
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn lookup_lists_multicast_providers() {
     let found = |world: &mut World, count| {
         let ticket = world.ticket(nodes[0]);
         let (service, area) = (Service::Track, ANYWHERE);
-        world.command(nodes[0], roost_proto::peer::Command::Lookup { ticket, service, area, count, names: None });
-        let Event::Found { found, .. } = world.outcome(nodes[0], ticket) else { panic!() };
+        world.command(nodes[0], roost_proto::peer::NodeCommand::Lookup { ticket, service, area, count, names: None });
+        let NodeEvent::LookupResult { found, .. } = world.outcome(nodes[0], ticket) else { panic!() };
         found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>()
     };
     let everybody: Vec<_> = nodes[1..].iter().map(|node| node_id(node.0)).collect();
@@ -204,7 +204,7 @@ fn multicast_serves_while_hub_is_dead() {
         let (mut world, hub, [requester, near, _]) = mixed(7, discovery);
         world.kill(hub);
         world.run(SECOND);
-        let summary = served(&mut world, requester, Service::Track, Area::At(Cell::new(1, 0)));
+        let summary = served(&mut world, requester, Service::Track, Area::Exact(Cell::new(1, 0)));
         assert_eq!(summary.provider, node_id(near.0));
         assert!(summary.first_byte < SECOND, "{discovery}: {summary:?}");
     }
@@ -215,13 +215,13 @@ fn auto_uses_multicast_near_hub_far() {
     let (mut world, _, [requester, near, away]) = mixed(8, Discovery::Auto);
     world.path.delay = 5 * MS;
     let counters = |world: &World| world.status(requester).counters;
-    assert_eq!(served(&mut world, requester, Service::Track, Area::At(Cell::new(1, 0))).provider, node_id(near.0));
-    assert_eq!((counters(&world).inquiries, counters(&world).found_on_link), (1, 1));
-    assert_eq!(served(&mut world, requester, Service::Track, Area::At(Cell::new(40, 0))).provider, node_id(away.0));
-    assert_eq!(counters(&world).inquiries, 1, "what is far is nothing for the link");
+    assert_eq!(served(&mut world, requester, Service::Track, Area::Exact(Cell::new(1, 0))).provider, node_id(near.0));
+    assert_eq!((counters(&world).multicast_requests, counters(&world).found_by_multicast), (1, 1));
+    assert_eq!(served(&mut world, requester, Service::Track, Area::Exact(Cell::new(40, 0))).provider, node_id(away.0));
+    assert_eq!(counters(&world).multicast_requests, 1, "what is far is nothing for the link");
     // Nobody on the link has a sensor: the hub is asked as well, and from then on first.
     assert_eq!(served(&mut world, requester, Service::Sensor, ANYWHERE).provider, node_id(away.0));
-    assert_eq!((counters(&world).inquiries, counters(&world).found_on_link), (3, 1));
+    assert_eq!((counters(&world).multicast_requests, counters(&world).found_by_multicast), (3, 1));
 }
 
 #[test]
@@ -229,10 +229,10 @@ fn auto_abandons_slower_discovery() {
     let (mut world, _, [requester, ..]) = mixed(9, Discovery::Auto);
     let mut inquiries = Vec::new();
     for _ in 0..40 {
-        let before = world.status(requester).counters.inquiries;
+        let before = world.status(requester).counters.multicast_requests;
         served(&mut world, requester, Service::Sensor, ANYWHERE);
         world.run(2 * SECOND / 10);
-        inquiries.push(world.status(requester).counters.inquiries - before);
+        inquiries.push(world.status(requester).counters.multicast_requests - before);
     }
     let vain = inquiries[20..].iter().filter(|count| **count > 0).count();
     assert!(vain <= 4, "the link is still asked in vain: {inquiries:?}");
@@ -244,11 +244,11 @@ fn request_scope_is_respected() {
     let scoped = |world: &mut World, service, area, scope| {
         world.request_with(requester, service, area, |wanted| wanted.scope = scope)
     };
-    let ticket = scoped(&mut world, Service::Track, ANYWHERE, Scope::Link);
+    let ticket = scoped(&mut world, Service::Track, ANYWHERE, Scope::Subnet);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
-    let ticket = scoped(&mut world, Service::Sensor, ANYWHERE, Scope::Link);
+    let ticket = scoped(&mut world, Service::Sensor, ANYWHERE, Scope::Subnet);
     assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound, "away is not on the link");
-    let ticket = scoped(&mut world, Service::Track, Area::Near(Cell::new(40, 0)), Scope::Cell);
+    let ticket = scoped(&mut world, Service::Track, Area::Nearest(Cell::new(40, 0)), Scope::Cell);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(away.0));
     world.run(61 * SECOND);
     let ticket = scoped(&mut world, Service::Track, ANYWHERE, Scope::Cell);
@@ -264,11 +264,11 @@ fn impossible_scope_is_refused() {
     let deaf = world.node((0, 0), &[], &[hub]);
     let alone = world.node_with(&[], on_link(Discovery::Multicast));
     let cases = [
-        (deaf, Scope::Link, ANYWHERE, Mode::Forward),
-        (deaf, Scope::Cell, Area::rectangle(Cell::new(0, 0), Cell::new(1, 1)), Mode::Forward),
-        (alone, Scope::Home, ANYWHERE, Mode::Forward),
-        (alone, Scope::Anywhere, ANYWHERE, Mode::Relay),
-        (alone, Scope::Link, ANYWHERE, Mode::Relay),
+        (deaf, Scope::Subnet, ANYWHERE, RequestMode::Forward),
+        (deaf, Scope::Cell, Area::rectangle(Cell::new(0, 0), Cell::new(1, 1)), RequestMode::Forward),
+        (alone, Scope::Home, ANYWHERE, RequestMode::Forward),
+        (alone, Scope::Anywhere, ANYWHERE, RequestMode::Relay),
+        (alone, Scope::Subnet, ANYWHERE, RequestMode::Relay),
     ];
     for (host, scope, area, mode) in cases {
         let ticket = world.request_with(host, Service::Track, area, |wanted| {
@@ -284,21 +284,21 @@ fn impossible_scope_is_refused() {
 fn forged_inquiry_is_not_served() {
     let (mut world, nodes) = link(12, 3);
     let forged = |id, requester: HostId, reply_to: HostId| {
-        let inquiry = Inquiry {
+        let inquiry = MulticastRequest {
             id: RequestId(id),
             nonce: Nonce::from_u64(9),
             service: Service::Track,
             area: ANYWHERE,
-            mode: Mode::Forward,
+            mode: RequestMode::Forward,
             requester: node_id(requester.0),
             reply_to: addresses(reply_to.0),
             deadline_ms: 5_000,
             attempt: 0,
             count: 0,
             params: None,
-            names: None,
+            selector: None,
         };
-        Message::Inquiry(inquiry).encode()
+        Message::MulticastRequest(inquiry).encode()
     };
     // In the name of the first, to be answered at the third: a dial finds another one there.
     world.say_to_link(nodes[0], nodes[1], forged(1, nodes[0], nodes[2]));
@@ -320,23 +320,23 @@ fn forged_inquiry_is_not_served() {
 fn inquiry_flood_is_limited() {
     let (mut world, nodes) = link(13, 2);
     for id in 0..5_000 {
-        let inquiry = Inquiry {
+        let inquiry = MulticastRequest {
             id: RequestId(id),
             nonce: Nonce::from_u64(1),
             service: Service::Track,
             area: ANYWHERE,
-            mode: Mode::Locate,
+            mode: RequestMode::Lookup,
             requester: node_id(200),
             reply_to: Vec::new(),
             deadline_ms: u32::MAX,
             attempt: 0,
             count: 0,
             params: None,
-            names: None,
+            selector: None,
         };
-        world.say_to_link(nodes[0], nodes[1], Message::Inquiry(inquiry).encode());
+        world.say_to_link(nodes[0], nodes[1], Message::MulticastRequest(inquiry).encode());
     }
-    assert_eq!(world.status(nodes[1]).counters.inquiries_ignored, 5_000 - 256);
+    assert_eq!(world.status(nodes[1]).counters.multicast_requests_ignored, 5_000 - 256);
     world.run(61 * SECOND);
     let summary = served(&mut world, nodes[0], Service::Track, ANYWHERE);
     assert_eq!(summary.provider, node_id(nodes[1].0), "they are forgotten in time");
@@ -349,9 +349,12 @@ fn rogue_taken_messages_only_delay() {
     let ticket = world.request(nodes[0], Service::Track, ANYWHERE);
     world.run(world.path.delay);
     let heard = world.corpus.take().unwrap();
-    let Some(Ok(Message::Inquiry(inquiry))) = heard.last().map(|message| Message::decode(message)) else { panic!() };
+    let Some(Ok(Message::MulticastRequest(inquiry))) = heard.last().map(|message| Message::decode(message)) else {
+        panic!()
+    };
     let (requester, id, node) = (inquiry.requester, inquiry.id, node_id(99));
-    let taken = Message::Taken(Taken { requester, id, attempt: 0, node }).encode();
+    let taken =
+        Message::MulticastSuppression(MulticastSuppression { requester, id, attempt: 0, sender: node }).encode();
     world.say_to_link(nodes[0], nodes[1], taken.clone());
     world.say_to_link(nodes[1], nodes[0], taken);
     assert_eq!(world.status(nodes[1]).counters.suppressed, 1);
@@ -384,7 +387,7 @@ fn every_request_ends_once_under_faults() {
         for step in 0..60 {
             let asker = nodes[random.below(8) as usize];
             let target = Cell::new(4 * random.below(9) as i32, 0);
-            let area = [Area::At(target), Area::Near(target), ANYWHERE][random.below(3) as usize];
+            let area = [Area::Exact(target), Area::Nearest(target), ANYWHERE][random.below(3) as usize];
             let scope = Scope::ALL[random.below(5) as usize];
             let service = Service::ALL[random.below(4) as usize];
             if world.hosts[asker.0].alive {

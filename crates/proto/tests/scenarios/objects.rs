@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES, digest};
-use roost_proto::peer::{Command, Event, Summary, Ticket};
+use roost_proto::peer::{NodeCommand, NodeEvent, RequestSummary, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Chunk, Message, Mode, Offer, Reason, Resume};
+use roost_proto::wire::{Chunk, FlowDescription, Message, Reason, RequestMode, ResumePoint};
 use roost_proto::{Role, Service};
 
 use crate::world::seeds::{for_few_seeds, for_seeds};
@@ -27,14 +27,16 @@ fn with_object(seed: u64, bytes: usize) -> (World, HostId, HostId) {
 
 /// Asks for what is left of it.
 fn go_on(world: &mut World, requester: HostId, bytes: usize, offset: u64) -> Ticket {
-    let resume = Some(Resume { digest: digest(&object(bytes)), offset });
+    let resume = Some(ResumePoint { digest: digest(&object(bytes)), offset });
     world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.resume = resume)
 }
 
 /// Where the acceptance says that the data begins.
 fn begins(world: &World, requester: HostId, ticket: Ticket) -> Option<u64> {
-    let offset = |event: &Event| match event {
-        Event::Accepted { ticket: of, offer: Offer::Object { offset, .. }, .. } if *of == ticket => Some(*offset),
+    let offset = |event: &NodeEvent| match event {
+        NodeEvent::Accepted { ticket: of, flow: FlowDescription::Object { offset, .. }, .. } if *of == ticket => {
+            Some(*offset)
+        }
         _ => None,
     };
     world.events(requester).iter().find_map(|(_, event)| offset(event)).unwrap_or_else(|| panic!("it was not accepted"))
@@ -42,7 +44,7 @@ fn begins(world: &World, requester: HostId, ticket: Ticket) -> Option<u64> {
 
 #[test]
 fn large_object_window_grows_only_direct() {
-    for (role, mode) in [(Role::SuperNode, Mode::Forward), (Role::Server, Mode::Relay)] {
+    for (role, mode) in [(Role::SuperNode, RequestMode::Forward), (Role::Server, RequestMode::Relay)] {
         let (mut world, _, provider, requester) = three(7, role);
         world.hosts[provider.0].object_bytes = Some(3_000_001);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.mode = mode);
@@ -50,7 +52,7 @@ fn large_object_window_grows_only_direct() {
         assert!(summary.complete && summary.bytes == 3_000_001, "{summary:?}");
         let round_trips = summary.elapsed.as_millis() / RTT.as_millis();
         // A quarter of a megabyte, a half, one, two; or eleven times a quarter.
-        let expected = if mode == Mode::Forward { 4..9 } else { 22..30 };
+        let expected = if mode == RequestMode::Forward { 4..9 } else { 22..30 };
         assert!(expected.contains(&round_trips), "{mode:?}: {round_trips}");
     }
 }
@@ -147,7 +149,7 @@ fn an_object_survives_association_after_association() {
             world.break_links(provider, requester);
             world.run(MS * (400 + random.below(600) as u32));
         }
-        let summary: Summary = finished(&mut world, requester, ticket);
+        let summary: RequestSummary = finished(&mut world, requester, ticket);
         assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
         assert!(world.delivered(requester, ticket) == object(bytes), "seed {seed}");
     });
@@ -180,7 +182,7 @@ fn failing_source_ends_object_with_reason() {
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     world.run(250 * MS);
     let session = world.status(provider).sessions[0].session;
-    world.command(provider, Command::OpenFailed { session, reason: "it has changed".to_owned() });
+    world.command(provider, NodeCommand::SourceFailed { session, reason: "it has changed".to_owned() });
     let summary = finished(&mut world, requester, ticket);
     assert_eq!((summary.complete, summary.reason), (false, Some(Reason::SourceFailed)));
     assert!(summary.bytes > 0);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::flow::PATIENCE;
-use roost_proto::peer::{Summary, Ticket};
-use roost_proto::wire::{Chunk, Message, Mode, Reason};
+use roost_proto::flow::STALL_TIMEOUT;
+use roost_proto::peer::{RequestSummary, Ticket};
+use roost_proto::wire::{Chunk, Message, Reason, RequestMode};
 use roost_proto::{Role, Service};
 
 use crate::world::seeds::for_seeds;
@@ -29,7 +29,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(seed: u64, mode: Mode) -> Self {
+    fn new(seed: u64, mode: RequestMode) -> Self {
         let (mut world, hub, provider, requester) = three(seed, Role::SuperNode);
         world.path.delay = MS * (5 + seed as u32 * 7 % 60);
         world.hosts[provider.0].object_bytes = Some(BYTES);
@@ -63,7 +63,7 @@ impl Scene {
     }
 
     /// Both go on within so long, and end well.
-    fn goes_on(mut self, seed: u64, within: Duration) -> Summary {
+    fn goes_on(mut self, seed: u64, within: Duration) -> RequestSummary {
         let before = [self.video, self.image].map(|ticket| self.came(ticket));
         self.world.run(within);
         for (ticket, before) in [self.video, self.image].into_iter().zip(before) {
@@ -82,20 +82,21 @@ impl Scene {
 }
 
 /// The host that is cut off, for how long, and the mode of the flows under way.
-fn cases(modes: &[Mode]) -> Vec<(usize, Duration, Mode)> {
+fn cases(modes: &[RequestMode]) -> Vec<(usize, Duration, RequestMode)> {
     let spans = [100 * MS, 4 * SECOND, 10 * SECOND, 25 * SECOND];
-    let of_mode = |mode: &Mode| (0..3).flat_map(|host| spans.map(|span| (host, span, *mode))).collect::<Vec<_>>();
+    let of_mode =
+        |mode: &RequestMode| (0..3).flat_map(|host| spans.map(|span| (host, span, *mode))).collect::<Vec<_>>();
     modes.iter().flat_map(of_mode).collect()
 }
 
 #[test]
 fn network_outage_ends_nothing() {
-    let cases = cases(&[Mode::Forward, Mode::Relay]);
+    let cases = cases(&[RequestMode::Forward, RequestMode::Relay]);
     for_seeds(cases.len() as u64, |seed| {
         let (host, span, mode) = cases[seed as usize % cases.len()];
         let mut scene = Scene::new(seed, mode);
         let host = [scene.requester, scene.provider, scene.hub][host];
-        let (is_passed, is_short) = (host == scene.hub && mode == Mode::Forward, span < SECOND);
+        let (is_passed, is_short) = (host == scene.hub && mode == RequestMode::Forward, span < SECOND);
         scene.out(host, span);
         if is_passed || is_short {
             let image = finished(&mut scene.world, scene.requester, scene.image);
@@ -107,18 +108,18 @@ fn network_outage_ends_nothing() {
             return;
         }
         // A relayed flow is found again once both nodes are attached again.
-        let within = if mode == Mode::Forward { 3 * SECOND } else { 12 * SECOND };
+        let within = if mode == RequestMode::Forward { 3 * SECOND } else { 12 * SECOND };
         let video = scene.goes_on(seed, within);
         assert_eq!(video.interruptions, 1, "seed {seed}, {mode:?}: {video:?}");
         assert!(video.interrupted >= span, "seed {seed}, {mode:?}: {video:?}");
-        assert!(mode == Mode::Relay || video.lost > 0, "seed {seed}: {video:?}");
+        assert!(mode == RequestMode::Relay || video.lost > 0, "seed {seed}: {video:?}");
     });
 }
 
 #[test]
 fn restarted_provider_resumes_flows() {
     for_seeds(8, |seed| {
-        let mut scene = Scene::new(seed, Mode::Forward);
+        let mut scene = Scene::new(seed, RequestMode::Forward);
         let (provider, hub) = (scene.provider, scene.hub);
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
         restart(&mut scene.world, provider, &[hub], 2_000);
@@ -140,14 +141,14 @@ fn restarted_provider_resumes_flows() {
 #[test]
 fn long_silence_times_out() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed, Mode::Forward);
+        let mut scene = Scene::new(seed, RequestMode::Forward);
         let provider = scene.provider;
         scene.world.freeze(provider);
-        scene.world.run(PATIENCE + SECOND);
+        scene.world.run(STALL_TIMEOUT + SECOND);
         for ticket in [scene.video, scene.image] {
             let summary = finished(&mut scene.world, scene.requester, ticket);
             assert_eq!((summary.complete, summary.reason), (false, Some(Reason::TimedOut)), "seed {seed}");
-            assert!(summary.elapsed < PATIENCE + 5 * SECOND, "seed {seed}: {summary:?}");
+            assert!(summary.elapsed < STALL_TIMEOUT + 5 * SECOND, "seed {seed}: {summary:?}");
         }
     });
 }
@@ -179,5 +180,5 @@ fn trickled_bytes_are_no_progress() {
     }
     let summary = finished(&mut world, requester, image);
     assert_eq!((summary.reason, summary.stalled), (Some(Reason::TimedOut), true), "{summary:?}");
-    assert!(summary.elapsed < PATIENCE + 3 * SECOND, "{summary:?}");
+    assert!(summary.elapsed < STALL_TIMEOUT + 3 * SECOND, "{summary:?}");
 }

@@ -1,7 +1,7 @@
 //! What requests ask of their delivery, and get.
 
-use roost_proto::peer::Summary;
-use roost_proto::{Class, Classes, Profile, Role, Service, ServiceSet};
+use roost_proto::peer::RequestSummary;
+use roost_proto::{DeliveryClass, DeliveryClasses, Profile, Role, Service, ServiceSet};
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, SECOND, World};
@@ -15,7 +15,7 @@ fn watched(
     (world, provider, requester): (&mut World, HostId, HostId),
     profile: Option<Profile>,
     breaks: usize,
-) -> Summary {
+) -> RequestSummary {
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| {
         (wanted.duration, wanted.profile) = (Some(8 * SECOND), profile);
     });
@@ -28,7 +28,7 @@ fn watched(
 }
 
 #[track_caller]
-fn is_whole(seed: u64, summary: &Summary) {
+fn is_whole(seed: u64, summary: &RequestSummary) {
     assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
     assert_eq!((summary.lost, summary.late, summary.reordered), (0, 0, 0), "seed {seed}: {summary:?}");
 }
@@ -80,7 +80,7 @@ fn object_is_whole_under_every_profile() {
     for profile in Profile::ALL {
         let (mut world, _, _, requester) = three(1, Role::SuperNode);
         world.path.loss = 50;
-        let wanted = |wanted: &mut roost_proto::peer::Wanted| wanted.profile = Some(profile);
+        let wanted = |wanted: &mut roost_proto::peer::ServiceRequest| wanted.profile = Some(profile);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, wanted);
         is_whole(1, &finished(&mut world, requester, ticket));
     }
@@ -90,14 +90,15 @@ fn object_is_whole_under_every_profile() {
 fn class_of_video(
     role: Role,
     of_hub: bool,
-    usual: Class,
+    usual: DeliveryClass,
     profile: Option<Profile>,
-    class: Option<Class>,
+    class: Option<DeliveryClass>,
 ) -> &'static str {
     let mut world = World::new(1);
     let hub = world.hub(role);
     let provider = world.node_with(&[hub], |config| {
-        (config.services, config.classes) = (ServiceSet::ALL, Classes { video: usual, ..Classes::default() });
+        (config.services, config.classes) =
+            (ServiceSet::ALL, DeliveryClasses { video: usual, ..DeliveryClasses::default() });
     });
     let requester = world.node((0, 0), &[], &[hub]);
     world.settle();
@@ -112,7 +113,7 @@ fn class_of_video(
 
 #[test]
 fn requested_class_overrides_provider_class() {
-    let (stripe, duplicate, backup) = (Class::Stripe, Class::Duplicate, Class::Backup);
+    let (stripe, duplicate, backup) = (DeliveryClass::Stripe, DeliveryClass::Duplicate, DeliveryClass::Backup);
     let piloting = Some(Profile::Piloting);
     for role in [Role::SuperNode, Role::Server] {
         let of = |usual, profile, class| class_of_video(role, false, usual, profile, class);

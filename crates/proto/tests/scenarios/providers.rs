@@ -1,8 +1,8 @@
 //! Providers that are busy, broken, silent or gone.
 
 use roost_proto::directory::LONGEST_HOLD;
-use roost_proto::peer::{Command, Event, MAX_TRACES, Provider, Trace, Wanted};
-use roost_proto::wire::{Message, Mode, Reason, Step};
+use roost_proto::peer::{MAX_TRACES, NodeCommand, NodeEvent, Provider, ServiceRequest, Trace};
+use roost_proto::wire::{HopAction, Message, Reason, RequestMode};
 use roost_proto::{NodeId, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
@@ -45,7 +45,7 @@ fn broken_source_falls_back_to_next() {
     world.hosts[near.0].broken_source = true;
     let ticket = world.request(requester, Service::Image, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
-    let closed = world.events(near).iter().filter(|(_, event)| matches!(event, Event::Close { .. })).count();
+    let closed = world.events(near).iter().filter(|(_, event)| matches!(event, NodeEvent::CloseSource { .. })).count();
     assert_eq!(closed, 1);
 }
 
@@ -89,7 +89,7 @@ fn death_before_data_uses_next() {
 
 #[test]
 fn death_mid_stream_leaves_it_incomplete() {
-    for mode in [Mode::Forward, Mode::Relay] {
+    for mode in [RequestMode::Forward, RequestMode::Relay] {
         let (mut world, _, provider, requester) = three(6, Role::SuperNode);
         let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.mode = mode);
         world.run(SECOND);
@@ -112,7 +112,7 @@ fn provider_stops_when_requester_dies() {
     world.run(40 * SECOND);
     assert!(world.status(provider).sessions.is_empty());
     let closed = world.events(provider).iter().filter_map(|(_, event)| match event {
-        Event::Close { reason, .. } => Some(*reason),
+        NodeEvent::CloseSource { reason, .. } => Some(*reason),
         _ => None,
     });
     assert_eq!(closed.collect::<Vec<_>>(), [Some(Reason::TimedOut)]);
@@ -188,7 +188,7 @@ fn reachable_again_requester_answered_directly() {
 fn half_deadline_is_left_for_relaying() {
     let (mut world, _, provider, requester) = three(18, Role::SuperNode);
     world.cut(provider, requester);
-    let short = |wanted: &mut Wanted| wanted.deadline = SECOND;
+    let short = |wanted: &mut ServiceRequest| wanted.deadline = SECOND;
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, short);
     let summary = finished(&mut world, requester, ticket);
     assert!(summary.complete && summary.relayed && summary.first_byte < 800 * MS, "{summary:?}");
@@ -199,10 +199,10 @@ fn leaving_provider_tells_its_requesters() {
     let (mut world, _, [near, far], requester) = four(10);
     let ticket = world.request(requester, Service::Video, NEAREST);
     world.run(SECOND);
-    world.command(near, Command::Leave);
+    world.command(near, NodeCommand::Leave);
     let summary = finished(&mut world, requester, ticket);
     assert_eq!(summary.reason, Some(Reason::Leaving));
-    assert!(matches!(world.events(near).last(), Some((_, Event::Left))));
+    assert!(matches!(world.events(near).last(), Some((_, NodeEvent::Left))));
     let ticket = world.request(requester, Service::Sensor, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
 }
@@ -272,7 +272,7 @@ fn needless_retry_lengthens_next_timeout() {
 fn reconfigured_provider_is_not_asked() {
     let (mut world, _, [near, far], requester) = four(12);
     let services = [Service::Track].into_iter().collect();
-    world.command(near, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+    world.command(near, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
     world.run(SECOND);
     let ticket = world.request(requester, Service::Sensor, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
@@ -296,7 +296,7 @@ fn simultaneous_requests_share_one_connection() {
 fn freed_provider_is_preferred_at_once() {
     let mut world = World::new(14);
     let hub = world.hub(Role::SuperNode);
-    let one = |config: &mut roost_proto::peer::Config| {
+    let one = |config: &mut roost_proto::peer::NodeConfig| {
         config.services = [Service::Video].into_iter().collect();
         config.max_streams = 1;
     };
@@ -358,7 +358,7 @@ fn busy_decline_has_retry_after() {
         let wait = |world: &mut World, provider: Option<Provider>| {
             let ticket = world.request_with(requester, Service::Video, NEAREST, |wanted| wanted.provider = provider);
             match world.outcome(requester, ticket) {
-                Event::Failed { reason: Reason::Busy, retry_after, .. } => retry_after,
+                NodeEvent::Failed { reason: Reason::Busy, retry_after, .. } => retry_after,
                 other => panic!("{other:?}"),
             }
         };
@@ -427,7 +427,7 @@ fn full_uplink_avoided_until_free() {
     let mut world = World::new(21);
     let hub = world.hub(Role::SuperNode);
     let video = |x| {
-        move |config: &mut roost_proto::peer::Config| {
+        move |config: &mut roost_proto::peer::NodeConfig| {
             config.services = [Service::Video].into_iter().collect();
             config.cell = roost_proto::Cell::new(x, 0);
             config.uplink_kbps = 1_000;
@@ -449,14 +449,19 @@ fn full_uplink_avoided_until_free() {
 }
 
 /// What a traced request came to, and the way that it took.
-fn traced(world: &mut World, host: HostId, service: Service, change: impl FnOnce(&mut Wanted)) -> (Event, Trace) {
+fn traced(
+    world: &mut World,
+    host: HostId,
+    service: Service,
+    change: impl FnOnce(&mut ServiceRequest),
+) -> (NodeEvent, Trace) {
     let ticket = world.request_with(host, service, NEAREST, |wanted| {
         wanted.trace = true;
         change(wanted);
     });
     let outcome = world.outcome(host, ticket);
     let trace = world.events(host).iter().find_map(|(_, event)| match event {
-        Event::Traced { ticket: other, trace } if *other == ticket => Some(trace.clone()),
+        NodeEvent::Traced { ticket: other, trace } if *other == ticket => Some(trace.clone()),
         _ => None,
     });
     let Some(trace) = trace else { panic!("the way is told before the request is over: {outcome:?}") };
@@ -464,15 +469,15 @@ fn traced(world: &mut World, host: HostId, service: Service, change: impl FnOnce
 }
 
 /// Who did what, the hubs in the order of the way.
-fn way(trace: &Trace) -> Vec<(NodeId, Step)> {
+fn way(trace: &Trace) -> Vec<(NodeId, HopAction)> {
     let mut hops: Vec<_> = trace.hops.iter().collect();
-    hops.sort_by_key(|hop| (hop.hop.step.is_of_provider(), hop.hop.number, hop.heard));
+    hops.sort_by_key(|hop| (hop.hop.step.is_of_provider(), hop.hop.index, hop.heard));
     hops.iter().map(|hop| (hop.hop.node, hop.hop.step)).collect()
 }
 
 #[test]
 fn trace_shows_hubs_and_provider_answer() {
-    for (mode, relayed) in [(Mode::Forward, false), (Mode::Relay, true)] {
+    for (mode, relayed) in [(RequestMode::Forward, false), (RequestMode::Relay, true)] {
         let mut world = World::new(22);
         let hubs = world.mesh(2);
         world.run(2 * SECOND);
@@ -482,14 +487,15 @@ fn trace_shows_hubs_and_provider_answer() {
         let (home, other) = (world.home(requester).unwrap(), world.home(provider).unwrap());
         for first in [true, false] {
             let (outcome, trace) = traced(&mut world, requester, Service::Sensor, |wanted| wanted.mode = mode);
-            assert!(matches!(outcome, Event::Finished { .. }), "{outcome:?}");
+            assert!(matches!(outcome, NodeEvent::Finished { .. }), "{outcome:?}");
             let ids = [home, other, provider].map(|host| node_id(host.0));
-            let handed = if relayed { Step::Relayed } else { Step::Handed };
-            let answered = if first && !relayed { Step::Dialled } else { Step::Warm };
-            let expected = [(ids[0], Step::Sought), (ids[0], Step::Passed), (ids[1], handed), (ids[2], answered)];
+            let handed = if relayed { HopAction::Relayed } else { HopAction::HandedToProvider };
+            let answered = if first && !relayed { HopAction::Dialed } else { HopAction::ReusedConnection };
+            let expected =
+                [(ids[0], HopAction::LookedUp), (ids[0], HopAction::PassedToHub), (ids[1], handed), (ids[2], answered)];
             assert_eq!(way(&trace), expected, "{mode:?}");
             // Each leg was measured by the one before it, and lasts about as long as links take.
-            let legs: Vec<_> = trace.hops.iter().filter(|hop| hop.hop.step != Step::Sought).collect();
+            let legs: Vec<_> = trace.hops.iter().filter(|hop| hop.hop.step != HopAction::LookedUp).collect();
             let rtts: Vec<_> = legs.iter().filter_map(|hop| hop.hop.round_trip_us).collect();
             assert_eq!(rtts.len(), if relayed { 3 } else { 2 }, "{trace:?}");
             assert!(rtts.iter().all(|rtt| (1_000..500_000).contains(rtt)), "{rtts:?}");
@@ -506,26 +512,27 @@ fn trace_ends_without_reports() {
         world.hosts[host.0].broken_source = true;
     }
     let (outcome, trace) = traced(&mut world, requester, Service::Image, |_| {});
-    assert!(matches!(outcome, Event::Failed { reason: Reason::SourceFailed, .. }), "{outcome:?}");
-    let (hub_id, declined) = (node_id(hub.0), Step::Declined);
-    let steps = [Step::Handed, declined, Step::Handed, declined, Step::Refused].map(|step| (hub_id, step));
+    assert!(matches!(outcome, NodeEvent::Failed { reason: Reason::SourceFailed, .. }), "{outcome:?}");
+    let (hub_id, declined) = (node_id(hub.0), HopAction::Declined);
+    let steps = [HopAction::HandedToProvider, declined, HopAction::HandedToProvider, declined, HopAction::Exhausted]
+        .map(|step| (hub_id, step));
     assert_eq!(way(&trace), steps);
     // The hub is gone.
     world.kill(hub);
     let (outcome, trace) = traced(&mut world, requester, Service::Image, |wanted| wanted.deadline = SECOND);
-    assert!(matches!(outcome, Event::Failed { .. }) && trace.hops.is_empty(), "{outcome:?} {trace:?}");
+    assert!(matches!(outcome, NodeEvent::Failed { .. }) && trace.hops.is_empty(), "{outcome:?} {trace:?}");
     // A known provider is asked without a hub.
     world.hosts[near.0].broken_source = false;
     let known = Provider { node: node_id(near.0), addresses: addresses(near.0) };
     let (outcome, trace) = traced(&mut world, requester, Service::Image, |wanted| wanted.provider = Some(known));
-    assert!(matches!(outcome, Event::Finished { .. }), "{outcome:?}");
-    assert_eq!(way(&trace), [(node_id(near.0), Step::Warm)]);
+    assert!(matches!(outcome, NodeEvent::Finished { .. }), "{outcome:?}");
+    assert_eq!(way(&trace), [(node_id(near.0), HopAction::ReusedConnection)]);
 }
 
 #[test]
 fn concurrent_traces_are_limited() {
     let (mut world, _, _, requester) = four(24);
-    let trace = |wanted: &mut Wanted| wanted.trace = true;
+    let trace = |wanted: &mut ServiceRequest| wanted.trace = true;
     let tickets: Vec<_> =
         (0..=MAX_TRACES).map(|_| world.request_with(requester, Service::Video, NEAREST, trace)).collect();
     assert_eq!(failed(&mut world, requester, tickets[MAX_TRACES]), Reason::TooMany);

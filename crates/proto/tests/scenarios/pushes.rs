@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_proto::flow::digest;
-use roost_proto::peer::{Command, Event, MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, Provider, Ticket};
-use roost_proto::wire::{Message, Mode, Push, Reason, Reception, Request, Resume};
+use roost_proto::peer::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, NodeCommand, NodeEvent, Provider, Ticket};
+use roost_proto::wire::{Message, Push, PushState, Reason, Request, RequestMode, ResumePoint};
 use roost_proto::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
@@ -49,14 +49,14 @@ fn push_as(
     let ticket = world.ticket(sender);
     let to = Provider { node: node_id(receiver.0), addresses: addresses(receiver.0) };
     let (length, digest) = (BYTES as u64, digest(&object(BYTES)));
-    world.command(sender, Command::Push { ticket, to, place, name, length, digest, deadline: DEADLINE });
+    world.command(sender, NodeCommand::Push { ticket, to, place, name, length, digest, deadline: DEADLINE });
     ticket
 }
 
 /// What was offered to a host, each once.
 fn offered(world: &World, host: HostId) -> Vec<Push> {
-    let offer = |event: &Event| match event {
-        Event::Offered { push, .. } => Some(push.clone()),
+    let offer = |event: &NodeEvent| match event {
+        NodeEvent::PushOffered { push, .. } => Some(push.clone()),
         _ => None,
     };
     world.events(host).iter().filter_map(|(_, event)| offer(event)).collect()
@@ -66,19 +66,19 @@ fn offered(world: &World, host: HostId) -> Vec<Push> {
 fn take(world: &mut World, receiver: HostId, sender: HostId, push: &Push, offset: u64) -> Ticket {
     world.request_with(receiver, Service::Image, ANYWHERE, |wanted| {
         wanted.provider = Some(Provider { node: node_id(sender.0), addresses: push.addresses.clone() });
-        wanted.resume = Some(Resume { digest: push.digest, offset });
+        wanted.resume = Some(ResumePoint { digest: push.digest, offset });
         wanted.pushed = true;
     })
 }
 
-fn receive(world: &mut World, receiver: HostId, sender: HostId, push: &Push, reception: Reception) {
+fn receive(world: &mut World, receiver: HostId, sender: HostId, push: &Push, reception: PushState) {
     let from = node_id(sender.0);
-    world.command(receiver, Command::Received { from, id: push.id, reception });
+    world.command(receiver, NodeCommand::PushEnded { from, id: push.id, state: reception });
 }
 
-fn pushed(world: &mut World, sender: HostId, ticket: Ticket) -> Reception {
+fn pushed(world: &mut World, sender: HostId, ticket: Ticket) -> PushState {
     match world.outcome(sender, ticket) {
-        Event::Pushed { reception, .. } => reception,
+        NodeEvent::Pushed { state: reception, .. } => reception,
         other => panic!("{other:?}"),
     }
 }
@@ -107,8 +107,8 @@ fn push_completes_over_lossy_paths() {
         assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
         assert!(world.delivered(receiver, got) == object(BYTES), "seed {seed}");
         assert!(world.hosts[sender.0].ending(ticket).is_none(), "it is not yet stored");
-        receive(&mut world, receiver, sender, &offers[0], Reception::Stored);
-        assert_eq!(pushed(&mut world, sender, ticket), Reception::Stored, "seed {seed}");
+        receive(&mut world, receiver, sender, &offers[0], PushState::Stored);
+        assert_eq!(pushed(&mut world, sender, ticket), PushState::Stored, "seed {seed}");
         world.run(2 * SECOND);
         assert_eq!(offered(&world, receiver).len(), 1, "seed {seed}");
     });
@@ -132,8 +132,8 @@ fn refused_or_unanswered_push_ends() {
     let ticket = push(&mut world, sender, receiver);
     world.run(SECOND);
     let offer = offered(&world, receiver)[0].clone();
-    receive(&mut world, receiver, sender, &offer, Reception::NoInbox);
-    assert_eq!(pushed(&mut world, sender, ticket), Reception::NoInbox);
+    receive(&mut world, receiver, sender, &offer, PushState::NoInbox);
+    assert_eq!(pushed(&mut world, sender, ticket), PushState::NoInbox);
     world.freeze(receiver);
     let ticket = push(&mut world, sender, receiver);
     assert_eq!(failed(&mut world, sender, ticket), Reason::TimedOut);
@@ -142,7 +142,7 @@ fn refused_or_unanswered_push_ends() {
     let ticket = push(&mut world, sender, receiver);
     world.run(2 * SECOND);
     world.kill(receiver);
-    assert_eq!(pushed(&mut world, sender, ticket), Reception::Broken);
+    assert_eq!(pushed(&mut world, sender, ticket), PushState::Interrupted);
 }
 
 /// The transfer that was begun goes on, and takes the place of what the sender offers again.
@@ -164,8 +164,8 @@ fn restarted_sender_sends_object_once() {
         let summary = finished(&mut world, receiver, got);
         assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
         assert_eq!(offered(&world, receiver).len(), 1, "seed {seed}");
-        receive(&mut world, receiver, sender, &offer, Reception::Stored);
-        assert_eq!(pushed(&mut world, sender, ticket), Reception::Stored, "seed {seed}");
+        receive(&mut world, receiver, sender, &offer, PushState::Stored);
+        assert_eq!(pushed(&mut world, sender, ticket), PushState::Stored, "seed {seed}");
     });
 }
 
@@ -209,7 +209,7 @@ fn one_sender_gets_few_places() {
         |world: &World| tickets.iter().filter(|ticket| world.hosts[sender.0].ending(**ticket).is_some()).count();
     let offers = offered(&world, receiver);
     assert_eq!((ended(&world), offers.len()), (0, MAX_RECEPTIONS_FROM_ONE), "the fifth waits for its turn");
-    receive(&mut world, receiver, sender, &offers[0], Reception::Stored);
+    receive(&mut world, receiver, sender, &offers[0], PushState::Stored);
     world.run(2 * SECOND);
     assert_eq!((ended(&world), offered(&world, receiver).len()), (1, MAX_RECEPTIONS_FROM_ONE + 1));
     for _ in 0..DEADLINE.as_secs() {
@@ -225,13 +225,13 @@ fn who_waits_in_vain_is_told() {
     for _ in 0..DEADLINE.as_secs() + 2 {
         world.run(SECOND);
     }
-    assert_eq!(pushed(&mut world, sender, tickets[MAX_RECEPTIONS_FROM_ONE]), Reception::Busy);
+    assert_eq!(pushed(&mut world, sender, tickets[MAX_RECEPTIONS_FROM_ONE]), PushState::Busy);
 }
 
 /// The first offer of a node.
 fn first_of(world: &World, receiver: HostId, node: NodeId) -> Option<RequestId> {
-    let of_node = |event: &Event| match event {
-        Event::Offered { from, push } if *from == node => Some(push.id),
+    let of_node = |event: &NodeEvent| match event {
+        NodeEvent::PushOffered { from, push } if *from == node => Some(push.id),
         _ => None,
     };
     world.events(receiver).iter().find_map(|(_, event)| of_node(event))
@@ -263,8 +263,8 @@ impl Full {
     }
 
     fn unoffered(&self) -> Vec<(NodeId, RequestId)> {
-        let unoffered = |event: &Event| match event {
-            Event::Unoffered { from, id } => Some((*from, *id)),
+        let unoffered = |event: &NodeEvent| match event {
+            NodeEvent::PushRevoked { from, id } => Some((*from, *id)),
             _ => None,
         };
         self.world.events(self.receiver).iter().filter_map(|(_, event)| unoffered(event)).collect()
@@ -276,8 +276,8 @@ impl Full {
         self.world.run(2 * SECOND);
         let from = node_id(self.honest.0);
         let Some(id) = first_of(&self.world, self.receiver, from) else { return false };
-        self.world.command(self.receiver, Command::Received { from, id, reception: Reception::Stored });
-        !self.unoffered().contains(&(from, id)) && pushed(&mut self.world, self.honest, ticket) == Reception::Stored
+        self.world.command(self.receiver, NodeCommand::PushEnded { from, id, state: PushState::Stored });
+        !self.unoffered().contains(&(from, id)) && pushed(&mut self.world, self.honest, ticket) == PushState::Stored
     }
 }
 
@@ -288,7 +288,7 @@ fn what_is_not_sent_gives_way() {
     // One of them begins to send, and keeps its place: there are others.
     let from = node_id(full.members[0].0);
     let id = first_of(&full.world, full.receiver, from).unwrap();
-    full.world.command(full.receiver, Command::Receiving { from, id });
+    full.world.command(full.receiver, NodeCommand::PushStarted { from, id });
     assert!(full.is_fair());
     assert!(!full.unoffered().is_empty() && !full.unoffered().contains(&(from, id)), "{:?}", full.unoffered());
 }
@@ -298,8 +298,8 @@ fn what_is_not_sent_gives_way() {
 fn trickling_senders_keep_fair_share() {
     let mut full = Full::new();
     for offer in full.world.events(full.receiver).to_vec() {
-        if let (_, Event::Offered { from, push }) = offer {
-            full.world.command(full.receiver, Command::Receiving { from, id: push.id });
+        if let (_, NodeEvent::PushOffered { from, push }) = offer {
+            full.world.command(full.receiver, NodeCommand::PushStarted { from, id: push.id });
         }
     }
     assert!(full.is_fair());
@@ -341,8 +341,8 @@ fn deliver(seed: u64, mut world: World, (sender, receiver): (HostId, HostId)) {
     let summary = finished(&mut world, receiver, got);
     assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
     assert!(world.delivered(receiver, got) == object(BYTES), "seed {seed}");
-    receive(&mut world, receiver, sender, &offer, Reception::Stored);
-    assert_eq!(pushed(&mut world, sender, ticket), Reception::Stored, "seed {seed}");
+    receive(&mut world, receiver, sender, &offer, PushState::Stored);
+    assert_eq!(pushed(&mut world, sender, ticket), PushState::Stored, "seed {seed}");
     world.run(2 * SECOND);
     for host in [sender, receiver] {
         assert!(world.status(host).sessions.is_empty() && world.status(host).requests.is_empty(), "seed {seed}");
@@ -380,7 +380,7 @@ fn only_files_go_through_hubs() {
     assert!(world.run_while(8 * SECOND, |world| !offered(world, receiver).is_empty()));
     let said = world.corpus.take().unwrap_or_default();
     let through = said.iter().filter_map(|message| match Message::decode(message) {
-        Ok(Message::Through { id, .. }) if id.is_of_hub() => Some(id),
+        Ok(Message::Tunneled { id, .. }) if id.is_of_hub() => Some(id),
         _ => None,
     });
     let id = through.last().unwrap();
@@ -389,16 +389,16 @@ fn only_files_go_through_hubs() {
         nonce: Nonce::from_u64(1),
         service: Service::Sensor,
         area: ANYWHERE,
-        mode: Mode::Forward,
+        mode: RequestMode::Forward,
         deadline_ms: 5_000,
         count: 0,
         params: None,
         scope: None,
-        names: None,
+        selector: None,
     });
     let refused = world.status(receiver).counters.refused;
-    for message in [request, Message::HandOver, Message::Through { id, message: Message::Anew.encode() }] {
-        let through = Message::Through { id, message: message.encode() };
+    for message in [request, Message::Handover, Message::Tunneled { id, message: Message::UnknownVersion.encode() }] {
+        let through = Message::Tunneled { id, message: message.encode() };
         assert!(world.inject(HostId(1), receiver, through.encode()));
     }
     let status = world.status(receiver);

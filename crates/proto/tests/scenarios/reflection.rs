@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{Command, Event, MAX_REQUESTS, Provider, Ticket};
+use roost_proto::peer::{MAX_REQUESTS, NodeCommand, NodeEvent, Provider, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
-use roost_proto::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, Tag};
+use roost_proto::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, StreamTag};
 
 use crate::tiers::{Tree, place};
 use crate::world::seeds::for_seeds;
@@ -14,7 +14,7 @@ use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{failed, finished, three};
 
 pub(crate) const PLACE: Cell = Cell::new(27, 92);
-pub(crate) const THERE: Area = Area::At(PLACE);
+pub(crate) const THERE: Area = Area::Exact(PLACE);
 
 /// Two hubs that know one another; a provider at the first, and subscribers at
 /// the second whose stand-by is the first.
@@ -90,7 +90,7 @@ fn departure_rekeys_remaining_subscribers() {
     assert!(two.is_watching(0, tickets[0]) && two.is_watching(2, tickets[2]));
     assert_eq!((epochs(0).contains(&last), epochs(2).contains(&last)), (true, true));
     let told = two.world.events(two.watchers[1]).iter();
-    let keys = told.filter(|(_, event)| matches!(event, Event::Key { epoch, .. } if *epoch == last));
+    let keys = told.filter(|(_, event)| matches!(event, NodeEvent::Key { epoch, .. } if *epoch == last));
     assert_eq!(keys.count(), 0);
     let late = two.subscribe(1);
     assert!(two.is_watching(1, late));
@@ -157,7 +157,7 @@ fn subscription_lasts_its_duration() {
     two.world.run_relays(300 * SECOND);
     assert!(two.is_watching(1, endless));
     assert_eq!(two.world.status(two.provider).publications[0].members, 1);
-    two.world.command(two.provider, Command::Leave);
+    two.world.command(two.provider, NodeCommand::Leave);
     let summary = finished(&mut two.world, two.watchers[1], endless);
     assert_eq!(summary.reason, Some(Reason::Leaving));
 }
@@ -168,7 +168,7 @@ fn ending_subscription_completes_it() {
     let (one, other) = (two.watchers[0], two.watchers[1]);
     let endless = two.subscribe(0);
     two.world.run_relays(5 * SECOND);
-    two.world.command(one, Command::End { ticket: endless });
+    two.world.command(one, NodeCommand::EndSubscription { ticket: endless });
     let summary = finished(&mut two.world, one, endless);
     assert!(summary.complete && summary.reason.is_none(), "{summary:?}");
     assert!(summary.elapsed >= 6 * SECOND && summary.elapsed < 7 * SECOND, "{summary:?}");
@@ -176,7 +176,7 @@ fn ending_subscription_completes_it() {
     assert_eq!(sources(&two.world, two.provider), 0, "nothing flows where nobody watches");
     let own = two.world.request(other, Service::Video, THERE);
     two.world.run(SECOND);
-    two.world.command(other, Command::End { ticket: own });
+    two.world.command(other, NodeCommand::EndSubscription { ticket: own });
     assert_eq!(failed(&mut two.world, other, own), Reason::Cancelled);
 }
 
@@ -190,7 +190,7 @@ fn saturated_hub_declines_with_retry_after() {
     assert!(two.is_watching(0, first));
     let second = two.world.subscribe(two.watchers[1], Service::Video, THERE);
     match two.world.outcome(two.watchers[1], second) {
-        Event::Failed { reason, retry_after, .. } => {
+        NodeEvent::Failed { reason, retry_after, .. } => {
             assert_eq!((reason, retry_after), (Reason::Saturated, Some(5 * SECOND)));
         }
         other => panic!("{other:?}"),
@@ -209,7 +209,7 @@ fn busy_provider_switches_to_reflection() {
     world.settle();
     let tickets = nodes.map(|node| {
         let ticket = world.request_with(node, Service::Video, THERE, |wanted| {
-            wanted.reflect = Some(roost_proto::peer::Reflection::IfBusy);
+            wanted.reflect = Some(roost_proto::peer::ReflectionPolicy::IfBusy);
             wanted.duration = Some(60 * SECOND);
         });
         world.run_relays(2 * SECOND);
@@ -272,7 +272,7 @@ fn draining_home_interrupts_no_stream() {
                 two.world.run_relays(50 * MS);
                 let moving = two.way(0, ticket).is_some_and(|way| way.contains(&host));
                 if moving {
-                    let resubscribe = Command::Resubscribe { ticket, lost: false };
+                    let resubscribe = NodeCommand::Resubscribe { ticket, lost: false };
                     two.world.command(two.watchers[0], resubscribe);
                 }
                 assert!(two.is_watching(0, ticket), "seed {seed}: broken while hub {hub} drains");
@@ -310,8 +310,8 @@ fn restarted_provider_resumes_stream() {
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
         restart(&mut two.world, provider, &hubs, 5_000);
         let services = [Service::Video].into_iter().collect();
-        two.world.command(provider, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
-        two.world.command(provider, Command::Move { cell: PLACE });
+        two.world.command(provider, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+        two.world.command(provider, NodeCommand::Move { cell: PLACE });
         two.world.run_relays(30 * SECOND);
         assert!(two.is_watching(0, ticket), "seed {seed}");
         two.world.kill(provider);
@@ -377,7 +377,7 @@ fn tiers_route_stream_between_homes() {
     for layers in [1, 2] {
         let mut tree = Tree::with_layers(1, layers);
         let (watcher, provider) = (tree.requesters[0], tree.providers[3]);
-        let ticket = tree.world.subscribe(watcher, Service::Video, Area::At(place(3)));
+        let ticket = tree.world.subscribe(watcher, Service::Video, Area::Exact(place(3)));
         tree.world.run_relays(3 * SECOND);
         assert!(tree.world.is_watching(watcher, ticket, provider), "{layers} layers");
         let between = (layers > 1).then_some(tree.areas[0]);
@@ -386,7 +386,7 @@ fn tiers_route_stream_between_homes() {
         let whose = |hub: HostId| tree.world.hosts[hub.0].media.grants.last().and_then(|grant| grant.provider);
         assert_eq!(whose(tree.homes[0]), Some(node_id(provider.0)), "it comes back along the way of the request");
         // Who comes next names it, and the hubs on the way do not count it again.
-        let next = tree.world.subscribe(tree.requesters[0], Service::Video, Area::At(place(3)));
+        let next = tree.world.subscribe(tree.requesters[0], Service::Video, Area::Exact(place(3)));
         tree.world.run_relays(3 * SECOND);
         assert!(tree.world.is_watching(watcher, next, provider));
         assert_eq!(tree.world.hosts[provider.0].opened.len(), 1);
@@ -506,7 +506,7 @@ fn subscriptions_recover_from_random_faults() {
                     let lost = random.below(2) == 0;
                     let all = tickets.iter().map(|(host, ticket)| (*host, *ticket)).collect::<Vec<_>>();
                     for (host, ticket) in all {
-                        world.command(host, Command::Resubscribe { ticket, lost });
+                        world.command(host, NodeCommand::Resubscribe { ticket, lost });
                     }
                 }
             }
@@ -543,18 +543,19 @@ fn subscriptions_recover_from_random_faults() {
 fn another_way_is_no_other_acceptance() {
     let mut two = Two::new(11, 1);
     let ticket = two.subscribe(0);
-    two.world.command(two.watchers[0], Command::Resubscribe { ticket, lost: false });
+    two.world.command(two.watchers[0], NodeCommand::Resubscribe { ticket, lost: false });
     two.world.run_relays(2 * SECOND);
     assert!(two.is_watching(0, ticket));
-    let told = |which: fn(&Event) -> bool| two.world.events(two.watchers[0]).iter().filter(|(_, e)| which(e)).count();
-    assert_eq!(told(|event| matches!(event, Event::Accepted { .. })), 1);
-    assert_eq!(told(|event| matches!(event, Event::Reflected { .. })), 2);
-    let tags: Vec<Tag> = two
+    let told =
+        |which: fn(&NodeEvent) -> bool| two.world.events(two.watchers[0]).iter().filter(|(_, e)| which(e)).count();
+    assert_eq!(told(|event| matches!(event, NodeEvent::Accepted { .. })), 1);
+    assert_eq!(told(|event| matches!(event, NodeEvent::Reflected { .. })), 2);
+    let tags: Vec<StreamTag> = two
         .world
         .events(two.watchers[0])
         .iter()
         .filter_map(|(_, event)| match event {
-            Event::Reflected { tag, .. } => Some(*tag),
+            NodeEvent::Reflected { tag, .. } => Some(*tag),
             _ => None,
         })
         .collect();

@@ -1,6 +1,6 @@
 //! A hub that has died and starts again, before its nodes have noticed.
 
-use roost_proto::wire::{Mode, Reason};
+use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World};
@@ -21,7 +21,11 @@ fn alone(seed: u64, role: Role) -> (World, HostId, HostId) {
 
 #[test]
 fn a_hub_back_refuses_nobody_unknown() {
-    let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
+    let ways = [
+        (Role::SuperNode, RequestMode::Forward),
+        (Role::SuperNode, RequestMode::Relay),
+        (Role::Server, RequestMode::Forward),
+    ];
     for (role, mode) in ways {
         for (number, after) in [200 * MS, SECOND, 3 * SECOND, 6 * SECOND].into_iter().enumerate() {
             for area in [ANYWHERE, NEAREST] {

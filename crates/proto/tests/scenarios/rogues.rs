@@ -5,14 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
-use roost_proto::peer::{Command, Config, Discovery, Event, Peer, Provider, Ticket, Wanted};
+use roost_proto::peer::{Discovery, NodeCommand, NodeConfig, NodeEvent, Peer, Provider, ServiceRequest, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::wire::{
-    Accept, Decline, Forward, Message, Mirror, Mode, Numbered, Offer, Packet, Params, Reason, Reflect, Request,
+    Accept, CopyTarget, Datagram, Decline, FlowDescription, Message, ProviderRequest, Reason, ReplicaRecord,
+    ReplicaUpdate, Request, RequestMode, RequestParams,
 };
 use roost_proto::{
-    Area, Capacity, Cell, Classes, LinkId, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Tag,
-    Time, Version,
+    Area, Capacity, Cell, DeliveryClasses, LinkId, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service,
+    ServiceSet, StreamTag, Time, Version,
 };
 
 use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
@@ -24,7 +25,7 @@ fn with_rogue(seed: u64) -> (World, [HostId; 4]) {
     let rogue = world.node((50, 50), &Service::ALL, &[hub]);
     world.settle();
     for asker in [requester, provider, rogue] {
-        let other = if asker == rogue { Area::At(Cell::new(27, 92)) } else { Area::At(Cell::new(50, 50)) };
+        let other = if asker == rogue { Area::Exact(Cell::new(27, 92)) } else { Area::Exact(Cell::new(50, 50)) };
         let ticket = world.request(asker, Service::Sensor, other);
         finished(&mut world, asker, ticket);
     }
@@ -36,7 +37,7 @@ fn with_rogue(seed: u64) -> (World, [HostId; 4]) {
 fn node_cannot_act_as_hub() {
     let (mut world, [_, provider, _, rogue]) = with_rogue(1);
     let before = world.hosts[provider.0].opened.len();
-    let forward = Message::Forward(Forward {
+    let forward = Message::ProviderRequest(ProviderRequest {
         id: RequestId(1),
         nonce: Nonce::from_u64(1),
         service: Service::Video,
@@ -54,9 +55,9 @@ fn node_cannot_act_as_hub() {
 #[test]
 fn provider_sends_only_to_requester() {
     let ask = |rogue: HostId, to: SocketAddr| {
-        let params = Params {
-            reflect: Some(Reflect { to, tag: Tag(1), hops: 0, provider: None, resumes: None }),
-            ..Params::default()
+        let params = RequestParams {
+            copy_target: Some(CopyTarget { to, tag: StreamTag(1), hops: 0, provider: None, is_resuming: None }),
+            ..RequestParams::default()
         };
         let (id, nonce, deadline_ms) = (RequestId(1), Nonce::from_u64(1), 10_000);
         let request = Request {
@@ -64,17 +65,17 @@ fn provider_sends_only_to_requester() {
             nonce,
             service: Service::Video,
             area: ANYWHERE,
-            mode: Mode::Forward,
+            mode: RequestMode::Forward,
             deadline_ms,
             count: 0,
             params: Some(params),
             scope: None,
-            names: None,
+            selector: None,
         };
         let (requester, reply_to) = (node_id(rogue.0), vec![address(rogue.0, Scheme::Udp)]);
         let service = Service::Video;
-        let forward = Forward { id, nonce, service, requester, reply_to, deadline_ms, params: Some(params) };
-        [Message::Request(request).encode(), Message::Forward(forward).encode()]
+        let forward = ProviderRequest { id, nonce, service, requester, reply_to, deadline_ms, params: Some(params) };
+        [Message::Request(request).encode(), Message::ProviderRequest(forward).encode()]
     };
     let cases = [
         (None, 9_000, [true, true]),
@@ -140,7 +141,7 @@ fn who_guesses_nonces_is_left() {
     let (mut world, [hub, provider, requester, rogue]) = with_rogue(2);
     world.freeze(provider);
     world.corpus = Some(Vec::new());
-    world.request(requester, Service::Video, Area::At(Cell::new(27, 92)));
+    world.request(requester, Service::Video, Area::Exact(Cell::new(27, 92)));
     world.run(20 * MS);
     let said = world.corpus.take().unwrap_or_default();
     let id = said.iter().find_map(|message| match Message::decode(message) {
@@ -150,10 +151,10 @@ fn who_guesses_nonces_is_left() {
     let accept = |number| Accept {
         id: id.unwrap(),
         nonce: Nonce::from_u64(number),
-        offer: Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() },
+        flow: FlowDescription::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() },
         cell: Cell::new(0, 0),
         provider: None,
-        reflected: None,
+        stream_keys: None,
     };
     let tries = (0..100).take_while(|number| {
         let said = world.inject(rogue, requester, Message::Accept(accept(*number)).encode());
@@ -169,7 +170,7 @@ fn accept_without_nonce_is_refused() {
     let (mut world, [hub, provider, requester, rogue]) = with_rogue(2);
     world.corpus = Some(Vec::new());
     let before = world.hosts[provider.0].opened.len();
-    let ticket = world.request(requester, Service::Video, Area::At(Cell::new(27, 92)));
+    let ticket = world.request(requester, Service::Video, Area::Exact(Cell::new(27, 92)));
     // The rogue guesses the id while the request is on its way.
     assert!(world.run_while(SECOND, |world| world.hosts[provider.0].opened.len() > before));
     let ids = world.corpus.take().unwrap_or_default();
@@ -178,14 +179,14 @@ fn accept_without_nonce_is_refused() {
         _ => None,
     });
     let id = id.unwrap();
-    let offer = Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() };
+    let offer = FlowDescription::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() };
     let accept =
-        Accept { id, nonce: Nonce::from_u64(7), offer, cell: Cell::new(0, 0), provider: None, reflected: None };
+        Accept { id, nonce: Nonce::from_u64(7), flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None };
     assert!(world.inject(rogue, requester, Message::Accept(accept).encode()));
-    let packet = Packet { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"a lie") };
-    world.inject(rogue, requester, Message::Packet(packet.clone()).encode());
+    let packet = Datagram { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"a lie") };
+    world.inject(rogue, requester, Message::Datagram(packet.clone()).encode());
     world.run(200 * MS);
-    world.inject(rogue, requester, Message::Packet(packet).encode());
+    world.inject(rogue, requester, Message::Datagram(packet).encode());
     let stop = Message::Stop { id, reason: Reason::Leaving };
     world.inject(rogue, requester, stop.encode());
     world.inject(rogue, provider, stop.encode());
@@ -226,11 +227,12 @@ fn garbled_messages_harm_nobody() {
             assert!(status.sessions.is_empty() && status.requests.is_empty(), "seed {seed}: {status:?}");
             assert!(status.counters.malformed > 0);
             let opened = world.hosts[host.0].opened.len();
-            let closed = world.events(host).iter().filter(|(_, event)| matches!(event, Event::Close { .. })).count();
+            let closed =
+                world.events(host).iter().filter(|(_, event)| matches!(event, NodeEvent::CloseSource { .. })).count();
             assert_eq!(opened, closed, "seed {seed}");
         }
         assert_eq!(world.home(requester), Some(hub));
-        let ticket = world.request(requester, Service::Image, Area::At(Cell::new(27, 92)));
+        let ticket = world.request(requester, Service::Image, Area::Exact(Cell::new(27, 92)));
         assert!(finished(&mut world, requester, ticket).complete, "seed {seed}");
     }
 }
@@ -244,12 +246,12 @@ fn forged_direct_request_is_stopped() {
         nonce: Nonce::from_u64(1),
         service: Service::Video,
         area: ANYWHERE,
-        mode: Mode::Forward,
+        mode: RequestMode::Forward,
         deadline_ms: 10_000,
         count: 0,
         params: None,
         scope: None,
-        names: None,
+        selector: None,
     });
     for _ in 0..3 {
         assert!(world.inject(rogue, provider, request.encode()));
@@ -266,7 +268,7 @@ fn node_cannot_end_others_watch() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(4);
     world.corpus = Some(Vec::new());
     let ticket = world.ticket(requester);
-    world.command(requester, Command::Watch { ticket, services: ServiceSet::ALL, area: ANYWHERE, names: false });
+    world.command(requester, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area: ANYWHERE, names: false });
     world.run(SECOND);
     let id = world.corpus.take().unwrap().iter().find_map(|message| match Message::decode(message) {
         Ok(Message::Watch(watch)) => Some(watch.id),
@@ -282,15 +284,16 @@ fn accept_stop_loop_backs_off() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(5);
     world.freeze(rogue);
     world.corpus = Some(Vec::new());
-    let ticket = world.request(requester, Service::Video, Area::At(Cell::new(50, 50)));
+    let ticket = world.request(requester, Service::Video, Area::Exact(Cell::new(50, 50)));
     let mut answered = BTreeSet::new();
     for _ in 0..2_000 {
         world.run(MS);
         for message in world.corpus.take().unwrap() {
             let Ok(Message::Request(Request { id, nonce, .. })) = Message::decode(&message) else { continue };
             if answered.insert(id) {
-                let offer = Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: String::new() };
-                let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None, reflected: None };
+                let offer = FlowDescription::Stream { duration_ms: 1000, bits_per_second: 1000, format: String::new() };
+                let accept =
+                    Accept { id, nonce, flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None };
                 world.inject(rogue, requester, Message::Accept(accept).encode());
                 world.inject(rogue, requester, Message::Stop { id, reason: Reason::SourceFailed }.encode());
             }
@@ -303,7 +306,7 @@ fn accept_stop_loop_backs_off() {
 
 #[test]
 fn endless_dials_take_no_slots() {
-    let config = Config {
+    let config = NodeConfig {
         node: node_id(1),
         name: "n1".to_owned(),
         epoch: 1,
@@ -316,7 +319,7 @@ fn endless_dials_take_no_slots() {
         uplink_kbps: u32::MAX,
         stream_duration: SECOND,
         media: None,
-        classes: Classes::default(),
+        classes: DeliveryClasses::default(),
         multicast: false,
         discovery: Discovery::SuperNode,
         seed: 1,
@@ -340,13 +343,13 @@ fn endless_dials_take_no_slots() {
     assert_eq!(closed, 10_000 - 8);
     // Its own dial to that neighbour makes no exception.
     let provider = Some(Provider { node: node_id(2), addresses: vec![address(2, Scheme::Tcp)] });
-    let wanted = Wanted {
+    let wanted = ServiceRequest {
         transports: SchemeSet::only(Scheme::Tcp),
         deadline: SECOND,
         provider,
-        ..Wanted::new(Service::Sensor, ANYWHERE)
+        ..ServiceRequest::new(Service::Sensor, ANYWHERE)
     };
-    peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));
+    peer.handle(Time::from_nanos(10_001), Input::Command(NodeCommand::Request { ticket: Ticket(1), request: wanted }));
     let dial = std::iter::from_fn(|| peer.poll_transmit()).find_map(|sent| match sent {
         Transmit::Dial { dial, .. } => Some(dial),
         _ => None,
@@ -362,7 +365,7 @@ fn endless_dials_take_no_slots() {
 fn request_of_rogue(world: &mut World, requester: HostId, rogue: HostId, service: Service) -> (Ticket, Request) {
     world.freeze(rogue);
     world.corpus = Some(Vec::new());
-    let ticket = world.request(requester, service, Area::At(Cell::new(50, 50)));
+    let ticket = world.request(requester, service, Area::Exact(Cell::new(50, 50)));
     world.run(50 * MS);
     let request = world.corpus.take().unwrap_or_default().iter().find_map(|message| match Message::decode(message) {
         Ok(Message::Request(request)) => Some(request),
@@ -376,8 +379,10 @@ fn stalled_object_is_given_up() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(7);
     let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Image);
     let Request { id, nonce, .. } = request;
-    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    let accept = Message::Accept(Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None, reflected: None });
+    let offer =
+        FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
+    let accept =
+        Message::Accept(Accept { id, nonce, flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None });
     for _ in 0..60 {
         world.inject(rogue, requester, accept.encode());
         world.run(SECOND);
@@ -390,13 +395,13 @@ fn endless_stream_is_ended() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(6);
     let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Track);
     let Request { id, nonce, .. } = request;
-    let offer = Offer::Stream { duration_ms: 2_000, bits_per_second: 1000, format: String::new() };
-    let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None, reflected: None };
+    let offer = FlowDescription::Stream { duration_ms: 2_000, bits_per_second: 1000, format: String::new() };
+    let accept = Accept { id, nonce, flow: offer, cell: Cell::new(0, 0), provider: None, stream_keys: None };
     world.inject(rogue, requester, Message::Accept(accept).encode());
     let ended = |world: &World| world.hosts[requester.0].ending(ticket).is_some();
     let lasted = (0..100).take_while(|sequence| {
-        let packet = Packet { id, sequence: *sequence, sent_us: 0, payload: Bytes::from_static(b"and on") };
-        world.inject(rogue, requester, Message::Packet(packet).encode());
+        let packet = Datagram { id, sequence: *sequence, sent_us: 0, payload: Bytes::from_static(b"and on") };
+        world.inject(rogue, requester, Message::Datagram(packet).encode());
         world.run(SECOND);
         !ended(&world)
     });
@@ -421,9 +426,15 @@ fn forged(node: HostId, version: Version) -> [Message; 2] {
         capacity: Capacity { streams: 1, uplink_kbps: 1 },
         addresses: vec![address(9, Scheme::Udp)],
     };
-    let records = vec![Numbered { node: 0, record }];
-    let mirror = Mirror { number: 1, records, first: Some(true), last: Some(true), ..Mirror::default() };
-    [Message::Claim { node, version }, Message::Mirror(mirror)]
+    let records = vec![ReplicaRecord { node: 0, record }];
+    let mirror = ReplicaUpdate {
+        sequence: 1,
+        records,
+        starts_resync: Some(true),
+        ends_resync: Some(true),
+        ..ReplicaUpdate::default()
+    };
+    [Message::Claim { node, version }, Message::ReplicaUpdate(mirror)]
 }
 
 const NEVER: [Version; 3] = [
@@ -464,13 +475,13 @@ fn extreme_lease_version_freezes_no_record() {
             assert!(world.inject(home, provider, lease.encode()));
             world.run(5 * SECOND);
             let cell = Cell::new(round, 1);
-            world.command(provider, Command::Move { cell });
+            world.command(provider, NodeCommand::Move { cell });
             world.run(10 * SECOND);
             for hub in [home, other] {
                 assert_eq!(place_of(&world, hub, provider), Some(cell), "{version:?} at {hub:?} in round {round}");
             }
         }
-        let ticket = world.request(requester, Service::Sensor, Area::At(Cell::new(2, 1)));
+        let ticket = world.request(requester, Service::Sensor, Area::Exact(Cell::new(2, 1)));
         assert!(finished(&mut world, requester, ticket).complete, "{version:?}");
     }
 }
@@ -499,7 +510,7 @@ fn false_claim_takes_no_replica() {
             }
         }
         // Its home moves it, and goes: the stand-by has it right.
-        world.command(provider, Command::Move { cell: Cell::new(3, 3) });
+        world.command(provider, NodeCommand::Move { cell: Cell::new(3, 3) });
         world.run(10 * SECOND);
         assert_eq!(place_of(&world, standby, provider), Some(Cell::new(3, 3)));
         world.kill(hubs[0]);
@@ -518,7 +529,7 @@ fn no_forged_lease_freezes_a_record() {
             let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
             assert!(world.inject(hub, provider, lease.encode()));
             let cell = Cell::new(round, 1);
-            world.command(provider, Command::Move { cell });
+            world.command(provider, NodeCommand::Move { cell });
             world.run(3 * SECOND);
             assert_eq!(place_of(&world, hub, provider), Some(cell), "{version:?}");
         }
@@ -542,7 +553,7 @@ fn no_forged_copy_replaces_a_record() {
             }
             world.run(2 * SECOND);
             let cell = Cell::new(round, 1);
-            world.command(provider, Command::Move { cell });
+            world.command(provider, NodeCommand::Move { cell });
             world.run(5 * SECOND);
             assert_eq!(place_of(&world, home, provider), Some(cell), "{version:?} in round {round}");
         }

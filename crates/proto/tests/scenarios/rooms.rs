@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{Command, Event, Provider, Ticket};
+use roost_proto::peer::{NodeCommand, NodeEvent, Provider, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::room::{MAX_MEMBERS, Member};
-use roost_proto::wire::{Join, Message, Quit, Reason, Roster, Way};
-use roost_proto::{Area, Cell, NodeId, Room, Service, ServiceSet};
+use roost_proto::room::{MAX_MEMBERS, RoomMember};
+use roost_proto::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster, RouteDirection};
+use roost_proto::{Area, Cell, NodeId, RoomId, Service, ServiceSet};
 
 use crate::tiers::Tree;
 use crate::world::seeds::for_seeds;
@@ -16,14 +16,14 @@ const ROOM: &str = "ops";
 
 fn enter(world: &mut World, node: HostId) -> Ticket {
     let ticket = world.ticket(node);
-    world.command(node, Command::Enter { ticket, room: Room::named(ROOM) });
+    world.command(node, NodeCommand::JoinRoom { ticket, room: RoomId::named(ROOM) });
     ticket
 }
 
 /// Who else is in, as a node knows it.
-fn members(world: &World, node: HostId, ticket: Ticket) -> Vec<Member> {
-    let roster = |(_, event): &(_, Event)| match event {
-        Event::Roster { ticket: of, members } if *of == ticket => Some(members.clone()),
+fn members(world: &World, node: HostId, ticket: Ticket) -> Vec<RoomMember> {
+    let roster = |(_, event): &(_, NodeEvent)| match event {
+        NodeEvent::Roster { ticket: of, members } if *of == ticket => Some(members.clone()),
         _ => None,
     };
     world.events(node).iter().rev().find_map(roster).unwrap_or_default()
@@ -86,8 +86,8 @@ fn everybody_gets_everybody_elses_stream() {
     world.run(SECOND);
     let mut watched = Vec::new();
     for (node, ticket) in &inside {
-        for Member { node: other, cell, .. } in members(&world, *node, *ticket) {
-            let ticket = world.subscribe_with(*node, Service::Video, Area::At(cell), |wanted| {
+        for RoomMember { node: other, cell, .. } in members(&world, *node, *ticket) {
+            let ticket = world.subscribe_with(*node, Service::Video, Area::Exact(cell), |wanted| {
                 wanted.provider = Some(Provider { node: other, addresses: Vec::new() });
             });
             watched.push((*node, ticket, other));
@@ -119,12 +119,12 @@ fn moved_member_is_found_again() {
         let inside: Vec<(HostId, Ticket)> =
             [watcher, provider].iter().map(|node| (*node, enter(&mut world, *node))).collect();
         assert!(world.run_while(20 * SECOND, |world| agree(world, &inside)), "seed {seed}");
-        let ticket = world.subscribe_with(watcher, Service::Video, Area::At(Cell::new(1, 0)), |wanted| {
+        let ticket = world.subscribe_with(watcher, Service::Video, Area::Exact(Cell::new(1, 0)), |wanted| {
             wanted.provider = Some(Provider { node: node_id(provider.0), addresses: Vec::new() });
         });
         world.run_relays(3 * SECOND);
         assert!(world.is_watching(watcher, ticket, provider), "seed {seed}");
-        world.command(provider, Command::Move { cell: Cell::new(80, 80) });
+        world.command(provider, NodeCommand::Move { cell: Cell::new(80, 80) });
         world.run_relays(90 * SECOND);
         world.kill(hubs[0]);
         world.run_relays(25 * SECOND);
@@ -147,8 +147,9 @@ fn room_survives_loss_and_hub_death() {
         world.kill(gone);
         assert!(world.run_while(150 * SECOND, |world| agree(world, &inside)), "seed {seed}: after a node's death");
         let told = |world: &World| -> Vec<usize> {
-            let count =
-                |node: &HostId| world.events(*node).iter().filter(|(_, e)| matches!(e, Event::Roster { .. })).count();
+            let count = |node: &HostId| {
+                world.events(*node).iter().filter(|(_, e)| matches!(e, NodeEvent::Roster { .. })).count()
+            };
             nodes.iter().map(count).collect()
         };
         world.path.loss = 0;
@@ -167,7 +168,7 @@ fn tiers_share_room_until_cut() {
     let inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut tree.world, *node))).collect();
     tree.world.run(2 * SECOND);
     assert!(agree(&tree.world, &inside));
-    tree.world.command(nodes[3], Command::Move { cell: Cell::new(77, 7) });
+    tree.world.command(nodes[3], NodeCommand::Move { cell: Cell::new(77, 7) });
     tree.world.run(2 * SECOND);
     let last =
         members(&tree.world, inside[0].0, inside[0].1).into_iter().find(|member| member.node == node_id(nodes[3].0));
@@ -189,7 +190,7 @@ fn one_room_is_entered_once() {
     let second = enter(&mut world, nodes[0]);
     world.run(SECOND);
     assert!(world.hosts[nodes[0].0].ending(second).is_some() && world.hosts[nodes[0].0].ending(first).is_none());
-    world.command(nodes[0], Command::Leave);
+    world.command(nodes[0], NodeCommand::Leave);
     world.run(SECOND);
     assert!(world.hosts[nodes[0].0].ending(first).is_some());
 }
@@ -212,7 +213,7 @@ fn full_room_refuses_one_more() {
         let ticket = enter(&mut world, *node);
         world.run(SECOND);
         let ending = world.hosts[node.0].ending(ticket);
-        let Some(Event::Failed { reason, detail, .. }) = ending else { panic!("{ending:?}") };
+        let Some(NodeEvent::Failed { reason, detail, .. }) = ending else { panic!("{ending:?}") };
         assert_eq!(*reason, Reason::TooMany);
         assert!(detail.starts_with("the room is full, 64 are in: "), "{detail}");
     }
@@ -266,25 +267,26 @@ fn dead_leave_room_movers_stay() {
         world.break_links(moving, home);
         world.run(15 * SECOND);
         assert!(world.is_attached(moving) && agree(&world, &inside), "seed {seed}");
-        let rosters = world.events(inside[0].0)[before..].iter().filter(|(_, e)| matches!(e, Event::Roster { .. }));
+        let rosters = world.events(inside[0].0)[before..].iter().filter(|(_, e)| matches!(e, NodeEvent::Roster { .. }));
         assert_eq!(rosters.count(), 0, "seed {seed}: nobody has seemed to leave");
     });
 }
 
 /// Something that no honest member or hub would say.
 fn lie(random: &mut SplitMix64, liar: NodeId, others: &[NodeId]) -> Message {
-    let way = [None, Some(Way::Up), Some(Way::Down), Some(Way::Back)][random.below(4) as usize];
-    let room = if random.below(3) == 0 { Room::named(ROOM) } else { Room(random.below(5_000)) };
+    let way = [None, Some(RouteDirection::Up), Some(RouteDirection::Down), Some(RouteDirection::Overflow)]
+        [random.below(4) as usize];
+    let room = if random.below(3) == 0 { RoomId::named(ROOM) } else { RoomId(random.below(5_000)) };
     let whose = if random.below(3) == 0 { others[random.below(others.len() as u64) as usize] } else { liar };
     let cell = Cell::new(random.below(100) as i32, random.below(100) as i32);
-    let member = Member { node: whose, cell, services: ServiceSet::ALL };
+    let member = RoomMember { node: whose, cell, services: ServiceSet::ALL };
     match random.below(8) {
-        0 => Message::Quit(Quit { room, node: whose, way }),
+        0 => Message::LeaveRoom(LeaveRoom { room, node: whose, direction: way }),
         1 => {
             let refused = (random.below(2) == 0).then_some(Reason::TooMany);
             Message::Roster(Roster { room, owner: liar, members: vec![member], to: Some(whose), refused })
         }
-        _ => Message::Join(Join { room, member, way }),
+        _ => Message::JoinRoom(JoinRoom { room, member, direction: way }),
     }
 }
 

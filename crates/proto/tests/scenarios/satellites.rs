@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::Event;
-use roost_proto::wire::{Coverage, Mode};
+use roost_proto::peer::NodeEvent;
+use roost_proto::wire::{Coverage, RequestMode};
 use roost_proto::{Area, Cell, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World, node_id};
@@ -35,13 +35,13 @@ fn lookups_cross_satellite_tiers() {
     let (mut world, requester, provider) = tree(1);
     // Five hops, there and back.
     let path = (SATELLITE * 5 + ACCESS) * 2;
-    for area in [Area::At(Cell::new(500, 500)), Area::Near(Cell::new(0, 0)), Area::Anywhere] {
+    for area in [Area::Exact(Cell::new(500, 500)), Area::Nearest(Cell::new(0, 0)), Area::Anywhere] {
         let began = world.now;
         let ticket = world.lookup(requester, Service::Track, area);
         match world.outcome(requester, ticket) {
-            Event::Found { found, .. } => {
+            NodeEvent::LookupResult { found, .. } => {
                 let nodes: Vec<_> = found.candidates.iter().map(|candidate| candidate.node).collect();
-                assert_eq!((nodes, found.coverage), (vec![node_id(provider.0)], Coverage::Whole), "{area}");
+                assert_eq!((nodes, found.coverage), (vec![node_id(provider.0)], Coverage::Complete), "{area}");
             }
             other => panic!("{area}: {other:?}"),
         }
@@ -53,7 +53,7 @@ fn lookups_cross_satellite_tiers() {
 #[test]
 fn nearest_provider_serves_over_satellites() {
     let (mut world, requester, provider) = tree(2);
-    let ticket = world.request_with(requester, Service::Image, Area::Near(Cell::new(0, 0)), |wanted| {
+    let ticket = world.request_with(requester, Service::Image, Area::Nearest(Cell::new(0, 0)), |wanted| {
         wanted.deadline = 30 * SECOND;
     });
     let summary = finished(&mut world, requester, ticket);
@@ -65,7 +65,11 @@ const ROUND_TRIPS: [u32; 8] = [1, 6, 12, 16, 20, 40, 70, 100];
 
 #[test]
 fn services_arrive_over_every_rtt() {
-    let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
+    let ways = [
+        (Role::SuperNode, RequestMode::Forward),
+        (Role::SuperNode, RequestMode::Relay),
+        (Role::Server, RequestMode::Forward),
+    ];
     for (number, (role, mode)) in ways.into_iter().enumerate() {
         for (tenths, dial_ways) in ROUND_TRIPS.into_iter().flat_map(|tenths| [(tenths, 4), (tenths, 6)]) {
             let case = format!("{role:?} {mode:?}, {tenths} tenths of a second, {dial_ways} ways");
@@ -92,7 +96,11 @@ const FIRST_WINDOW: usize = 14_480;
 
 #[test]
 fn all_services_outlast_a_slow_start() {
-    let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
+    let ways = [
+        (Role::SuperNode, RequestMode::Forward),
+        (Role::SuperNode, RequestMode::Relay),
+        (Role::Server, RequestMode::Forward),
+    ];
     for (role, mode) in ways {
         for tenths in ROUND_TRIPS {
             let case = format!("{role:?} {mode:?}, {tenths} tenths of a second");

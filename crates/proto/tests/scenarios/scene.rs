@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::peer::Ticket;
-use roost_proto::wire::Mode;
+use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Service};
 
 use crate::world::check::run_and_look;
@@ -71,7 +71,7 @@ impl Scene {
         let count = self.asked.len();
         if count.is_multiple_of(5) {
             let requester = self.requesters[count % 2];
-            let ticket = self.world.lookup(requester, Service::Video, Area::At(Cell::new(1, 0)));
+            let ticket = self.world.lookup(requester, Service::Video, Area::Exact(Cell::new(1, 0)));
             return self.asked.push((requester, ticket));
         }
         self.request();
@@ -81,10 +81,10 @@ impl Scene {
     pub(crate) fn request(&mut self) {
         let count = self.asked.len();
         let requester = self.requesters[count % 2];
-        let area = [ANYWHERE, NEAREST, Area::At(Cell::new(1, 0))][count / 2 % 3];
+        let area = [ANYWHERE, NEAREST, Area::Exact(Cell::new(1, 0))][count / 2 % 3];
         let ticket = self.world.request_with(requester, Service::Sensor, area, |wanted| {
             wanted.deadline = 30 * SECOND;
-            wanted.mode = if count % 5 == 4 { Mode::Relay } else { Mode::Forward };
+            wanted.mode = if count % 5 == 4 { RequestMode::Relay } else { RequestMode::Forward };
         });
         self.asked.push((requester, ticket));
     }

@@ -1,6 +1,6 @@
 //! The four services in every mode.
 
-use roost_proto::wire::{Mode, Reason};
+use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Area, Cell, Role, Service};
 
 use crate::world::{MS, SECOND, node_id, object};
@@ -8,16 +8,20 @@ use crate::{ANYWHERE, failed, finished, three};
 
 #[test]
 fn services_arrive_whole_in_every_mode() {
-    let ways = [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Forward)];
+    let ways = [
+        (Role::SuperNode, RequestMode::Forward),
+        (Role::SuperNode, RequestMode::Relay),
+        (Role::Server, RequestMode::Forward),
+    ];
     for (role, mode) in ways {
         let (mut world, _, provider, requester) = three(1, role);
         for service in Service::ALL {
-            let area = Area::At(Cell::new(27, 92));
+            let area = Area::Exact(Cell::new(27, 92));
             let ticket = world.request_with(requester, service, area, |wanted| wanted.mode = mode);
             let summary = finished(&mut world, requester, ticket);
             assert!(summary.complete, "{service} {mode:?}: {summary:?}");
             assert_eq!(summary.digest_ok, Some(true), "{service} {mode:?}");
-            assert_eq!(summary.relayed, mode == Mode::Relay || role == Role::Server);
+            assert_eq!(summary.relayed, mode == RequestMode::Relay || role == Role::Server);
             assert_eq!(summary.provider, node_id(provider.0));
             assert_eq!(summary.lost + summary.duplicates + summary.reordered, 0);
             let delivered = world.delivered(requester, ticket);
@@ -69,7 +73,7 @@ fn idle_node_sends_only_renewals() {
 fn what_nobody_offers_is_not_found() {
     let (mut world, _, _, requester) = three(5, Role::SuperNode);
     world.run(61 * SECOND);
-    let ticket = world.request(requester, Service::Image, Area::At(Cell::new(1, 1)));
+    let ticket = world.request(requester, Service::Image, Area::Exact(Cell::new(1, 1)));
     assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound);
 }
 
@@ -111,7 +115,7 @@ fn a_cancelled_request_stops_its_provider() {
 fn a_neighbour_answers_pings() {
     let (mut world, _, _, requester) = three(10, Role::SuperNode);
     let ticket = world.ping(requester, None);
-    let roost_proto::peer::Event::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };
+    let roost_proto::peer::NodeEvent::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };
     assert_eq!(rtt, 40 * MS);
     let stranger = world.ping(requester, Some(node_id(200)));
     assert_eq!(failed(&mut world, requester, stranger), Reason::Unreachable);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::peer::{Event, MAX_OBJECT_SESSIONS, Ticket, Wanted};
-use roost_proto::wire::{Message, Mode, Params, Reason, Request};
+use roost_proto::peer::{MAX_OBJECT_SESSIONS, NodeEvent, ServiceRequest, Ticket};
+use roost_proto::wire::{Message, Reason, Request, RequestMode, RequestParams};
 use roost_proto::{Nonce, RequestId, Role, Service, Time};
 
 use crate::world::seeds::for_few_seeds;
@@ -42,20 +42,20 @@ pub(crate) struct Loop {
     /// The length of each stream, and the pause after each request.
     pub(crate) duration: Duration,
     pub(crate) pause: Duration,
-    pub(crate) mode: Mode,
+    pub(crate) mode: RequestMode,
 }
 
 impl Loop {
     pub(crate) fn of(hosts: &[HostId], service: Service) -> Self {
         let (duration, pause) = (500 * MS, 200 * MS);
-        Self { hosts: hosts.to_vec(), service, duration, pause, mode: Mode::Forward }
+        Self { hosts: hosts.to_vec(), service, duration, pause, mode: RequestMode::Forward }
     }
 
     fn ask(&self, world: &mut World, host: HostId) -> Ticket {
-        if self.mode == Mode::Locate {
+        if self.mode == RequestMode::Lookup {
             return world.lookup(host, self.service, ANYWHERE);
         }
-        let change = |wanted: &mut Wanted| {
+        let change = |wanted: &mut ServiceRequest| {
             (wanted.duration, wanted.mode) = (self.service.is_stream().then_some(self.duration), self.mode);
             wanted.deadline = 5 * SECOND;
         };
@@ -95,17 +95,17 @@ impl Loop {
 /// The time at which a request was served whole, or the reason why not; `None` while it is under way.
 fn outcome(world: &World, host: HostId, ticket: Ticket) -> Option<Result<Time, Reason>> {
     world.events(host).iter().rev().find_map(|(at, event)| match event {
-        Event::Finished { ticket: of, summary } if *of == ticket => {
+        NodeEvent::Finished { ticket: of, summary } if *of == ticket => {
             Some(summary.complete.then_some(*at).ok_or(summary.reason.unwrap_or(Reason::Protocol)))
         }
-        Event::Failed { ticket: of, reason, .. } if *of == ticket => Some(Err(*reason)),
-        Event::Found { ticket: of, .. } if *of == ticket => Some(Ok(*at)),
+        NodeEvent::Failed { ticket: of, reason, .. } if *of == ticket => Some(Err(*reason)),
+        NodeEvent::LookupResult { ticket: of, .. } if *of == ticket => Some(Ok(*at)),
         _ => None,
     })
 }
 
 /// A request as a rogue's own machine would not make it.
-fn request(number: u32, service: Service, mode: Mode) -> Message {
+fn request(number: u32, service: Service, mode: RequestMode) -> Message {
     Message::Request(Request {
         id: RequestId(number),
         nonce: Nonce::from_u64(number.into()),
@@ -114,9 +114,9 @@ fn request(number: u32, service: Service, mode: Mode) -> Message {
         mode,
         deadline_ms: 10_000,
         count: 0,
-        params: Some(Params { duration_ms: Some(3_600_000), ..Params::default() }),
+        params: Some(RequestParams { duration_ms: Some(3_600_000), ..RequestParams::default() }),
         scope: None,
-        names: None,
+        selector: None,
     })
 }
 
@@ -195,7 +195,7 @@ fn displaced_stream_is_not_restarted() {
         world.mute(rogues[0], provider);
         let ask = |world: &mut World| {
             for number in 100..108 {
-                world.inject(rogues[0], provider, request(number, Service::Video, Mode::Forward).encode());
+                world.inject(rogues[0], provider, request(number, Service::Video, RequestMode::Forward).encode());
             }
             world.run(20 * MS);
             world.status(provider).sessions.len()
@@ -225,14 +225,14 @@ fn one_requester_has_all_places_alone() {
 #[test]
 fn flood_of_lookups_is_refused_alone() {
     for_few_seeds(|seed| {
-        let fare = |mode: Option<Mode>| {
+        let fare = |mode: Option<RequestMode>| {
             let (mut world, [hub, _, one, other], rogues) = crowd(seed, 1);
             for _ in 0..200 {
                 world.node((3, 3), &[Service::Video], &[hub]);
             }
             world.settle();
             let before = world.hub_at(hub).counters().clone();
-            let honest = Loop { mode: Mode::Locate, pause: 40 * MS, ..Loop::of(&[one, other], Service::Video) };
+            let honest = Loop { mode: RequestMode::Lookup, pause: 40 * MS, ..Loop::of(&[one, other], Service::Video) };
             let mut number = 0;
             let fare = honest.run(&mut world, 5 * SECOND, |world| {
                 for _ in 0..mode.map_or(0, |_| 200) {
@@ -249,7 +249,7 @@ fn flood_of_lookups_is_refused_alone() {
             fare
         };
         let without = fare(None);
-        for mode in [Mode::Locate, Mode::Forward] {
+        for mode in [RequestMode::Lookup, RequestMode::Forward] {
             fare(Some(mode)).is_fair_beside(&without, seed);
         }
     });

@@ -1,6 +1,6 @@
 //! Streams with more subscribers than one super node has room for.
 
-use roost_proto::peer::{Event, Ticket};
+use roost_proto::peer::{NodeEvent, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Service};
@@ -9,7 +9,7 @@ use crate::failed;
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, SECOND, World};
 
-const THERE: Area = Area::At(Cell::new(27, 92));
+const THERE: Area = Area::Exact(Cell::new(27, 92));
 
 /// What the uplink of each hub can take.
 const COPIES: usize = 4;
@@ -131,7 +131,7 @@ fn churn_respects_uplinks_without_false_refusals() {
                 true => watching.push((watcher, ticket)),
                 false => {
                     let ending = three.world.hosts[watcher.0].ending(ticket);
-                    let saturated = matches!(ending, Some(Event::Failed { reason: Reason::Saturated, .. }));
+                    let saturated = matches!(ending, Some(NodeEvent::Failed { reason: Reason::Saturated, .. }));
                     assert!(saturated && !had_room, "seed {seed}: {ending:?} while {:?} are sent", three.sent());
                 }
             }

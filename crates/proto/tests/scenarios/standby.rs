@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{Command, Event};
+use roost_proto::peer::{NodeCommand, NodeEvent};
 use roost_proto::{Area, Cell, Service};
 
 use crate::scene::{Scene, WARM};
@@ -79,7 +79,7 @@ fn lookup_survives_freezing_home() {
             let requester = scene.requesters[0];
             scene.world.freeze(scene.hubs[0]);
             let asked_at = scene.world.now;
-            let ticket = scene.world.lookup(requester, Service::Track, Area::At(Cell::new(1, 0)));
+            let ticket = scene.world.lookup(requester, Service::Track, Area::Exact(Cell::new(1, 0)));
             let answered = |world: &World| world.hosts[requester.0].ending(ticket).is_some();
             assert!(scene.world.run_while(limit, answered), "seed {seed}: not answered within {limit:?}");
             scene.asked.push((requester, ticket));
@@ -173,7 +173,7 @@ fn planned_hand_over_loses_no_request() {
         let adoptions = scene.world.hub_at(scene.hubs[1]).counters().adoptions;
         assert_eq!(adoptions, 4, "seed {seed}: one packet each");
         let slow = scene.asked.iter().filter_map(|(host, ticket)| match scene.world.hosts[host.0].ending(*ticket) {
-            Some(Event::Finished { summary, .. }) => Some(summary.first_byte),
+            Some(NodeEvent::Finished { summary, .. }) => Some(summary.first_byte),
             _ => None,
         });
         let slowest = slow.max().unwrap();
@@ -218,9 +218,9 @@ fn old_epoch_restart_without_home() {
         let before = scene.world.status(provider).version;
         scene.world.kill(hubs[0]);
         scene.world.restart_node(provider, &hubs, 1);
-        scene.world.command(provider, Command::Move { cell: Cell::new(1, 0) });
+        scene.world.command(provider, NodeCommand::Move { cell: Cell::new(1, 0) });
         let services = Service::ALL.into_iter().collect();
-        let offer = Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX };
+        let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX };
         scene.world.command(provider, offer);
         scene.run(10 * SECOND);
         let after = scene.world.status(provider).version;
@@ -265,7 +265,7 @@ fn a_node_that_flaps() {
             let hub = scene.world.home(provider).unwrap_or(scene.hubs[0]);
             scene.world.break_links(provider, hub);
             if round % 3 == 0 {
-                scene.world.command(provider, Command::Move { cell: Cell::new(1, round % 2) });
+                scene.world.command(provider, NodeCommand::Move { cell: Cell::new(1, round % 2) });
             }
             scene.ask_for(MS * (100 + round as u32 * 90), 100 * MS);
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::Event;
-use roost_proto::wire::{Coverage, Found, Message};
+use roost_proto::peer::NodeEvent;
+use roost_proto::wire::{Coverage, LookupResult, Message};
 use roost_proto::{Role, Service};
 
 use crate::ANYWHERE;
@@ -11,10 +11,10 @@ use crate::world::{HostId, SECOND, World, node_id};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn found(world: &mut World, node: HostId) -> Found {
+fn found(world: &mut World, node: HostId) -> LookupResult {
     let ticket = world.lookup(node, Service::Video, ANYWHERE);
     match world.outcome(node, ticket) {
-        Event::Found { found, .. } => found,
+        NodeEvent::LookupResult { found, .. } => found,
         other => panic!("{other:?}"),
     }
 }
@@ -27,17 +27,17 @@ fn hub_that_stood_still_doubts_leases() {
     let requester = world.node((0, 0), &[], &[hub]);
     world.settle();
     world.run(90 * SECOND);
-    let listed = |found: &Found| found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>();
+    let listed = |found: &LookupResult| found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>();
     let before = found(&mut world, requester);
-    assert_eq!((listed(&before).len(), before.coverage), (2, Coverage::Whole));
+    assert_eq!((listed(&before).len(), before.coverage), (2, Coverage::Complete));
     world.freeze(gone);
     world.suspend(hub, HOUR);
     let after = found(&mut world, requester);
-    assert_eq!(after.coverage, Coverage::Young);
+    assert_eq!(after.coverage, Coverage::HubStarting);
     assert!(!listed(&after).contains(&node_id(gone.0)), "its lease ended long ago");
     world.run(61 * SECOND);
     let later = found(&mut world, requester);
-    assert_eq!((listed(&later), later.coverage), (vec![node_id(lives.0)], Coverage::Whole));
+    assert_eq!((listed(&later), later.coverage), (vec![node_id(lives.0)], Coverage::Complete));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn short_sleep_ends_no_lease() {
     world.suspend(hub, 5 * SECOND);
     let after = found(&mut world, requester);
     assert_eq!(after.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>(), [node_id(node.0)]);
-    assert_eq!(after.coverage, Coverage::Young);
+    assert_eq!(after.coverage, Coverage::HubStarting);
 }
 
 #[test]

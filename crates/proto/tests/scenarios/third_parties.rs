@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use roost_proto::wire::{Forward, Message, Mode, Params, Push, Request, Whereabouts};
+use roost_proto::wire::{Message, ProviderAddress, ProviderRequest, Push, Request, RequestMode, RequestParams};
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Role, Scheme, Service, ServiceSet, Version,
 };
@@ -88,19 +88,19 @@ fn ask(id: u32, cell: Cell) -> Message {
         id: RequestId(id),
         nonce: Nonce::from_u64(id.into()),
         service: Service::Sensor,
-        area: Area::At(cell),
-        mode: Mode::Forward,
+        area: Area::Exact(cell),
+        mode: RequestMode::Forward,
         deadline_ms: 10_000,
         count: 8,
         params: None,
         scope: None,
-        names: None,
+        selector: None,
     })
 }
 
 fn stand_by(round: u8) -> Message {
     let hub = NodeId::from_bytes([round; 16]);
-    Message::StandBy { hub, addresses: Some(everywhere(Scheme::Quic, round)) }
+    Message::SetStandby { hub, addresses: Some(everywhere(Scheme::Quic, round)) }
 }
 
 /// The rogue's home, eight providers there or at another hub, a requester, and the rogue.
@@ -209,7 +209,7 @@ fn a_hostile_home_aims_few_dials() {
         for second in 0..60_u32 {
             // It is still there, and answers in its own way only.
             world.mute(hub, requester);
-            let wanted = |wanted: &mut roost_proto::peer::Wanted| wanted.deadline = 5 * SECOND;
+            let wanted = |wanted: &mut roost_proto::peer::ServiceRequest| wanted.deadline = 5 * SECOND;
             world.request_with(requester, Service::Sensor, ANYWHERE, wanted);
             world.run(100 * MS);
             let said = world.corpus.replace(Vec::new()).unwrap_or_default();
@@ -221,11 +221,12 @@ fn a_hostile_home_aims_few_dials() {
                 for _ in 0..6 {
                     round += 1;
                     let node = NodeId::from_bytes([round as u8; 16]);
-                    let provider = Some(Whereabouts { node, addresses: told_by_hub(round as u8) });
+                    let provider = Some(ProviderAddress { node, addresses: told_by_hub(round as u8) });
                     let pending = Message::Pending { id, requester: Some(node_id(requester.0)), provider };
                     told += u32::from(world.inject(hub, requester, pending.encode()));
-                    let params = Some(Params { call: Some(node_id(requester.0)), ..Params::default() });
-                    let forward = Forward {
+                    let params =
+                        Some(RequestParams { connect_to: Some(node_id(requester.0)), ..RequestParams::default() });
+                    let forward = ProviderRequest {
                         id: RequestId(0x8000_0000 + round),
                         nonce: Nonce::from_u64(1),
                         service: Service::Sensor,
@@ -234,7 +235,7 @@ fn a_hostile_home_aims_few_dials() {
                         deadline_ms: 10_000,
                         params,
                     };
-                    world.inject(hub, requester, Message::Forward(forward).encode());
+                    world.inject(hub, requester, Message::ProviderRequest(forward).encode());
                     world.run(50 * MS);
                 }
             }
@@ -303,7 +304,7 @@ fn false_standbys_keep_out_none() {
 fn push_offer_dials_sender_only() {
     let (mut world, _, _, rogue) = scene(1);
     let receiver = HostId(1);
-    let ticket = world.request(rogue, Service::Sensor, Area::At(Cell::new(0, 0)));
+    let ticket = world.request(rogue, Service::Sensor, Area::Exact(Cell::new(0, 0)));
     finished(&mut world, rogue, ticket);
     let (name, digest) = ("x".to_owned(), [1; 32]);
     let mut named = everywhere(Scheme::Quic, 0);
@@ -315,7 +316,7 @@ fn push_offer_dials_sender_only() {
         world.run(100 * MS);
     }
     let offered = world.hosts[receiver.0].events.iter().filter_map(|(_, event)| match event {
-        roost_proto::peer::Event::Offered { push, .. } => Some(push.addresses.clone()),
+        roost_proto::peer::NodeEvent::PushOffered { push, .. } => Some(push.addresses.clone()),
         _ => None,
     });
     let offered: Vec<_> = offered.collect();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_proto::hub::{HubCounters, Relation};
-use roost_proto::peer::{Command, Event, Ticket};
-use roost_proto::wire::{Coverage, Mode, Reason};
+use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
+use roost_proto::wire::{Coverage, Reason, RequestMode};
 use roost_proto::{Area, Cell, Service, ServiceSet};
 
 use crate::world::seeds::for_seeds;
@@ -93,7 +93,7 @@ impl Tree {
 
     /// Home `from` asks for what home `to` has.
     fn ask(&mut self, from: usize, to: usize) -> Ticket {
-        self.world.request(self.requesters[from], Service::Sensor, Area::At(place(to)))
+        self.world.request(self.requesters[from], Service::Sensor, Area::Exact(place(to)))
     }
 
     /// The time to the first byte, when provider and requester know one another already.
@@ -115,7 +115,7 @@ impl Tree {
         let requester = self.requesters[from];
         let ticket = self.world.lookup(requester, Service::Track, area);
         match self.world.outcome(requester, ticket) {
-            Event::Found { found, .. } => {
+            NodeEvent::LookupResult { found, .. } => {
                 let of = |node| self.providers.iter().copied().find(|host| node_id(host.0) == node);
                 (found.candidates.iter().filter_map(|candidate| of(candidate.node)).collect(), found.coverage)
             }
@@ -150,22 +150,22 @@ fn cell_lookup_takes_minimal_hops() {
     let mut tree = Tree::new(24);
     // Somebody else in the same block, far away: there may be more in the cell.
     let beside = Cell::new(place(1).x - 3, 5);
-    tree.world.command(tree.providers[3], Command::Move { cell: beside });
+    tree.world.command(tree.providers[3], NodeCommand::Move { cell: beside });
     tree.world.run(2 * SECOND);
     let mut timed = |from: usize, area| {
         let began = tree.world.now;
         let (found, coverage) = tree.found(from, area);
         (found == [tree.providers[1]], coverage, tree.world.now.since(began))
     };
-    let cell = Area::At(place(1));
-    assert_eq!(timed(1, cell), (true, Coverage::First, ACCESS * 2));
-    assert_eq!(timed(0, cell), (true, Coverage::First, (ACCESS + HOME * 2) * 2));
+    let cell = Area::Exact(place(1));
+    assert_eq!(timed(1, cell), (true, Coverage::FirstMatch, ACCESS * 2));
+    assert_eq!(timed(0, cell), (true, Coverage::FirstMatch, (ACCESS + HOME * 2) * 2));
     let (found, _, took) = timed(2, cell);
     let least = (ACCESS + (HOME + AREA) * 2) * 2;
     assert!(found && took >= least && took <= least + TOPS * 4, "{took:?}");
     // Who wants everybody waits for the farthest.
-    let (found, coverage, took) = timed(0, Area::Within { centre: place(1), radius: 0 });
-    assert!(found && coverage == Coverage::Whole && took >= least, "{took:?}");
+    let (found, coverage, took) = timed(0, Area::Radius { center: place(1), radius: 0 });
+    assert!(found && coverage == Coverage::Complete && took >= least, "{took:?}");
 }
 
 #[test]
@@ -173,15 +173,15 @@ fn all_home_pairs_connect_every_mode() {
     let mut tree = Tree::new(2);
     for from in 0..4 {
         for to in 0..4 {
-            for mode in [Mode::Forward, Mode::Relay] {
+            for mode in [RequestMode::Forward, RequestMode::Relay] {
                 let requester = tree.requesters[from];
-                let area = Area::At(place(to));
+                let area = Area::Exact(place(to));
                 let ticket = tree.world.request_with(requester, Service::Image, area, |wanted| wanted.mode = mode);
                 let summary = finished(&mut tree.world, requester, ticket);
-                assert!(summary.complete && summary.relayed == (mode == Mode::Relay), "{from} {to} {summary:?}");
+                assert!(summary.complete && summary.relayed == (mode == RequestMode::Relay), "{from} {to} {summary:?}");
                 assert_eq!(summary.provider, node_id(tree.providers[to].0), "{from} {to} {mode:?}");
             }
-            assert_eq!(tree.found(from, Area::At(place(to))).0, [tree.providers[to]]);
+            assert_eq!(tree.found(from, Area::Exact(place(to))).0, [tree.providers[to]]);
         }
     }
     for provider in tree.providers.clone() {
@@ -194,18 +194,18 @@ fn all_home_pairs_connect_every_mode() {
 fn nearest_in_whole_tree_is_found() {
     let mut tree = Tree::new(3);
     let all: Vec<HostId> = tree.providers.clone();
-    assert_eq!(tree.found(3, Area::Near(Cell::new(0, 0))), (all, Coverage::Whole));
+    assert_eq!(tree.found(3, Area::Nearest(Cell::new(0, 0))), (all, Coverage::Complete));
     let requester = tree.requesters[3];
-    let ticket = tree.world.request(requester, Service::Image, Area::Near(Cell::new(0, 0)));
+    let ticket = tree.world.request(requester, Service::Image, Area::Nearest(Cell::new(0, 0)));
     assert_eq!(finished(&mut tree.world, requester, ticket).provider, node_id(tree.providers[0].0));
-    let ticket = tree.world.request(requester, Service::Image, Area::Within { centre: Cell::new(100, 0), radius: 20 });
+    let ticket = tree.world.request(requester, Service::Image, Area::Radius { center: Cell::new(100, 0), radius: 20 });
     assert_eq!(finished(&mut tree.world, requester, ticket).provider, node_id(tree.providers[1].0));
 }
 
 #[test]
 fn missing_service_is_negatively_cached() {
     let mut tree = Tree::new(4);
-    let nowhere = Area::At(Cell::new(-500, -500));
+    let nowhere = Area::Exact(Cell::new(-500, -500));
     let requester = tree.requesters[0];
     let sent = |tree: &Tree| tree.counters(tree.homes[0]).carries;
     let before = sent(&tree);
@@ -214,7 +214,7 @@ fn missing_service_is_negatively_cached() {
         assert_eq!(failed(&mut tree.world, requester, ticket), Reason::NotFound);
     }
     assert_eq!(sent(&tree) - before, 1);
-    assert_eq!(tree.found(1, nowhere), (vec![], Coverage::Whole));
+    assert_eq!(tree.found(1, nowhere), (vec![], Coverage::Complete));
     tree.world.run(2 * SECOND);
     let ticket = tree.world.request(requester, Service::Video, nowhere);
     assert_eq!(failed(&mut tree.world, requester, ticket), Reason::NotFound);
@@ -226,13 +226,13 @@ fn repeated_misses_extend_no_caching() {
     let mut tree = Tree::new(21);
     let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
     let served = |tree: &mut Tree| {
-        let ticket = tree.world.request(requester, Service::Sensor, Area::At(cell));
+        let ticket = tree.world.request(requester, Service::Sensor, Area::Exact(cell));
         let outcome = tree.world.outcome(requester, ticket);
         tree.world.run(300 * MS);
-        matches!(outcome, Event::Finished { .. })
+        matches!(outcome, NodeEvent::Finished { .. })
     };
     assert!((0..5).all(|_| !served(&mut tree)));
-    tree.world.command(tree.providers[3], Command::Move { cell });
+    tree.world.command(tree.providers[3], NodeCommand::Move { cell });
     let moved = tree.world.now;
     while !served(&mut tree) {
         // The second, three batches of summaries and the way.
@@ -245,7 +245,7 @@ fn cut_turns_not_found_into_unreachable() {
     let mut tree = Tree::new(22);
     let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
     let ask = |tree: &mut Tree| {
-        let ticket = tree.world.request(requester, Service::Sensor, Area::At(cell));
+        let ticket = tree.world.request(requester, Service::Sensor, Area::Exact(cell));
         failed(&mut tree.world, requester, ticket)
     };
     assert_eq!(ask(&mut tree), Reason::NotFound);
@@ -253,7 +253,7 @@ fn cut_turns_not_found_into_unreachable() {
     tree.world.break_links(tree.homes[0], tree.areas[0]);
     tree.world.run(100 * MS);
     assert_eq!(ask(&mut tree), Reason::UnreachableAbove);
-    assert_eq!(tree.found(0, Area::At(cell)), (vec![], Coverage::UnreachableAbove));
+    assert_eq!(tree.found(0, Area::Exact(cell)), (vec![], Coverage::UnreachableAbove));
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn isolated_area_serves_itself() {
             assert_eq!(failed(&mut tree.world, tree.requesters[0], away), Reason::UnreachableAbove);
             tree.world.run(SECOND);
         }
-        let (found, coverage) = tree.found(0, Area::Near(Cell::new(0, 0)));
+        let (found, coverage) = tree.found(0, Area::Nearest(Cell::new(0, 0)));
         assert_eq!((found, coverage), (tree.providers[..2].to_vec(), Coverage::UnreachableAbove));
         tree.world.heal();
         tree.world.run(40 * SECOND);
@@ -311,7 +311,7 @@ fn second_parent_bypasses_frozen_area() {
     tree.world.settle();
     tree.world.run(70 * SECOND);
     tree.world.freeze(tree.areas[0]);
-    let ticket = tree.world.request(requester, Service::Sensor, Area::At(place(2)));
+    let ticket = tree.world.request(requester, Service::Sensor, Area::Exact(place(2)));
     let summary = finished(&mut tree.world, requester, ticket);
     // Two round trips to the first parent and a little, then the way by the
     // second one; the provider still has to dial.
@@ -397,23 +397,23 @@ fn move_inside_block_sends_no_summary() {
     let before = tree.counters(home);
     for step in 0..30 {
         let cell = Cell::new(step % 4, 5 - step % 2);
-        tree.world.command(tree.providers[0], Command::Move { cell });
+        tree.world.command(tree.providers[0], NodeCommand::Move { cell });
         tree.world.run(SECOND);
     }
     let after = tree.counters(home);
     assert_eq!(after.publishes - before.publishes, 30);
     // What is told once in a lease anyway: at most one round in half a minute.
     assert!(after.summaries_sent - before.summaries_sent <= 1);
-    assert_eq!(tree.found(3, Area::At(Cell::new(1, 4))).0, [tree.providers[0]]);
+    assert_eq!(tree.found(3, Area::Exact(Cell::new(1, 4))).0, [tree.providers[0]]);
 }
 
 /// The last place of a node that a watcher was told, and when.
 fn seen(tree: &Tree, watcher: HostId, node: HostId) -> Option<(roost_proto::Time, Cell)> {
     let events = tree.world.events(watcher).iter().rev();
     events.clone().find_map(|(at, event)| match event {
-        Event::Changed { change, .. } => {
+        NodeEvent::Changed { change, .. } => {
             let of = |candidate: &&roost_proto::wire::Candidate| candidate.node == node_id(node.0);
-            change.present.iter().find(of).map(|candidate| (*at, candidate.cell))
+            change.updated.iter().find(of).map(|candidate| (*at, candidate.cell))
         }
         _ => None,
     })
@@ -425,7 +425,7 @@ fn watch_sees_moves_across_tree() {
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
     let area = Area::rectangle(Cell::new(-1_000, -1_000), Cell::new(1_000, 1_000));
-    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
+    tree.world.command(watcher, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(2 * SECOND);
     let path = [ACCESS * 2, ACCESS * 2 + HOME * 2, ACCESS * 2 + (HOME + AREA) * 2 + TOPS * 2];
     for (home, path) in [(0, path[0]), (1, path[1]), (2, path[2]), (3, path[2])] {
@@ -435,7 +435,7 @@ fn watch_sees_moves_across_tree() {
         for x in [1, 40, 44, 80] {
             let cell = Cell::new(place(home).x + x, 7);
             let began = tree.world.now;
-            tree.world.command(node, Command::Move { cell });
+            tree.world.command(node, NodeCommand::Move { cell });
             let there = |world: &World| world.now.since(began) > 10 * SECOND;
             tree.world.run_while(SECOND, there);
             let (at, told) = seen(&tree, watcher, node).unwrap();
@@ -452,11 +452,11 @@ fn watch_sees_arrival_in_empty_area() {
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
     let area = Area::rectangle(Cell::new(3_000, 0), Cell::new(3_100, 100));
-    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
+    tree.world.command(watcher, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(2 * SECOND);
     let began = tree.world.now;
     let cell = Cell::new(3_050, 50);
-    tree.world.command(tree.providers[3], Command::Move { cell });
+    tree.world.command(tree.providers[3], NodeCommand::Move { cell });
     tree.world.run(2 * SECOND);
     let (at, told) = seen(&tree, watcher, tree.providers[3]).unwrap();
     assert_eq!(told, cell);
@@ -500,23 +500,23 @@ fn moved_node_leaves_no_stale_record() {
     tree.world.settle();
     let watcher = tree.requesters[2];
     let ticket = tree.world.ticket(watcher);
-    let area = Area::Within { centre: place(700), radius: 3 };
-    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area, names: false });
+    let area = Area::Radius { center: place(700), radius: 3 };
+    tree.world.command(watcher, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(5 * SECOND);
     tree.world.cut(traveller, old);
     tree.world.break_links(traveller, old);
-    tree.world.command(traveller, Command::Move { cell: place(900) });
+    tree.world.command(traveller, NodeCommand::Move { cell: place(900) });
     assert!(tree.world.run_while(10 * SECOND, |world| world.home(traveller) == Some(new)));
     tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + TOPS * 2);
     assert!(!lists(&tree, old, traveller), "the old home has let go");
     let gone = tree.world.events(watcher).iter().any(
-        |(_, event)| matches!(event, Event::Changed { change, .. } if change.gone.contains(&node_id(traveller.0))),
+        |(_, event)| matches!(event, NodeEvent::Changed { change, .. } if change.removed.contains(&node_id(traveller.0))),
     );
     assert!(gone, "who watches the old place has been told");
     let found = |tree: &mut Tree, y| {
-        let ticket = tree.world.lookup(watcher, Service::Track, Area::At(place(y)));
+        let ticket = tree.world.lookup(watcher, Service::Track, Area::Exact(place(y)));
         match tree.world.outcome(watcher, ticket) {
-            Event::Found { found, .. } => found.candidates.len(),
+            NodeEvent::LookupResult { found, .. } => found.candidates.len(),
             other => panic!("{other:?}"),
         }
     };
@@ -543,7 +543,7 @@ fn home_reaches_named_standby_anywhere() {
             let counters = tree.counters(second);
             assert_eq!((tree.world.home(node), counters.adoptions), (Some(second), 1), "{standby} {freeze}");
             let requester = tree.requesters[2];
-            let ticket = tree.world.request(requester, Service::Sensor, Area::At(Cell::new(5, 700)));
+            let ticket = tree.world.request(requester, Service::Sensor, Area::Exact(Cell::new(5, 700)));
             assert!(finished(&mut tree.world, requester, ticket).complete);
         }
     }

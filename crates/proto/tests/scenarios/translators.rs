@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{Event, Summary};
-use roost_proto::wire::{Message, Whereabouts};
+use roost_proto::peer::{NodeEvent, RequestSummary};
+use roost_proto::wire::{Message, ProviderAddress};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
@@ -27,7 +27,7 @@ fn near(seed: u64) -> (World, HostId, HostId) {
 }
 
 /// An image for the requester over one of these transports.
-fn image(mut world: World, requester: HostId, schemes: SchemeSet) -> Summary {
+fn image(mut world: World, requester: HostId, schemes: SchemeSet) -> RequestSummary {
     world.dial_timeout = 5 * SECOND;
     let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.transports = schemes);
     finished(&mut world, requester, ticket)
@@ -101,7 +101,7 @@ fn who_can_be_dialled_dials_nobody() {
         let ticket = world.request(requester, Service::Image, ANYWHERE);
         assert!(finished(&mut world, requester, ticket).complete);
         assert!(world.has_dialled(provider, requester) && !world.has_dialled(requester, provider));
-        assert_eq!(world.status(requester).counters.meetings, 0);
+        assert_eq!(world.status(requester).counters.provider_dials, 0);
     }
 }
 
@@ -133,12 +133,12 @@ fn hubs_aim_a_requester_rarely() {
     });
     let asked = asked.unwrap();
     for number in 0..100_usize {
-        let victim = Whereabouts { node: node_id(100 + number), addresses: addresses(200 + number % 8) };
+        let victim = ProviderAddress { node: node_id(100 + number), addresses: addresses(200 + number % 8) };
         let pending = Message::Pending { id: asked, requester: None, provider: Some(victim) };
         world.inject(hub, requester, pending.encode());
         world.run(200 * MS);
     }
-    let met = world.status(requester).counters.meetings;
+    let met = world.status(requester).counters.provider_dials;
     assert!(met <= 4, "{met}");
-    assert!(!world.events(requester).iter().any(|(_, event)| matches!(event, Event::Accepted { .. })));
+    assert!(!world.events(requester).iter().any(|(_, event)| matches!(event, NodeEvent::Accepted { .. })));
 }

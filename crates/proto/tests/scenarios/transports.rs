@@ -1,7 +1,7 @@
 //! Requests that are restricted to one transport.
 
-use roost_proto::peer::Wanted;
-use roost_proto::wire::{Mode, Reason};
+use roost_proto::peer::ServiceRequest;
+use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::{HostId, SECOND, World, address};
@@ -10,9 +10,11 @@ use crate::{ANYWHERE, failed, finished, three};
 #[test]
 fn every_transport_serves_every_mode() {
     for scheme in Scheme::ALL {
-        for (role, mode) in
-            [(Role::SuperNode, Mode::Forward), (Role::SuperNode, Mode::Relay), (Role::Server, Mode::Relay)]
-        {
+        for (role, mode) in [
+            (Role::SuperNode, RequestMode::Forward),
+            (Role::SuperNode, RequestMode::Relay),
+            (Role::Server, RequestMode::Relay),
+        ] {
             let (mut world, _, _, requester) = three(1, role);
             let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
                 wanted.mode = mode;
@@ -25,7 +27,7 @@ fn every_transport_serves_every_mode() {
     }
 }
 
-fn over_tcp(wanted: &mut Wanted) {
+fn over_tcp(wanted: &mut ServiceRequest) {
     wanted.transports = SchemeSet::only(Scheme::Tcp);
 }
 
@@ -70,7 +72,7 @@ fn without_tcp(seed: u64, hub_schemes: SchemeSet) -> (World, HostId) {
 
 #[test]
 fn requester_without_transport_is_relayed() {
-    for mode in [Mode::Forward, Mode::Relay] {
+    for mode in [RequestMode::Forward, RequestMode::Relay] {
         // The hub said where else it listens.
         let (mut world, requester) = without_tcp(2, SchemeSet::ALL);
         let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| {

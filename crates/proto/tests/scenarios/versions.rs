@@ -1,8 +1,8 @@
 //! Networks in which not all speak the same version of the protocol.
 
 use roost_proto::hub::HubStatus;
-use roost_proto::peer::Event;
-use roost_proto::wire::{Capabilities, Decline, Hello, Message, Protocol, Reason};
+use roost_proto::peer::NodeEvent;
+use roost_proto::wire::{Capabilities, Decline, Hello, Message, ProtocolVersion, Reason};
 use roost_proto::{RequestId, Role, Service};
 
 use crate::world::seeds::for_few_seeds;
@@ -37,7 +37,8 @@ fn older_and_newer_work_together() {
                 assert!(summary.complete, "{older:04b}: {summary:?}");
             }
             let ticket = world.lookup(requester, Service::Image, ANYWHERE);
-            let found = |world: &World| matches!(world.hosts[requester.0].ending(ticket), Some(Event::Found { .. }));
+            let found =
+                |world: &World| matches!(world.hosts[requester.0].ending(ticket), Some(NodeEvent::LookupResult { .. }));
             assert!(world.run_while(10 * SECOND, |world| found(world)), "{older:04b}");
         }
     });
@@ -49,7 +50,7 @@ fn versions_are_shown_on_both_sides() {
     for older in [false, true] {
         let (mut world, [first, _], [provider, _]) = pair(1, |host| older && host == 0);
         world.run(SECOND);
-        let expected = if older { Protocol::PREVIOUS } else { Protocol::CURRENT };
+        let expected = if older { ProtocolVersion::PREVIOUS } else { ProtocolVersion::CURRENT };
         assert_eq!(world.status(provider).home.map(|home| home.protocol), Some(expected));
         let shown: Vec<_> = hub_status(&world, HostId(1)).peers.iter().map(|peer| peer.protocol).collect();
         assert_eq!(shown, [Some(expected)]);
@@ -62,14 +63,14 @@ fn versions_are_shown_on_both_sides() {
 #[test]
 fn another_major_version_is_refused() {
     let hello = |major| {
-        let protocol = Protocol { major, minor: 3 };
+        let protocol = ProtocolVersion { major, minor: 3 };
         Message::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: None }).encode()
     };
     let (mut world, [first, second], [provider, _]) = pair(1, |_| false);
     assert!(world.inject(first, provider, hello(2)));
     world.run(100 * MS);
     let reasons = world.hosts[provider.0].events.iter().filter_map(|(_, event)| match event {
-        Event::Detached { reason } => Some(reason.clone()),
+        NodeEvent::Detached { reason } => Some(reason.clone()),
         _ => None,
     });
     let reasons: Vec<String> = reasons.collect();
@@ -89,7 +90,8 @@ fn requests_of_later_versions_are_declined() {
     world.corpus = Some(Vec::new());
     assert!(world.inject(provider, first, later.into()));
     world.run(SECOND);
-    let expected = Decline { id: RequestId(7), reason: Reason::TooOld, retry_after_ms: None, requester: None };
+    let expected =
+        Decline { id: RequestId(7), reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
     let expected = Message::Decline(expected).encode();
     assert!(world.corpus.take().unwrap().contains(&expected));
 }
@@ -106,7 +108,8 @@ fn messages_of_later_versions_are_skipped() {
     }
     world.run(SECOND);
     assert_eq!(world.status(provider).counters.later, 3);
-    let told = world.hosts[provider.0].events.iter().filter(|(_, event)| matches!(event, Event::Later { .. }));
+    let told =
+        world.hosts[provider.0].events.iter().filter(|(_, event)| matches!(event, NodeEvent::LaterVersion { .. }));
     assert_eq!(told.count(), 1);
     assert_eq!(world.status(provider).counters.malformed, 0);
     let ticket = world.request(requester, Service::Image, ANYWHERE);

@@ -1,6 +1,6 @@
 //! Watching an area.
 
-use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::{Area, Cell, NodeId, Role, Service, ServiceSet};
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ const SQUARE: Area = Area::Rectangle { min: Cell::new(0, 0), max: Cell::new(10, 
 fn picture(world: &World, host: HostId, ticket: Ticket) -> BTreeMap<NodeId, Cell> {
     let mut there = BTreeMap::new();
     for (_, event) in world.events(host) {
-        let Event::Changed { ticket: of, change } = event else { continue };
+        let NodeEvent::Changed { ticket: of, change } = event else { continue };
         if *of == ticket {
-            there.extend(change.present.iter().map(|candidate| (candidate.node, candidate.cell)));
-            there.retain(|node, _| !change.gone.contains(node));
+            there.extend(change.updated.iter().map(|candidate| (candidate.node, candidate.cell)));
+            there.retain(|node, _| !change.removed.contains(node));
         }
     }
     there
 }
 
 fn changes(world: &World, host: HostId) -> usize {
-    world.events(host).iter().filter(|(_, event)| matches!(event, Event::Changed { .. })).count()
+    world.events(host).iter().filter(|(_, event)| matches!(event, NodeEvent::Changed { .. })).count()
 }
 
 fn watch(world: &mut World, host: HostId) -> Ticket {
     let ticket = world.ticket(host);
-    world.command(host, Command::Watch { ticket, services: ServiceSet::ALL, area: SQUARE, names: false });
+    world.command(host, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area: SQUARE, names: false });
     ticket
 }
 
@@ -45,11 +45,11 @@ fn watch_sees_arrivals_moves_and_departures() {
     world.settle();
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket).len(), 2);
-    world.command(second, Command::Move { cell: Cell::new(3, 3) });
+    world.command(second, NodeCommand::Move { cell: Cell::new(3, 3) });
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket)[&node_id(second.0)], Cell::new(3, 3));
-    world.command(second, Command::Move { cell: Cell::new(30, 30) });
-    world.command(first, Command::Leave);
+    world.command(second, NodeCommand::Move { cell: Cell::new(30, 30) });
+    world.command(first, NodeCommand::Leave);
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::new());
 }
@@ -73,7 +73,7 @@ fn watch_survives_home_without_repeats() {
     world.run(30 * SECOND);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(stays.0), Cell::new(1, 1))]));
     assert_eq!(changes(&world, watcher) - told, 1, "only that one is gone");
-    world.command(stays, Command::Move { cell: Cell::new(4, 4) });
+    world.command(stays, NodeCommand::Move { cell: Cell::new(4, 4) });
     world.run(SECOND);
     assert_eq!(picture(&world, watcher, ticket)[&node_id(stays.0)], Cell::new(4, 4));
 }
@@ -90,7 +90,7 @@ fn watch_sees_nodes_of_other_hubs() {
     world.settle();
     world.run(SECOND);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(node.0), Cell::new(5, 5))]));
-    world.command(node, Command::Leave);
+    world.command(node, NodeCommand::Leave);
     world.run(SECOND);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::new());
 }
@@ -108,7 +108,7 @@ fn watch_converges_despite_loss() {
         world.path.spread = 20 * MS;
         let ticket = watch(&mut world, watcher);
         for step in 0..10 {
-            world.command(node, Command::Move { cell: Cell::new(step, 5) });
+            world.command(node, NodeCommand::Move { cell: Cell::new(step, 5) });
             world.run(700 * MS);
         }
         world.path = crate::world::Path::default();
@@ -127,10 +127,10 @@ fn a_cancelled_watch_is_over() {
     let ticket = watch(&mut world, watcher);
     world.run(SECOND);
     world.cancel(watcher, ticket);
-    assert!(matches!(world.hosts[watcher.0].ending(ticket), Some(Event::Failed { .. })));
+    assert!(matches!(world.hosts[watcher.0].ending(ticket), Some(NodeEvent::Failed { .. })));
     let told = changes(&world, watcher);
     let before = world.messages;
-    world.command(node, Command::Move { cell: Cell::new(2, 2) });
+    world.command(node, NodeCommand::Move { cell: Cell::new(2, 2) });
     world.run(SECOND);
     assert_eq!(changes(&world, watcher), told);
     assert_eq!(world.messages - before, 2, "Publish and Lease");

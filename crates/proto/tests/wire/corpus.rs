@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use roost_proto::wire::{Message, Protocol};
+use roost_proto::wire::{Message, ProtocolVersion};
 
 use super::messages::any_message;
 
@@ -50,7 +50,7 @@ fn record_corpus() {
         text.push('\n');
     }
     std::fs::create_dir_all(folder()).unwrap();
-    std::fs::write(folder().join(format!("wire-{}.txt", Protocol::CURRENT)), text).unwrap();
+    std::fs::write(folder().join(format!("wire-{}.txt", ProtocolVersion::CURRENT)), text).unwrap();
 }
 
 #[test]

@@ -4,8 +4,8 @@ use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use proptest::prelude::*;
 use roost_proto::wire::{
-    Capabilities, Change, Coverage, Decline, Found, Hello, Message, Protocol, Reason, Reception, Step, Traced, Way,
-    WireError,
+    Capabilities, Coverage, Decline, Hello, HopAction, HopReport, LookupResult, Message, ProtocolVersion, PushState,
+    Reason, RouteDirection, WatchChange, WireError,
 };
 use roost_proto::{Scope, ServiceSet};
 
@@ -83,7 +83,7 @@ proptest! {
         let mut bytes = Vec::new();
         let mut encoder = Encoder::new(&mut bytes);
         encoder.array(3).unwrap().u64(number).unwrap().bytes(&body).unwrap().array(1).unwrap().u8(nested).unwrap();
-        prop_assert_eq!(Message::decode(&bytes), Err(WireError::Later(number)));
+        prop_assert_eq!(Message::decode(&bytes), Err(WireError::LaterVersion(number)));
     }
 
     #[test]
@@ -107,7 +107,7 @@ proptest! {
         list in addresses(),
         scheme in unknown(),
     ) {
-        let message = Message::StandBy { hub, addresses: Some(list) };
+        let message = Message::SetStandby { hub, addresses: Some(list) };
         let address = Item::Array(vec![Item::number(scheme), Item::Other(b"\x64name".to_vec())]);
         let bytes = edited(&message, &[2], |list| list.items().push(address));
         prop_assert_eq!(Message::decode(&bytes), Ok(message));
@@ -130,19 +130,19 @@ proptest! {
 
     #[test]
     fn unknown_coverage_is_partial(found in found_message(), change in change_message(), coverage in unknown()) {
-        let bytes = with_number(&Message::Found(found.clone()), &[1, 2], coverage);
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Found(Found { coverage: Coverage::Partial, ..found })));
-        let change = Change { coverage: Some(Coverage::Whole), ..change };
-        let bytes = with_number(&Message::Change(change.clone()), &[1, 4], coverage);
-        let expected = Change { coverage: Some(Coverage::Partial), ..change };
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Change(expected)));
+        let bytes = with_number(&Message::LookupResult(found.clone()), &[1, 2], coverage);
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::LookupResult(LookupResult { coverage: Coverage::Partial, ..found })));
+        let change = WatchChange { coverage: Some(Coverage::Complete), ..change };
+        let bytes = with_number(&Message::WatchChange(change.clone()), &[1, 4], coverage);
+        let expected = WatchChange { coverage: Some(Coverage::Partial), ..change };
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::WatchChange(expected)));
     }
 
     #[test]
     fn unknown_ways_lead_no_further(mut watch in watch_message(), way in unknown()) {
-        watch.way = Some(Way::Up);
+        watch.direction = Some(RouteDirection::Up);
         let bytes = with_number(&Message::Watch(watch.clone()), &[1, 4], way);
-        watch.way = Some(Way::Down);
+        watch.direction = Some(RouteDirection::Down);
         prop_assert_eq!(Message::decode(&bytes), Ok(Message::Watch(watch)));
     }
 
@@ -157,7 +157,7 @@ proptest! {
         for place in [3, 8] {
             let mut expected = request.clone();
             let params = expected.params.as_mut().unwrap();
-            if place == 3 { params.profile = None } else { params.class = None }
+            if place == 3 { params.profile = None } else { params.delivery_class = None }
             prop_assert_eq!(Message::decode(&item(&message, &[1, 7, place])), Ok(Message::Request(expected)));
         }
         let mut expected = request;
@@ -170,13 +170,13 @@ proptest! {
     fn requests_for_unknown_services_are_later(request in request_with_params(), number in unknown()) {
         let message = Message::Request(request);
         for path in [&[1, 2][..], &[1, 3, 0], &[1, 4]] {
-            prop_assert_eq!(Message::decode(&with_number(&message, path, number)), Err(WireError::Later(5)));
+            prop_assert_eq!(Message::decode(&with_number(&message, path, number)), Err(WireError::LaterVersion(5)));
         }
     }
 
     #[test]
     fn inquiries_keep_their_known_addresses(inquiry in inquiry_message(), scheme in unknown()) {
-        let message = Message::Inquiry(inquiry);
+        let message = Message::MulticastRequest(inquiry);
         let address = Item::Array(vec![Item::number(scheme)]);
         let bytes = edited(&message, &[1, 6], |list| list.items().insert(0, address));
         prop_assert_eq!(Message::decode(&bytes), Ok(message));
@@ -184,17 +184,17 @@ proptest! {
 
     #[test]
     fn unknown_reports_are_told_as_such(traced in traced_message(), id in super::messages::id(), number in unknown()) {
-        let bytes = with_number(&Message::Traced(traced.clone()), &[1, 2, 3], number);
+        let bytes = with_number(&Message::HopReport(traced.clone()), &[1, 2, 3], number);
         let mut hop = traced.hop.clone();
-        hop.step = Step::Unknown;
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Traced(Traced { hop, ..traced })));
+        hop.step = HopAction::Unknown;
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::HopReport(HopReport { hop, ..traced })));
         let bytes = with_number(&pushed_message(id), &[2], number);
-        prop_assert_eq!(Message::decode(&bytes), Ok(Message::Pushed { id, reception: Reception::Unspecified }));
+        prop_assert_eq!(Message::decode(&bytes), Ok(Message::PushStatus { id, state: PushState::Unspecified }));
     }
 
     #[test]
     fn a_later_hello_is_read(major in any::<u16>(), minor in any::<u16>(), bits in any::<u64>(), more in any::<u64>()) {
-        let protocol = Protocol { major, minor };
+        let protocol = ProtocolVersion { major, minor };
         let message = Message::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits) });
         let bytes = edited(&message, &[1], |hello| {
             hello.items()[1] = Item::number(bits);
@@ -202,8 +202,8 @@ proptest! {
         });
         let Ok(Message::Hello(hello)) = Message::decode(&bytes) else { panic!() };
         prop_assert_eq!(hello.protocol, protocol);
-        prop_assert_eq!(hello.capabilities.contain(Capabilities::SKIPS_UNKNOWN), bits & 1 != 0);
-        prop_assert_eq!(hello.refusal().is_none(), major == Protocol::CURRENT.major);
+        prop_assert_eq!(hello.capabilities.contains_all(Capabilities::SKIPS_UNKNOWN), bits & 1 != 0);
+        prop_assert_eq!(hello.refusal().is_none(), major == ProtocolVersion::CURRENT.major);
     }
 }
 

@@ -12,16 +12,17 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use roost_proto::block::Patch;
-use roost_proto::room::{MAX_MEMBERS, Member};
+use roost_proto::block::BlockService;
+use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{
-    Forward, Keys, Left, MAX_CHANGES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES,
-    MAX_SEALED_BYTES, Message, Mirror, Mode, Numbered, Opening, Params, Push, Reflect, Reflected, Request, Roster,
-    Seek, Shift, Summary,
+    CopyTarget, HubLookup, MAX_MESSAGE_BYTES, MAX_OBJECT_NAME_BYTES, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES,
+    MAX_REPLICA_RECORDS, MAX_SEALED_BYTES, Message, ProviderRequest, ProvisionalAccept, Push, ReplicaCapacity,
+    ReplicaMove, ReplicaRecord, ReplicaUpdate, Request, RequestMode, RequestParams, Roster, SealedKeys, StreamKeys,
+    Summary,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, Epoch, NodeId, Nonce, Record, RequestId, Room, Scheme, Secret, Service, ServiceSet,
-    StreamId, Tag, Version,
+    Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, Nonce, Record, RequestId, RoomId, Scheme, Service,
+    ServiceSet, StreamId, StreamTag, Version,
 };
 
 use messages::any_message;
@@ -65,10 +66,10 @@ fn object_name_length_is_limited() {
 
 #[test]
 fn roster_size_is_limited() {
-    let member = Member { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
+    let member = RoomMember { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
     let roster = |count| {
         let members = vec![member; count];
-        Message::Roster(Roster { room: Room(1), owner: member.node, members, to: None, refused: None }).encode()
+        Message::Roster(Roster { room: RoomId(1), owner: member.node, members, to: None, refused: None }).encode()
     };
     assert!(Message::decode(&roster(MAX_MEMBERS)).is_ok());
     assert!(Message::decode(&roster(MAX_MEMBERS + 1)).is_err());
@@ -76,7 +77,7 @@ fn roster_size_is_limited() {
 
 #[test]
 fn trailing_or_oversized_bytes_are_refused() {
-    let mut bytes = Message::Anew.encode().to_vec();
+    let mut bytes = Message::UnknownVersion.encode().to_vec();
     bytes.push(0);
     assert!(Message::decode(&bytes).is_err());
     assert!(Message::decode(&vec![0; MAX_MESSAGE_BYTES + 1]).is_err());
@@ -84,14 +85,14 @@ fn trailing_or_oversized_bytes_are_refused() {
 
 #[test]
 fn places_off_the_grid_are_refused() {
-    let request = Message::Seek(Seek {
+    let request = Message::HubLookup(HubLookup {
         id: RequestId(1),
         service: Service::Video,
-        area: Area::At(Cell::new(2_000_000, 0)),
+        area: Area::Exact(Cell::new(2_000_000, 0)),
         count: 1,
-        way: None,
-        patience_ms: None,
-        names: None,
+        direction: None,
+        timeout_ms: None,
+        selector: None,
     });
     assert!(Message::decode(&request.encode()).is_err());
 }
@@ -101,17 +102,22 @@ fn places_off_the_grid_are_refused() {
 fn what_is_left_sealed_is_bounded() {
     let keys = |length| {
         let (service, provider, sealed) = (Service::Video, NodeId::from_bytes([7; 16]), vec![1; length].into());
-        Message::Keys(Keys { id: Some(RequestId(1)), service, provider, hops: 8, sealed }).encode()
+        Message::SealedKeys(SealedKeys { id: Some(RequestId(1)), service, provider, hops_left: 8, sealed }).encode()
     };
     assert!(Message::decode(&keys(MAX_SEALED_BYTES)).is_ok());
     assert!(Message::decode(&keys(MAX_SEALED_BYTES + 1)).is_err());
-    let secret = |byte| Secret::from_bytes([byte; 32]);
+    let secret = |byte| EpochSecret::from_bytes([byte; 32]);
     let (stream, epoch, next) = (StreamId(u64::MAX), Epoch(u32::MAX - 1), Some((Epoch(u32::MAX), secret(2))));
-    let reflected = Reflected { stream, epoch, secret: secret(1), next };
+    let reflected = StreamKeys { stream, epoch, secret: secret(1), next };
     let format = "a format with a name that is as long as anybody would make it".to_owned();
-    let opening = Opening { reflected, bits_per_second: u32::MAX, format, cell: Cell::new(-1_000_000, 1_000_000) };
+    let opening = ProvisionalAccept {
+        stream_keys: reflected,
+        bits_per_second: u32::MAX,
+        format,
+        cell: Cell::new(-1_000_000, 1_000_000),
+    };
     assert!(opening.encode().len() <= MAX_SEALED_BYTES / 2, "{} bytes", opening.encode().len());
-    assert_eq!(Opening::decode(&opening.encode()), Ok(opening));
+    assert_eq!(ProvisionalAccept::decode(&opening.encode()), Ok(opening));
 }
 
 /// The home's longest words to a stand-by fit into one message, and no more
@@ -129,30 +135,46 @@ fn largest_replica_update_fits() {
         addresses: vec![address; 8],
     };
     let records = |count| {
-        let records = vec![Numbered { node: MAX_NUMBERED - 1, record: record.clone() }; count];
-        Message::Mirror(Mirror { number: u32::MAX, records, first: Some(true), ..Mirror::default() }).encode()
+        let records = vec![ReplicaRecord { node: MAX_REPLICA_NODES - 1, record: record.clone() }; count];
+        Message::ReplicaUpdate(ReplicaUpdate {
+            sequence: u32::MAX,
+            records,
+            starts_resync: Some(true),
+            ..ReplicaUpdate::default()
+        })
+        .encode()
     };
-    assert!(records(MAX_MIRRORED).len() <= MAX_MESSAGE_BYTES);
-    assert!(Message::decode(&records(MAX_MIRRORED)).is_ok());
-    assert!(Message::decode(&records(MAX_MIRRORED + 1)).is_err());
+    assert!(records(MAX_REPLICA_RECORDS).len() <= MAX_MESSAGE_BYTES);
+    assert!(Message::decode(&records(MAX_REPLICA_RECORDS)).is_ok());
+    assert!(Message::decode(&records(MAX_REPLICA_RECORDS + 1)).is_err());
     let changes = |count, signs: u32| {
-        let left = Left { node: u32::MAX, capacity: record.capacity };
-        let shift = Shift { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
+        let left = ReplicaCapacity { node: u32::MAX, capacity: record.capacity };
+        let shift = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
         let (shifts, gone, left) = (vec![shift; count], vec![u32::MAX; count], vec![left; count]);
         let heard = Some(Bytes::from(vec![1; signs as usize]));
-        Message::Mirror(Mirror { number: u32::MAX, shifts, gone, left, heard, ..Mirror::default() }).encode()
+        Message::ReplicaUpdate(ReplicaUpdate {
+            sequence: u32::MAX,
+            moves: shifts,
+            removed: gone,
+            capacities: left,
+            alive: heard,
+            ..ReplicaUpdate::default()
+        })
+        .encode()
     };
-    assert!(changes(MAX_CHANGES, MAX_NUMBERED / 8).len() <= MAX_MESSAGE_BYTES);
-    assert!(Message::decode(&changes(MAX_CHANGES, MAX_NUMBERED / 8)).is_ok());
-    assert!(Message::decode(&changes(MAX_CHANGES + 1, 0)).is_err());
-    assert!(Message::decode(&changes(0, MAX_NUMBERED / 8 + 1)).is_err());
+    assert!(changes(MAX_REPLICA_CHANGES, MAX_REPLICA_NODES / 8).len() <= MAX_MESSAGE_BYTES);
+    assert!(Message::decode(&changes(MAX_REPLICA_CHANGES, MAX_REPLICA_NODES / 8)).is_ok());
+    assert!(Message::decode(&changes(MAX_REPLICA_CHANGES + 1, 0)).is_err());
+    assert!(Message::decode(&changes(0, MAX_REPLICA_NODES / 8 + 1)).is_err());
 }
 
 /// A thin uplink carries this update most often.
 #[test]
 fn move_takes_twenty_bytes() {
-    let shifts = vec![Shift { node: 23, versions: 1, x: -1, y: 0 }];
-    let length = Message::Mirror(Mirror { number: 70_000, shifts, ..Mirror::default() }).encode().len();
+    let shifts = vec![ReplicaMove { node: 23, versions: 1, x: -1, y: 0 }];
+    let length = Message::ReplicaUpdate(ReplicaUpdate { sequence: 70_000, moves: shifts, ..ReplicaUpdate::default() })
+        .encode()
+        .len();
     assert!(length <= 20, "{length} bytes");
 }
 
@@ -161,9 +183,11 @@ fn move_takes_twenty_bytes() {
 #[test]
 fn summary_takes_few_bytes_per_block() {
     let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
-    let patches: BTreeMap<Patch, u32> = cells.map(|cell| (Patch::of(Service::Track, cell), 3)).collect();
-    let patches: Vec<(Patch, u32)> = patches.into_iter().collect();
-    let summary = |patches| Message::Summary(Summary { run: u32::MAX, version: 70_000, patches, since: None });
+    let patches: BTreeMap<BlockService, u32> =
+        cells.map(|cell| (BlockService::from_cell(Service::Track, cell), 3)).collect();
+    let patches: Vec<(BlockService, u32)> = patches.into_iter().collect();
+    let summary =
+        |patches| Message::Summary(Summary { run: u32::MAX, version: 70_000, block_services: patches, since: None });
     let bytes = summary(patches).encode().len();
     assert!(bytes <= 320, "{bytes} bytes");
 }
@@ -176,15 +200,15 @@ fn warm_request_messages_stay_small() {
         id: RequestId(70_000),
         nonce: Nonce::from_u64(u64::MAX),
         service: Service::Sensor,
-        area: Area::At(Cell::new(27, 92)),
-        mode: Mode::Forward,
+        area: Area::Exact(Cell::new(27, 92)),
+        mode: RequestMode::Forward,
         deadline_ms: 10_000,
         count: 0,
         params: None,
         scope: None,
-        names: None,
+        selector: None,
     });
-    let forward = Message::Forward(Forward {
+    let forward = Message::ProviderRequest(ProviderRequest {
         id: RequestId(70_000),
         nonce: Nonce::from_u64(u64::MAX),
         service: Service::Sensor,
@@ -205,17 +229,22 @@ fn copy_destination_takes_few_bytes() {
             id: RequestId(70_000),
             nonce: Nonce::from_u64(u64::MAX),
             service: Service::Video,
-            area: Area::At(Cell::new(27, 92)),
-            mode: Mode::Forward,
+            area: Area::Exact(Cell::new(27, 92)),
+            mode: RequestMode::Forward,
             deadline_ms: 10_000,
             count: 0,
-            params: Some(Params { reflect, ..Params::default() }),
+            params: Some(RequestParams { copy_target: reflect, ..RequestParams::default() }),
             scope: None,
-            names: None,
+            selector: None,
         })
     };
-    let to =
-        |port| Reflect { to: ([0, 0, 0, 0], port).into(), tag: Tag(u64::MAX), hops: 0, provider: None, resumes: None };
+    let to = |port| CopyTarget {
+        to: ([0, 0, 0, 0], port).into(),
+        tag: StreamTag(u64::MAX),
+        hops: 0,
+        provider: None,
+        is_resuming: None,
+    };
     let bytes = request(Some(to(7_702))).encode();
     assert!(bytes.len() <= 56, "{} bytes", bytes.len());
     assert!(Message::decode(&request(Some(to(0))).encode()).is_err(), "a stream to no port");

@@ -5,18 +5,20 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use roost_proto::block::Patch;
-use roost_proto::room::{MAX_MEMBERS, Member};
+use roost_proto::block::BlockService;
+use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Capabilities, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hello, Hop,
-    Inquiry, Join, Keys, Left, MAX_GOSSIP_BYTES, MAX_NUMBERED, MAX_SEALED_BYTES, MediaAddress, Message, Mirror, Mode,
-    Moved, Numbered, Offer, Packet, Params, Present, Protocol, Push, Quit, Reason, Reception, Reflect, Reflected,
-    Rekey, Renew, Report, Request, Resume, Retell, Roster, Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
-    Whereabouts,
+    Accept, Adopt, Candidate, Capabilities, Chunk, CopyTarget, Coverage, Datagram, Decline, FlowDescription, Hello,
+    HomeChanged, Hop, HopAction, HopReport, HubLookup, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES,
+    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastRequest,
+    MulticastSuppression, ProtocolVersion, ProviderAddress, ProviderRequest, Push, PushState, Reason, Rekey, Renew,
+    ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, Report, Request, RequestMode, RequestParams,
+    ResumePoint, ResyncRequest, Roster, RouteDirection, RouteRequest, SealedKeys, StreamKeys, Summary, Watch,
+    WatchChange,
 };
 use roost_proto::{
-    Address, Area, Called, Capacity, Cell, Class, Epoch, NodeId, Nonce, Profile, Record, RequestId, Room, Scheme,
-    SchemeSet, Scope, Secret, Service, ServiceSet, StreamId, Tag, Version,
+    Address, Area, Capacity, Cell, DeliveryClass, Epoch, EpochSecret, NodeId, NodeSelector, Nonce, Profile, Record,
+    RequestId, RoomId, Scheme, SchemeSet, Scope, Service, ServiceSet, StreamId, StreamTag, Version,
 };
 
 pub(crate) fn cell() -> impl Strategy<Value = Cell> {
@@ -25,9 +27,9 @@ pub(crate) fn cell() -> impl Strategy<Value = Cell> {
 
 pub(crate) fn area() -> impl Strategy<Value = Area> {
     prop_oneof![
-        cell().prop_map(Area::At),
-        cell().prop_map(Area::Near),
-        (cell(), 0u32..4_000_000).prop_map(|(centre, radius)| Area::Within { centre, radius }),
+        cell().prop_map(Area::Exact),
+        cell().prop_map(Area::Nearest),
+        (cell(), 0u32..4_000_000).prop_map(|(centre, radius)| Area::Radius { center, radius }),
         (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
         Just(Area::Anywhere),
     ]
@@ -73,23 +75,23 @@ pub(crate) fn payload() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..2000).prop_map(Bytes::from)
 }
 
-pub(crate) fn params() -> BoxedStrategy<Option<Params>> {
+pub(crate) fn params() -> BoxedStrategy<Option<RequestParams>> {
     let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
     let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
-    let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| Resume { digest, offset });
+    let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| ResumePoint { digest, offset });
     let resume = prop::option::of(resume);
     let (pushed, reflectable) = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
     let (named, resumes) = (prop::option::of(node()), prop::option::of(any::<bool>()));
     let reflect = (any::<IpAddr>(), 1..=u16::MAX, any::<u64>(), any::<u8>(), named, resumes).prop_map(
-        |(host, port, tag, hops, provider, resumes)| Reflect {
+        |(host, port, tag, hops, provider, resumes)| CopyTarget {
             to: (host, port).into(),
-            tag: Tag(tag),
+            tag: StreamTag(tag),
             hops,
             provider,
-            resumes,
+            is_resuming: resumes,
         },
     );
-    let class = prop::option::of(prop::sample::select(Class::ALL.to_vec()));
+    let class = prop::option::of(prop::sample::select(DeliveryClass::ALL.to_vec()));
     let reflection = (prop::option::of(reflect), reflectable);
     let duration = prop::option::of(any::<u32>());
     prop::option::of(
@@ -105,17 +107,17 @@ pub(crate) fn params() -> BoxedStrategy<Option<Params>> {
         )
             .prop_map(
                 |(duration_ms, transports, trace, profile, resume, pushed, (class, call), (reflect, reflectable))| {
-                    Params {
+                    RequestParams {
                         duration_ms,
                         transports,
                         trace,
                         profile,
                         resume,
                         pushed,
-                        reflect,
+                        copy_target: reflect,
                         reflectable,
-                        class,
-                        call,
+                        delivery_class: class,
+                        connect_to: call,
                     }
                 },
             ),
@@ -123,21 +125,21 @@ pub(crate) fn params() -> BoxedStrategy<Option<Params>> {
     .boxed()
 }
 
-pub(crate) fn key() -> impl Strategy<Value = (Epoch, Secret)> {
-    (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), Secret::from_bytes(secret)))
+pub(crate) fn key() -> impl Strategy<Value = (Epoch, EpochSecret)> {
+    (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), EpochSecret::from_bytes(secret)))
 }
 
-pub(crate) fn reflected() -> BoxedStrategy<Reflected> {
+pub(crate) fn reflected() -> BoxedStrategy<StreamKeys> {
     (any::<u64>(), key(), prop::option::of(key()))
-        .prop_map(|(stream, (epoch, secret), next)| Reflected { stream: StreamId(stream), epoch, secret, next })
+        .prop_map(|(stream, (epoch, secret), next)| StreamKeys { stream: StreamId(stream), epoch, secret, next })
         .boxed()
 }
 
-pub(crate) fn whereabouts() -> BoxedStrategy<Whereabouts> {
-    (node(), addresses()).prop_map(|(node, addresses)| Whereabouts { node, addresses }).boxed()
+pub(crate) fn whereabouts() -> BoxedStrategy<ProviderAddress> {
+    (node(), addresses()).prop_map(|(node, addresses)| ProviderAddress { node, addresses }).boxed()
 }
 
-fn names() -> impl Strategy<Value = Option<Called>> {
+fn names() -> impl Strategy<Value = Option<NodeSelector>> {
     prop::option::of("[a-z0-9._-]{0,64}".prop_map(|text| text.parse().unwrap()))
 }
 
@@ -167,15 +169,13 @@ pub(crate) fn reason() -> impl Strategy<Value = Reason> {
     ])
 }
 
-pub(crate) fn offer() -> BoxedStrategy<Offer> {
+pub(crate) fn offer() -> BoxedStrategy<FlowDescription> {
     prop_oneof![
-        (any::<u32>(), any::<u32>(), ".{0,40}").prop_map(|(duration_ms, bits_per_second, format)| Offer::Stream {
-            duration_ms,
-            bits_per_second,
-            format
+        (any::<u32>(), any::<u32>(), ".{0,40}").prop_map(|(duration_ms, bits_per_second, format)| {
+            FlowDescription::Stream { duration_ms, bits_per_second, format }
         }),
         (any::<u64>(), any::<[u8; 32]>(), ".{0,40}", prop::option::of(payload()), prop::option::of(any::<u64>()))
-            .prop_map(|(bytes, digest, format, inline, offset)| Offer::Object {
+            .prop_map(|(bytes, digest, format, inline, offset)| FlowDescription::Object {
                 bytes,
                 digest,
                 format,
@@ -200,7 +200,7 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
 }
 
 pub(crate) fn push_message() -> impl Strategy<Value = Message> {
-    let reception = prop::sample::select(vec![Reception::Underway, Reception::Stored, Reception::Unwritable]);
+    let reception = prop::sample::select(vec![PushState::InProgress, PushState::Stored, PushState::Unwritable]);
     prop_oneof![
         (any::<u32>(), ".{0,40}", any::<u64>(), any::<[u8; 32]>(), addresses()).prop_map(
             |(id, name, bytes, digest, addresses)| Message::Push(Push {
@@ -211,7 +211,7 @@ pub(crate) fn push_message() -> impl Strategy<Value = Message> {
                 addresses
             })
         ),
-        (any::<u32>(), reception).prop_map(|(id, reception)| Message::Pushed { id: RequestId(id), reception }),
+        (any::<u32>(), reception).prop_map(|(id, reception)| Message::PushStatus { id: RequestId(id), state }),
     ]
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn membership_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..MAX_GOSSIP_BYTES).prop_map(|bytes| Message::Gossip(bytes.into())),
         (any::<u32>(), any::<Option<u32>>())
-            .prop_map(|(leases, residual_kbps)| Message::Load { leases, residual_kbps }),
+            .prop_map(|(leases, residual_kbps)| Message::HubLoad { leases, residual_kbps }),
         prop::collection::vec(address(), 1..=8).prop_map(Message::Redirect),
     ]
 }
@@ -228,61 +228,58 @@ pub(crate) fn numbers() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(any::<u32>(), 0..4)
 }
 
-pub(crate) fn mirror() -> impl Strategy<Value = Mirror> {
-    let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>()).prop_map(|(node, versions, x, y)| Shift {
-        node,
-        versions,
-        x,
-        y,
-    });
-    let left = (any::<u32>(), capacity()).prop_map(|(node, capacity)| Left { node, capacity });
-    let numbered = (0..MAX_NUMBERED, record()).prop_map(|(node, record)| Numbered { node, record });
+pub(crate) fn mirror() -> impl Strategy<Value = ReplicaUpdate> {
+    let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>())
+        .prop_map(|(node, versions, x, y)| ReplicaMove { node, versions, x, y });
+    let left = (any::<u32>(), capacity()).prop_map(|(node, capacity)| ReplicaCapacity { node, capacity });
+    let numbered = (0..MAX_REPLICA_NODES, record()).prop_map(|(node, record)| ReplicaRecord { node, record });
     let changes = (prop::collection::vec(shift, 0..4), numbers(), prop::collection::vec(left, 0..4), any::<u32>());
     let heard = prop::option::of((0..40usize).prop_map(|bytes| Bytes::from(vec![7; bytes])));
     let ends = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
     (changes, prop::collection::vec(numbered, 0..4), heard, ends).prop_map(
-        |((shifts, gone, left, number), records, heard, (first, last))| Mirror {
-            number,
-            shifts,
-            gone,
-            left,
+        |((shifts, gone, left, number), records, heard, (first, last))| ReplicaUpdate {
+            sequence: number,
+            moves: shifts,
+            removed: gone,
+            capacities: left,
             records,
-            heard,
-            first,
-            last,
+            alive: heard,
+            starts_resync: first,
+            ends_resync: last,
         },
     )
 }
 
 pub(crate) fn standby_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::StandBy { hub, addresses }),
-        (version(), version(), capacity(), prop::option::of(any::<bool>()))
-            .prop_map(|(held, version, capacity, returns)| Message::Adopt(Adopt { held, version, capacity, returns })),
-        mirror().prop_map(Message::Mirror),
-        (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::Retell(Retell { number, nodes })),
-        any::<u32>().prop_map(Message::Later),
-        Just(Message::HandOver),
+        (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::SetStandby { hub, addresses }),
+        (version(), version(), capacity(), prop::option::of(any::<bool>())).prop_map(
+            |(held, version, capacity, returns)| Message::Adopt(Adopt { held_version, version, capacity, is_failback })
+        ),
+        mirror().prop_map(Message::ReplicaUpdate),
+        (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::ResyncRequest(ResyncRequest { number, nodes })),
+        any::<u32>().prop_map(Message::RetryAfter),
+        Just(Message::Handover),
     ]
 }
 
 pub(crate) fn hop() -> impl Strategy<Value = Hop> {
-    let steps = prop::sample::select(vec![Step::Handed, Step::Declined, Step::Dialled]);
+    let steps = prop::sample::select(vec![HopAction::HandedToProvider, HopAction::Declined, HopAction::Dialed]);
     let micros = || prop::option::of(any::<u32>());
     let who =
         (node(), 1..=8u8, prop::option::of(any::<u8>()), prop::option::of(node()), prop::option::of("[a-z]{0,64}"));
     (who, steps, prop::option::of(reason()), any::<u32>(), micros(), micros()).prop_map(
         |((node, number, tier, other, name), step, reason, held_us, round_trip_us, reached_us)| Hop {
             node,
-            number,
+            index: number,
             tier,
             step,
             reason,
-            held_us,
+            elapsed_us: held_us,
             other,
             name,
             round_trip_us,
-            reached_us,
+            connected_us: reached_us,
         },
     )
 }
@@ -303,35 +300,43 @@ pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
             }),
         (version(), prop::option::of(capacity()))
             .prop_map(|(version, capacity)| Message::Renew(Renew { version, capacity })),
-        Just(Message::Anew),
+        Just(Message::UnknownVersion),
         version().prop_map(Message::Withdraw),
         any::<u32>().prop_map(Message::Ping),
         any::<u32>().prop_map(Message::Pong),
         (any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u64>>()).prop_map(|(major, minor, skips, clock_s)| {
             let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
-            Message::Hello(Hello { protocol: Protocol { major, minor }, capabilities, clock_s })
+            Message::Hello(Hello { protocol: ProtocolVersion { major, minor }, capabilities, clock_s })
         }),
         (node(), version()).prop_map(|(node, version)| Message::Claim { node, version }),
     ]
 }
 
 pub(crate) fn request_message() -> impl Strategy<Value = Message> {
-    let mode = prop::sample::select(vec![Mode::Forward, Mode::Relay, Mode::Locate]);
+    let mode = prop::sample::select(vec![RequestMode::Forward, RequestMode::Relay, RequestMode::Lookup]);
     let nonce = any::<u64>().prop_map(Nonce::from_u64).boxed();
     let scope = prop::option::of(prop::sample::select(Scope::ALL.to_vec()));
     prop_oneof![
         (id(), nonce.clone(), service(), area(), mode.clone(), any::<u32>(), any::<u8>(), params(), (scope, names()))
             .prop_map(|(id, nonce, service, area, mode, deadline_ms, count, params, (scope, names))| Message::Request(
-                Request { id, nonce, service, area, mode, deadline_ms, count, params, scope, names }
+                Request { id, nonce, service, area, mode, deadline_ms, count, params, scope, selector }
             )),
         (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), params()).prop_map(
             |(id, nonce, service, requester, reply_to, deadline_ms, params)| {
-                Message::Forward(Forward { id, nonce, service, requester, reply_to, deadline_ms, params })
+                Message::ProviderRequest(ProviderRequest {
+                    id,
+                    nonce,
+                    service,
+                    requester,
+                    reply_to,
+                    deadline_ms,
+                    params,
+                })
             }
         ),
         (id(), nonce, offer(), cell(), prop::option::of(node()), prop::option::of(reflected())).prop_map(
             |(id, nonce, offer, cell, provider, reflected)| {
-                Message::Accept(Accept { id, nonce, offer, cell, provider, reflected })
+                Message::Accept(Accept { id, nonce, flow, cell, provider, stream_keys })
             }
         ),
         (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node())).prop_map(
@@ -341,47 +346,50 @@ pub(crate) fn request_message() -> impl Strategy<Value = Message> {
         ),
         (id(), prop::option::of(node()), prop::option::of(whereabouts()))
             .prop_map(|(id, requester, provider)| Message::Pending { id, requester, provider }),
-        (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::Traced(Traced {
+        (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::HopReport(HopReport {
             id,
             requester,
             hop
         })),
-        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Found(Found {
-            id,
-            candidates,
-            coverage: Coverage::Young
-        })),
+        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::LookupResult(
+            LookupResult { id, candidates, coverage: Coverage::HubStarting }
+        )),
         (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
-            .prop_map(|(id, service, area, count, way, patience_ms, names)| Message::Seek(Seek {
+            .prop_map(|(id, service, area, count, way, patience_ms, names)| Message::HubLookup(HubLookup {
                 id,
                 service,
                 area,
                 count,
-                way,
-                patience_ms,
-                names
+                direction,
+                timeout_ms,
+                selector
             })),
     ]
 }
 
 pub(crate) fn coverage() -> impl Strategy<Value = Coverage> {
     prop::sample::select(vec![
-        Coverage::Whole,
-        Coverage::First,
-        Coverage::Young,
+        Coverage::Complete,
+        Coverage::FirstMatch,
+        Coverage::HubStarting,
         Coverage::Partial,
         Coverage::UnreachableAbove,
     ])
 }
 
-pub(crate) fn way() -> impl Strategy<Value = Way> {
-    prop::sample::select(vec![Way::Up, Way::Across, Way::Down, Way::Back])
+pub(crate) fn way() -> impl Strategy<Value = RouteDirection> {
+    prop::sample::select(vec![
+        RouteDirection::Up,
+        RouteDirection::Across,
+        RouteDirection::Down,
+        RouteDirection::Overflow,
+    ])
 }
 
-pub(crate) fn patches() -> impl Strategy<Value = Vec<(Patch, u32)>> {
+pub(crate) fn patches() -> impl Strategy<Value = Vec<(BlockService, u32)>> {
     prop::collection::btree_map((service(), cell()), any::<u32>(), 0..40).prop_map(|told| {
-        let told: BTreeMap<Patch, u32> =
-            told.into_iter().map(|((service, cell), count)| (Patch::of(service, cell), count)).collect();
+        let told: BTreeMap<BlockService, u32> =
+            told.into_iter().map(|((service, cell), count)| (BlockService::from_cell(service, cell), count)).collect();
         told.into_iter().collect()
     })
 }
@@ -391,20 +399,21 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
     let provider = prop::option::of(node());
     let request = (id(), nonce, service(), cell(), node(), addresses());
     prop_oneof![
-        any::<u8>().prop_map(|tier| Message::Enrol { tier }),
+        any::<u8>().prop_map(|tier| Message::RegisterChild { tier }),
         any::<bool>().prop_map(Message::Aside),
         (node(), version(), node(), node(), service(), cell(), way(), any::<u8>()).prop_map(
             |(node, version, old, new, service, cell, way, hops)| {
-                Message::Moved(Moved { node, version, old, new, service, cell, way, hops })
+                Message::HomeChanged(HomeChanged { node, version, old_home, new, service, cell, direction, hops_left })
             }
         ),
-        (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>()))
-            .prop_map(|(run, version, patches, since)| Message::Summary(Summary { run, version, patches, since })),
+        (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>())).prop_map(
+            |(run, version, patches, since)| Message::Summary(Summary { run, version, block_services, since })
+        ),
         (id(), prop::option::of(node()), prop::option::of(node()))
-            .prop_map(|(id, requester, provider)| Message::Underway { id, requester, provider }),
+            .prop_map(|(id, requester, provider)| Message::RequestAck { id, requester, provider }),
         (request, any::<u32>(), way(), any::<u8>(), provider, params()).prop_map(
             |((id, nonce, service, cell, requester, reply_to), deadline_ms, way, hops, provider, params)| {
-                Message::Carry(Carry {
+                Message::RouteRequest(RouteRequest {
                     id,
                     nonce,
                     service,
@@ -412,8 +421,8 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
                     requester,
                     reply_to,
                     deadline_ms,
-                    way,
-                    hops,
+                    direction,
+                    hops_left,
                     provider,
                     params,
                 })
@@ -423,20 +432,24 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
     .boxed()
 }
 
-pub(crate) fn member() -> impl Strategy<Value = Member> {
-    (node(), cell(), services()).prop_map(|(node, cell, services)| Member { node, cell, services })
+pub(crate) fn member() -> impl Strategy<Value = RoomMember> {
+    (node(), cell(), services()).prop_map(|(node, cell, services)| RoomMember { node, cell, services })
 }
 
 pub(crate) fn room_message() -> BoxedStrategy<Message> {
-    let room = || any::<u64>().prop_map(Room);
+    let room = || any::<u64>().prop_map(RoomId);
     let members = prop::collection::vec(member(), 0..=MAX_MEMBERS);
     prop_oneof![
-        (room(), member(), prop::option::of(way())).prop_map(|(room, member, way)| Message::Join(Join {
+        (room(), member(), prop::option::of(way())).prop_map(|(room, member, way)| Message::JoinRoom(JoinRoom {
             room,
             member,
-            way
+            direction
         })),
-        (room(), node(), prop::option::of(way())).prop_map(|(room, node, way)| Message::Quit(Quit { room, node, way })),
+        (room(), node(), prop::option::of(way())).prop_map(|(room, node, way)| Message::LeaveRoom(LeaveRoom {
+            room,
+            node,
+            direction
+        })),
         (room(), node(), members, prop::option::of(node()), prop::option::of(reason())).prop_map(
             |(room, owner, members, to, refused)| Message::Roster(Roster { room, owner, members, to, refused })
         ),
@@ -446,8 +459,9 @@ pub(crate) fn room_message() -> BoxedStrategy<Message> {
 
 pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (id(), any::<u64>(), any::<u64>(), payload())
-            .prop_map(|(id, sequence, sent_us, payload)| Message::Packet(Packet { id, sequence, sent_us, payload })),
+        (id(), any::<u64>(), any::<u64>(), payload()).prop_map(|(id, sequence, sent_us, payload)| Message::Datagram(
+            Datagram { id, sequence, sent_us, payload }
+        )),
         (id(), any::<u64>(), payload()).prop_map(|(id, offset, payload)| Message::Chunk(Chunk { id, offset, payload })),
         (id(), any::<u64>(), any::<u64>(), any::<[u8; 32]>()).prop_map(|(id, packets, bytes, digest)| Message::End {
             id,
@@ -463,7 +477,14 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             Message::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret })
         }),
         (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
-            |(id, services, area, seen, way, names)| Message::Watch(Watch { id, services, area, seen, way, names })
+            |(id, services, area, seen, way, names)| Message::Watch(Watch {
+                id,
+                services,
+                area,
+                last_seen,
+                direction,
+                names
+            })
         ),
         (
             id(),
@@ -472,11 +493,11 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             prop::collection::vec(node(), 0..4),
             prop::option::of(coverage())
         )
-            .prop_map(|(id, number, present, gone, coverage)| Message::Change(Change {
+            .prop_map(|(id, number, present, gone, coverage)| Message::WatchChange(WatchChange {
                 id,
-                number,
-                present,
-                gone,
+                sequence,
+                updated,
+                removed,
                 coverage
             })),
         id().prop_map(Message::Unwatch),
@@ -488,22 +509,22 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             prop::collection::vec(any::<u8>(), 0..=MAX_SEALED_BYTES)
         )
             .prop_map(|(id, service, provider, hops, sealed)| {
-                Message::Keys(Keys { id, service, provider, hops, sealed: sealed.into() })
+                Message::SealedKeys(SealedKeys { id, service, provider, hops_left, sealed: sealed.into() })
             }),
         (id(), prop::collection::vec(any::<u8>(), 0..2_000))
-            .prop_map(|(id, message)| Message::Through { id, message: message.into() }),
+            .prop_map(|(id, message)| Message::Tunneled { id, message: message.into() }),
     ]
 }
 
 /// What goes to everybody on a link.
 pub(crate) fn link_message() -> impl Strategy<Value = Message> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
-    let mode = prop::sample::select(vec![Mode::Forward, Mode::Locate]);
+    let mode = prop::sample::select(vec![RequestMode::Forward, RequestMode::Lookup]);
     let what = (id(), nonce, service(), area(), mode, node());
     prop_oneof![
         (what, addresses(), any::<u32>(), any::<u8>(), any::<u8>(), params()).prop_map(
             |((id, nonce, service, area, mode, requester), reply_to, deadline_ms, attempt, count, params)| {
-                Message::Inquiry(Inquiry {
+                Message::MulticastRequest(MulticastRequest {
                     id,
                     nonce,
                     service,
@@ -515,21 +536,16 @@ pub(crate) fn link_message() -> impl Strategy<Value = Message> {
                     attempt,
                     count,
                     params,
-                    names: None,
+                    selector: None,
                 })
             }
         ),
-        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, node)| Message::Taken(Taken {
-            requester,
-            id,
-            attempt,
-            node
-        })),
-        (node(), id(), candidate()).prop_map(|(requester, id, candidate)| Message::Present(Present {
-            requester,
-            id,
-            candidate
-        })),
+        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, node)| Message::MulticastSuppression(
+            MulticastSuppression { requester, id, attempt, sender }
+        )),
+        (node(), id(), candidate()).prop_map(|(requester, id, candidate)| Message::MulticastCandidate(
+            MulticastCandidate { requester, id, candidate }
+        )),
     ]
 }
 
@@ -554,17 +570,24 @@ pub(crate) fn decline_message() -> impl Strategy<Value = Decline> {
         .prop_map(|(id, reason, retry_after_ms, requester)| Decline { id, reason, retry_after_ms, requester })
 }
 
-pub(crate) fn found_message() -> impl Strategy<Value = Found> {
-    (id(), prop::collection::vec(candidate(), 0..4), coverage()).prop_map(|(id, candidates, coverage)| Found {
+pub(crate) fn found_message() -> impl Strategy<Value = LookupResult> {
+    (id(), prop::collection::vec(candidate(), 0..4), coverage()).prop_map(|(id, candidates, coverage)| LookupResult {
         id,
         candidates,
         coverage,
     })
 }
 
-pub(crate) fn change_message() -> impl Strategy<Value = Change> {
-    (id(), any::<u64>(), prop::collection::vec(candidate(), 0..3), prop::collection::vec(node(), 0..3))
-        .prop_map(|(id, number, present, gone)| Change { id, number, present, gone, coverage: None })
+pub(crate) fn change_message() -> impl Strategy<Value = WatchChange> {
+    (id(), any::<u64>(), prop::collection::vec(candidate(), 0..3), prop::collection::vec(node(), 0..3)).prop_map(
+        |(id, number, present, gone)| WatchChange {
+            id,
+            sequence: number,
+            updated: present,
+            removed: gone,
+            coverage: None,
+        },
+    )
 }
 
 pub(crate) fn watch_message() -> impl Strategy<Value = Watch> {
@@ -572,8 +595,8 @@ pub(crate) fn watch_message() -> impl Strategy<Value = Watch> {
         id,
         services,
         area,
-        seen,
-        way: None,
+        last_seen: seen,
+        direction: None,
         names: None,
     })
 }
@@ -581,10 +604,10 @@ pub(crate) fn watch_message() -> impl Strategy<Value = Watch> {
 /// Requests that say all that one can say.
 pub(crate) fn request_with_params() -> impl Strategy<Value = Request> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
-    let all = |params: Option<Params>| Params {
+    let all = |params: Option<RequestParams>| RequestParams {
         transports: Some(SchemeSet::ALL),
         profile: Some(Profile::Piloting),
-        class: Some(Class::Backup),
+        delivery_class: Some(DeliveryClass::Backup),
         ..params.unwrap_or_default()
     };
     (id(), nonce, service(), area(), any::<u32>(), any::<u8>(), params()).prop_map(
@@ -593,40 +616,40 @@ pub(crate) fn request_with_params() -> impl Strategy<Value = Request> {
             nonce,
             service,
             area,
-            mode: Mode::Relay,
+            mode: RequestMode::Relay,
             deadline_ms,
             count,
             params: Some(all(params)),
             scope: Some(Scope::Anywhere),
-            names: None,
+            selector: None,
         },
     )
 }
 
-pub(crate) fn inquiry_message() -> impl Strategy<Value = Inquiry> {
+pub(crate) fn inquiry_message() -> impl Strategy<Value = MulticastRequest> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
     (id(), nonce, service(), area(), node(), addresses(), any::<u8>()).prop_map(
-        |(id, nonce, service, area, requester, reply_to, attempt)| Inquiry {
+        |(id, nonce, service, area, requester, reply_to, attempt)| MulticastRequest {
             id,
             nonce,
             service,
             area,
-            mode: Mode::Forward,
+            mode: RequestMode::Forward,
             requester,
             reply_to,
             deadline_ms: 5_000,
             attempt,
             count: 0,
             params: None,
-            names: None,
+            selector: None,
         },
     )
 }
 
-pub(crate) fn traced_message() -> impl Strategy<Value = Traced> {
-    (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Traced { id, requester, hop })
+pub(crate) fn traced_message() -> impl Strategy<Value = HopReport> {
+    (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| HopReport { id, requester, hop })
 }
 
 pub(crate) fn pushed_message(id: RequestId) -> Message {
-    Message::Pushed { id, reception: Reception::Stored }
+    Message::PushStatus { id, state: PushState::Stored }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::peer::{Event, MAX_OBJECT_SESSIONS, MAX_REQUESTS, Ticket};
+use roost_proto::peer::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeEvent, Ticket};
 use roost_proto::{NodeId, Role, Time, Version};
 
 use super::{HostId, SECOND, World, node_id};
@@ -78,8 +78,8 @@ impl Checker {
         self.end(world, asked);
         for (host, ticket) in asked {
             let served = match world.hosts[host.0].ending(*ticket) {
-                Some(Event::Finished { summary, .. }) => summary.complete,
-                Some(Event::Found { found, .. }) => !found.candidates.is_empty(),
+                Some(NodeEvent::Finished { summary, .. }) => summary.complete,
+                Some(NodeEvent::LookupResult { found, .. }) => !found.candidates.is_empty(),
                 _ => false,
             };
             let ending = world.hosts[host.0].ending(*ticket);

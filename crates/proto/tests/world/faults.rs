@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::Service;
 use roost_proto::hub;
-use roost_proto::peer::{Command, Config};
+use roost_proto::peer::{NodeCommand, NodeConfig};
 
 use super::host::{Host, HostId, Raw};
 use super::network::WorldLink;
@@ -36,7 +36,7 @@ impl World {
         self.links.retain(|_, link| link.host != node);
         // It is where it was.
         let cell = self.status(node).cell;
-        let config = Config { epoch, cell, ..self.config(node.0, hubs) };
+        let config = NodeConfig { epoch, cell, ..self.config(node.0, hubs) };
         self.hosts[node.0] = Host::node(node.0, config);
         self.schedule(Duration::ZERO, Action::Wake { host: node });
     }
@@ -44,7 +44,7 @@ impl World {
     /// A node that has started again offers every service.
     pub fn offer_everything(&mut self, node: HostId) {
         let services = Service::ALL.into_iter().collect();
-        self.command(node, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+        self.command(node, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
     }
 
     /// The host's process dies; its neighbours notice, after a path's delay.

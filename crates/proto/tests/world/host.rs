@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::hub::{self, Hub};
 use roost_proto::machine::{Input, Machine, Peer as Neighbour};
-use roost_proto::peer::{Command, Config, Event, Opened, Peer, SessionId, Status, Ticket};
+use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, NodeStatus, Peer, SessionId, SourceOutput, Ticket};
 use roost_proto::service::Form;
 use roost_proto::{Address, DialId, LinkId, NodeId, Role, SchemeSet, Service, Time, Transmit};
 
@@ -36,7 +36,7 @@ impl Raw {
             Self::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
             Self::Message { link, message } => Input::Message { link, message },
             Self::Multicast { from, message } => Input::Multicast { from, message },
-            Self::Slept(slept) => Input::Slept(slept),
+            Self::Slept(slept) => Input::HostSuspended(slept),
             Self::Timeout => Input::Timeout,
         }
     }
@@ -50,7 +50,7 @@ pub struct Host {
     pub ahead: Duration,
     /// The transports over which it can be dialled.
     pub schemes: SchemeSet,
-    pub events: Vec<(Time, Event)>,
+    pub events: Vec<(Time, NodeEvent)>,
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
     /// Its sources give nothing.
@@ -85,7 +85,7 @@ pub struct Source {
 }
 
 impl Host {
-    pub fn node(number: usize, config: Config) -> Self {
+    pub fn node(number: usize, config: NodeConfig) -> Self {
         Self::new(number, Role::Node, Inner::Peer(Box::new(Peer::new(config))))
     }
 
@@ -120,7 +120,7 @@ impl Host {
         Ticket(self.next_ticket)
     }
 
-    pub fn command(&mut self, now: Time, command: Command) {
+    pub fn command(&mut self, now: Time, command: NodeCommand) {
         if let Inner::Peer(peer) = &mut self.machine {
             peer.handle(now + self.ahead, Input::Command(command));
         }
@@ -155,7 +155,7 @@ impl Host {
         Some(Time::ZERO + at.since(Time::ZERO + self.ahead))
     }
 
-    pub fn status(&self, now: Time) -> Option<Status> {
+    pub fn status(&self, now: Time) -> Option<NodeStatus> {
         match &self.machine {
             Inner::Peer(peer) => Some(peer.status(now + self.ahead)),
             Inner::Hub(_) => None,
@@ -196,25 +196,25 @@ impl Host {
         let mut started = Vec::new();
         for event in fresh {
             match &event {
-                Event::Open { session, service, duration, requester, reflected } => {
+                NodeEvent::OpenSource { session, service, duration, requester, reflected } => {
                     self.opened.push((*session, *service, *requester));
                     if !*reflected || self.broken_source {
                         started.extend(self.open(now, *session, *service, *duration));
                     }
                 }
-                Event::Close { session, .. } => {
+                NodeEvent::CloseSource { session, .. } => {
                     self.sources.remove(session);
                 }
-                Event::Read { session, offset, length, .. } => {
+                NodeEvent::ReadObject { session, offset, length, .. } => {
                     let from = *offset as usize;
                     let bytes = self.stored.slice(from..from + *length as usize);
-                    self.command(now, Command::Piece { session: *session, offset: *offset, bytes });
+                    self.command(now, NodeCommand::ObjectRead { session: *session, offset: *offset, bytes });
                 }
-                Event::Data { ticket, payload } => {
+                NodeEvent::Data { ticket, payload } => {
                     let (ticket, bytes) = (*ticket, payload.len() as u64);
                     match &mut self.unread {
                         Some(unread) => *unread.entry(ticket).or_default() += bytes,
-                        None => self.command(now, Command::Taken { ticket, bytes }),
+                        None => self.command(now, NodeCommand::Consumed { ticket, bytes }),
                     }
                 }
                 _ => {}
@@ -235,7 +235,7 @@ impl Host {
         duration: Option<Duration>,
     ) -> Option<(SessionId, Duration)> {
         if self.broken_source {
-            self.command(now, Command::OpenFailed { session, reason: "no camera".to_owned() });
+            self.command(now, NodeCommand::SourceFailed { session, reason: "no camera".to_owned() });
             return None;
         }
         match service.form() {
@@ -243,8 +243,8 @@ impl Host {
                 let pause = Duration::from_micros(u64::from(packet_bytes) * 8_000_000 / u64::from(bits_per_second));
                 let until = now + duration.unwrap();
                 self.sources.insert(session, Source { until, pause, bytes: packet_bytes as usize, count: 0 });
-                let opened = Opened::Stream { bits_per_second, format: "synthetic".to_owned() };
-                self.command(now, Command::Opened { session, opened });
+                let opened = SourceOutput::Stream { bits_per_second, format: "synthetic".to_owned() };
+                self.command(now, NodeCommand::SourceOpened { session, opened });
                 Some((session, Duration::ZERO))
             }
             Form::Object { bytes } => {
@@ -253,11 +253,11 @@ impl Host {
                 self.stored = bytes.clone();
                 let digest = roost_proto::flow::digest(&bytes);
                 let opened = if self.reads_objects {
-                    Opened::Stored { length: size as u64, digest, format }
+                    SourceOutput::Stored { length: size as u64, digest, format }
                 } else {
-                    Opened::Object { bytes, digest, format }
+                    SourceOutput::Object { bytes, digest, format }
                 };
-                self.command(now, Command::Opened { session, opened });
+                self.command(now, NodeCommand::SourceOpened { session, opened });
                 None
             }
         }
@@ -268,7 +268,7 @@ impl Host {
         let source = self.sources.get_mut(&session)?;
         if now >= source.until {
             self.sources.remove(&session);
-            self.command(now, Command::Ended { session });
+            self.command(now, NodeCommand::SourceEnded { session });
             return None;
         }
         let mut payload = vec![source.count as u8; source.bytes];
@@ -278,7 +278,7 @@ impl Host {
         payload[16..20].copy_from_slice(&self.neighbour.node.as_bytes()[..4]);
         source.count += 1;
         let pause = source.pause;
-        self.command(now, Command::Data { session, payload: payload.into() });
+        self.command(now, NodeCommand::Data { session, payload: payload.into() });
         Some(pause)
     }
 
@@ -290,22 +290,22 @@ impl Host {
             *waiting -= taken;
             taken
         });
-        self.command(now, Command::Taken { ticket, bytes });
+        self.command(now, NodeCommand::Consumed { ticket, bytes });
     }
 
     /// The event that ended a ticket.
-    pub fn ending(&self, ticket: Ticket) -> Option<&Event> {
+    pub fn ending(&self, ticket: Ticket) -> Option<&NodeEvent> {
         self.endings(ticket).next()
     }
 
     /// All events that end a ticket: there must never be two.
-    pub fn endings(&self, ticket: Ticket) -> impl Iterator<Item = &Event> {
+    pub fn endings(&self, ticket: Ticket) -> impl Iterator<Item = &NodeEvent> {
         self.events.iter().map(|(_, event)| event).filter(move |event| match event {
-            Event::Finished { ticket: of, .. }
-            | Event::Failed { ticket: of, .. }
-            | Event::Found { ticket: of, .. }
-            | Event::Pushed { ticket: of, .. }
-            | Event::Pong { ticket: of, .. } => *of == ticket,
+            NodeEvent::Finished { ticket: of, .. }
+            | NodeEvent::Failed { ticket: of, .. }
+            | NodeEvent::LookupResult { ticket: of, .. }
+            | NodeEvent::Pushed { ticket: of, .. }
+            | NodeEvent::Pong { ticket: of, .. } => *of == ticket,
             _ => false,
         })
     }
@@ -313,7 +313,7 @@ impl Host {
     /// The payloads that a ticket has delivered, one by one.
     pub fn payloads(&self, ticket: Ticket) -> impl Iterator<Item = &Bytes> {
         self.events.iter().filter_map(move |(_, event)| match event {
-            Event::Data { ticket: of, payload } if *of == ticket => Some(payload),
+            NodeEvent::Data { ticket: of, payload } if *of == ticket => Some(payload),
             _ => None,
         })
     }

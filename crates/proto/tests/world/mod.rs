@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::peer::{Command, Config, Discovery, Event, Status, Ticket, Wanted};
+use roost_proto::peer::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, ServiceRequest, Ticket};
 use roost_proto::random::{RootSecret, SplitMix64};
-use roost_proto::{Address, Area, Cell, Classes, DialId, LinkId, NodeId, Role, Scheme, Service, ServiceSet, Time};
+use roost_proto::{
+    Address, Area, Cell, DeliveryClasses, DialId, LinkId, NodeId, Role, Scheme, Service, ServiceSet, Time,
+};
 
 pub use check::Checker;
 pub use host::{Host, HostId, object};
@@ -152,17 +154,17 @@ impl World {
         })
     }
 
-    pub fn node_with(&mut self, hubs: &[HostId], change: impl FnOnce(&mut Config)) -> HostId {
+    pub fn node_with(&mut self, hubs: &[HostId], change: impl FnOnce(&mut NodeConfig)) -> HostId {
         let id = self.hosts.len();
         let mut config = self.config(id, hubs);
         change(&mut config);
         self.add(Host::node(id, config))
     }
 
-    fn config(&mut self, id: usize, hubs: &[HostId]) -> Config {
+    fn config(&mut self, id: usize, hubs: &[HostId]) -> NodeConfig {
         let seed = self.random.next_u64();
         let hub_role = hubs.first().map_or(Role::SuperNode, |hub| self.hosts[hub.0].role);
-        Config {
+        NodeConfig {
             node: node_id(id),
             name: format!("n{id}"),
             epoch: 1_000 + id as u32,
@@ -175,7 +177,7 @@ impl World {
             uplink_kbps: u32::MAX,
             stream_duration: 2 * SECOND,
             media: Some(reflect::media(id)),
-            classes: Classes::default(),
+            classes: DeliveryClasses::default(),
             multicast: false,
             discovery: Discovery::SuperNode,
             seed,
@@ -245,7 +247,7 @@ impl World {
 
     // ---- what its owner wants ----
 
-    pub fn command(&mut self, host: HostId, command: Command) {
+    pub fn command(&mut self, host: HostId, command: NodeCommand) {
         if self.hosts[host.0].alive {
             let now = self.now;
             self.hosts[host.0].command(now, command);
@@ -272,18 +274,18 @@ impl World {
         host: HostId,
         service: Service,
         area: Area,
-        change: impl FnOnce(&mut Wanted),
+        change: impl FnOnce(&mut ServiceRequest),
     ) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        let mut wanted = Wanted::new(service, area);
+        let mut wanted = ServiceRequest::new(service, area);
         change(&mut wanted);
-        self.command(host, Command::Request { ticket, wanted });
+        self.command(host, NodeCommand::Request { ticket, request: wanted });
         ticket
     }
 
     pub fn lookup(&mut self, host: HostId, service: Service, area: Area) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        self.command(host, Command::Lookup { ticket, service, area, count: 0, names: None });
+        self.command(host, NodeCommand::Lookup { ticket, service, area, count: 0, names: None });
         ticket
     }
 
@@ -293,7 +295,7 @@ impl World {
 
     pub fn ping(&mut self, host: HostId, node: Option<NodeId>) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        self.command(host, Command::Ping { ticket, node });
+        self.command(host, NodeCommand::Ping { ticket, node });
         ticket
     }
 
@@ -305,7 +307,7 @@ impl World {
     }
 
     pub fn cancel(&mut self, host: HostId, ticket: Ticket) {
-        self.command(host, Command::Cancel { ticket });
+        self.command(host, NodeCommand::Cancel { ticket });
     }
 
     fn reaches(&self, a: HostId, b: HostId) -> bool {
@@ -407,7 +409,7 @@ impl World {
 
     // ---- what has come of it ----
 
-    pub fn events(&self, host: HostId) -> &[(Time, Event)] {
+    pub fn events(&self, host: HostId) -> &[(Time, NodeEvent)] {
         &self.hosts[host.0].events
     }
 
@@ -432,7 +434,7 @@ impl World {
         self.hosts[hub.0].as_hub().expect("it is a hub")
     }
 
-    pub fn status(&self, host: HostId) -> Status {
+    pub fn status(&self, host: HostId) -> NodeStatus {
         self.hosts[host.0].status(self.now).expect("only nodes have this status")
     }
 
@@ -453,7 +455,7 @@ impl World {
     }
 
     /// Runs until a ticket has ended, and returns its last event.
-    pub fn outcome(&mut self, host: HostId, ticket: Ticket) -> Event {
+    pub fn outcome(&mut self, host: HostId, ticket: Ticket) -> NodeEvent {
         let ended = |world: &Self| world.hosts[host.0].ending(ticket).is_some();
         assert!(self.run_while(120 * SECOND, ended), "{ticket:?} of {host:?} has not ended");
         self.hosts[host.0].ending(ticket).unwrap().clone()

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::hub::{HubCommand, ReflectedStream};
-use roost_proto::peer::{Command, Event, Reflection, SessionId, Ticket, Wanted};
-use roost_proto::wire::Opening;
-use roost_proto::{Area, Epoch, Grant, NodeId, Scheme, Secret, Service, StreamId, Tag, Time};
+use roost_proto::peer::{NodeCommand, NodeEvent, ReflectionPolicy, ServiceRequest, SessionId, Ticket};
+use roost_proto::wire::ProvisionalAccept;
+use roost_proto::{Area, Epoch, EpochSecret, NodeId, ReflectionGrant, Scheme, Service, StreamId, StreamTag, Time};
 
 use super::host::{Host, HostId};
 use super::{MS, World, address, node_id};
@@ -33,16 +33,16 @@ fn kbps(service: Service) -> u32 {
 }
 
 /// What opens an epoch of a stream in these worlds.
-pub fn secret(stream: StreamId, epoch: Epoch) -> Secret {
+pub fn secret(stream: StreamId, epoch: Epoch) -> EpochSecret {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&stream.0.to_be_bytes());
     bytes[8..12].copy_from_slice(&epoch.0.to_be_bytes());
-    Secret::from_bytes(bytes)
+    EpochSecret::from_bytes(bytes)
 }
 
 /// What a node's owner would seal, by what the group's nodes share: it opens as whose and what it was
 /// sealed for only.
-pub fn seal(provider: NodeId, service: Service, opening: &Opening) -> Bytes {
+pub fn seal(provider: NodeId, service: Service, opening: &ProvisionalAccept) -> Bytes {
     let mut sealed = provider.as_bytes().to_vec();
     sealed.extend(service.to_string().into_bytes());
     sealed.push(0);
@@ -51,21 +51,21 @@ pub fn seal(provider: NodeId, service: Service, opening: &Opening) -> Bytes {
 }
 
 /// What was sealed so.
-pub fn unseal(provider: NodeId, service: Service, sealed: &[u8]) -> Option<Opening> {
+pub fn unseal(provider: NodeId, service: Service, sealed: &[u8]) -> Option<ProvisionalAccept> {
     let service = service.to_string();
     let rest = sealed.strip_prefix(provider.as_bytes().as_slice())?.strip_prefix(service.as_bytes())?;
-    Opening::decode(rest.strip_prefix(&[0])?).ok()
+    ProvisionalAccept::decode(rest.strip_prefix(&[0])?).ok()
 }
 
 /// What a host's relay would know.
 #[derive(Default)]
 pub struct Media {
     /// What the hub has granted.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<ReflectionGrant>,
     /// What the node publishes, and the epoch that was drawn last.
     pub published: BTreeMap<SessionId, (StreamId, Epoch)>,
     /// To whom it was told to offer it.
-    offers: Vec<(SessionId, SocketAddr, Tag)>,
+    offers: Vec<(SessionId, SocketAddr, StreamTag)>,
     /// Since when a subscription has had no way.
     broken: BTreeMap<Ticket, Time>,
     /// Whether the node has nothing of what the group's nodes share.
@@ -76,34 +76,35 @@ pub struct Media {
 
 impl Media {
     /// A node's stream is opened, offered, rekeyed, closed.
-    pub fn note(&mut self, now: Time, of: NodeId, event: &Event) -> Option<Command> {
+    pub fn note(&mut self, now: Time, of: NodeId, event: &NodeEvent) -> Option<NodeCommand> {
         match event {
-            Event::Open { session, reflected: true, .. } => {
-                let stream = StreamId::of(of, now.as_nanos() as u32);
+            NodeEvent::OpenSource { session, reflected: true, .. } => {
+                let stream = StreamId::from_publisher(of, now.as_nanos() as u32);
                 let epoch = Epoch(1);
                 self.published.insert(*session, (stream, epoch));
                 let (bits_per_second, format) = (700_000, "synthetic".to_owned());
                 let secret = secret(stream, epoch);
-                let opened = roost_proto::peer::Opened::Reflected { bits_per_second, format, stream, epoch, secret };
-                Some(Command::Opened { session: *session, opened })
+                let opened =
+                    roost_proto::peer::SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret };
+                Some(NodeCommand::SourceOpened { session: *session, opened })
             }
-            Event::Reflect { session, to, tag, .. } => {
+            NodeEvent::Reflect { session, to, tag, .. } => {
                 self.offers.push((*session, *to, *tag));
                 None
             }
-            Event::MemberLeft { session } => {
+            NodeEvent::MemberLeft { session } => {
                 let (stream, epoch) = self.published.get_mut(session)?;
                 epoch.0 += 1;
-                Some(Command::Rekey { session: *session, epoch: *epoch, secret: secret(*stream, *epoch) })
+                Some(NodeCommand::Rekey { session: *session, epoch: *epoch, secret: secret(*stream, *epoch) })
             }
-            Event::Seal { session, service, opening } if !self.keyless => {
-                Some(Command::Sealed { session: *session, sealed: seal(of, *service, opening) })
+            NodeEvent::Seal { session, service, opening } if !self.keyless => {
+                Some(NodeCommand::Sealed { session: *session, sealed: seal(of, *service, opening) })
             }
-            Event::Unseal { ticket, service, provider, sealed } if !self.keyless => {
+            NodeEvent::Unseal { ticket, service, provider, sealed } if !self.keyless => {
                 let opening = unseal(*provider, *service, sealed)?;
-                Some(Command::Unsealed { ticket: *ticket, provider: *provider, opening })
+                Some(NodeCommand::Unsealed { ticket: *ticket, provider: *provider, opening })
             }
-            Event::Close { session, .. } => {
+            NodeEvent::CloseSource { session, .. } => {
                 self.published.remove(session);
                 self.offers.retain(|(of, ..)| of != session);
                 None
@@ -115,9 +116,9 @@ impl Media {
 
 impl Host {
     /// The tags under which a ticket's stream may come, the latest last.
-    fn tags(&self, ticket: Ticket) -> Vec<Tag> {
-        let tag = |(_, event): &(Time, Event)| match event {
-            Event::Expect { ticket: of, tag, .. } if *of == ticket => Some(*tag),
+    fn tags(&self, ticket: Ticket) -> Vec<StreamTag> {
+        let tag = |(_, event): &(Time, NodeEvent)| match event {
+            NodeEvent::ExpectTag { ticket: of, tag, .. } if *of == ticket => Some(*tag),
             _ => None,
         };
         self.events.iter().filter_map(tag).collect()
@@ -125,8 +126,8 @@ impl Host {
 
     /// The stream that a ticket has, if it is a reflected one.
     pub fn reflected(&self, ticket: Ticket) -> Option<StreamId> {
-        let stream = |(_, event): &(Time, Event)| match event {
-            Event::Reflected { ticket: of, stream, .. } if *of == ticket => Some(*stream),
+        let stream = |(_, event): &(Time, NodeEvent)| match event {
+            NodeEvent::Reflected { ticket: of, stream, .. } if *of == ticket => Some(*stream),
             _ => None,
         };
         self.events.iter().rev().find_map(stream).filter(|_| self.ending(ticket).is_none())
@@ -135,11 +136,11 @@ impl Host {
     /// The epochs of its stream that a ticket can open.
     pub fn epochs(&self, ticket: Ticket) -> Vec<Epoch> {
         let Some(stream) = self.reflected(ticket) else { return Vec::new() };
-        let epoch = |(_, event): &(Time, Event)| match event {
-            Event::Reflected { ticket: of, stream: got, epoch, secret: key, .. } => {
+        let epoch = |(_, event): &(Time, NodeEvent)| match event {
+            NodeEvent::Reflected { ticket: of, stream: got, epoch, secret: key, .. } => {
                 (*of == ticket && *got == stream).then_some((*epoch, key.clone()))
             }
-            Event::Key { ticket: of, epoch, secret: key } => (*of == ticket).then_some((*epoch, key.clone())),
+            NodeEvent::Key { ticket: of, epoch, secret: key } => (*of == ticket).then_some((*epoch, key.clone())),
             _ => None,
         };
         let keys = self.events.iter().filter_map(epoch);
@@ -148,7 +149,7 @@ impl Host {
 
     fn subscriptions(&self) -> Vec<Ticket> {
         let tickets = self.events.iter().filter_map(|(_, event)| match event {
-            Event::Reflected { ticket, .. } => Some(*ticket),
+            NodeEvent::Reflected { ticket, .. } => Some(*ticket),
             _ => None,
         });
         let mut tickets: Vec<Ticket> = tickets.filter(|ticket| self.ending(*ticket).is_none()).collect();
@@ -168,10 +169,10 @@ impl World {
         host: HostId,
         service: Service,
         area: Area,
-        change: impl FnOnce(&mut Wanted),
+        change: impl FnOnce(&mut ServiceRequest),
     ) -> Ticket {
         self.request_with(host, service, area, |wanted| {
-            wanted.reflect = Some(Reflection::Always);
+            wanted.reflect = Some(ReflectionPolicy::Always);
             change(wanted);
         })
     }
@@ -183,7 +184,7 @@ impl World {
     }
 
     /// The same with what each of them was granted.
-    fn grants(&self, host: HostId, ticket: Ticket) -> Option<Vec<(HostId, &Grant)>> {
+    fn grants(&self, host: HostId, ticket: Ticket) -> Option<Vec<(HostId, &ReflectionGrant)>> {
         let stream = self.hosts[host.0].reflected(ticket)?;
         let tags = self.hosts[host.0].tags(ticket);
         let providers = self.hosts.iter().filter(|host| host.alive);
@@ -195,7 +196,12 @@ impl World {
         ways.next()
     }
 
-    fn follow(&self, end: HostId, tags: &[Tag], mut at: (SocketAddr, Tag)) -> Option<Vec<(HostId, &Grant)>> {
+    fn follow(
+        &self,
+        end: HostId,
+        tags: &[StreamTag],
+        mut at: (SocketAddr, StreamTag),
+    ) -> Option<Vec<(HostId, &ReflectionGrant)>> {
         let mut way = Vec::new();
         for _ in 0..MOST_STEPS {
             let (to, tag) = at;
@@ -232,7 +238,7 @@ impl World {
                     broken.remove(&ticket);
                 } else if now.since(*broken.entry(ticket).or_insert(now)) >= LOST {
                     broken.remove(&ticket);
-                    self.command(host, Command::Resubscribe { ticket, lost: true });
+                    self.command(host, NodeCommand::Resubscribe { ticket, lost: true });
                 }
             }
         }
@@ -276,7 +282,7 @@ impl World {
             for ticket in self.hosts[host.0].subscriptions() {
                 let Some(stream) = self.hosts[host.0].reflected(ticket) else { continue };
                 for (hub, grant) in self.grants(host, ticket).unwrap_or_default() {
-                    let Grant { service, cell, provider, to, .. } = *grant;
+                    let ReflectionGrant { service, cell, provider, to, .. } = *grant;
                     let unnamed = ReflectedStream { service, cell, provider, kbps: kbps(service), to: Vec::new() };
                     let one = carried.entry(hub).or_default().entry(stream).or_insert(unnamed);
                     if provider.is_some() {
@@ -292,7 +298,7 @@ impl World {
 
     /// The stream of `ticket` is `provider`'s, comes, and can be opened.
     pub fn is_watching(&self, host: HostId, ticket: Ticket, provider: HostId) -> bool {
-        let of = |event: &Event| matches!(event, Event::Accepted { ticket: of, provider: by, .. } if *of == ticket && *by == node_id(provider.0));
+        let of = |event: &NodeEvent| matches!(event, NodeEvent::Accepted { ticket: of, provider: by, .. } if *of == ticket && *by == node_id(provider.0));
         let accepted = self.events(host).iter().any(|(_, event)| of(event));
         let is_its = self.latest(host, ticket).is_some_and(|(publisher, _)| publisher == provider);
         accepted && is_its && self.opens(host, ticket) && self.way(host, ticket).is_some()

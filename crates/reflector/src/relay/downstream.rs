@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use roost_proto::Time;
-use roost_proto::reflection::{Begin, Kind, StreamId, Tag};
+use roost_proto::reflection::{DownstreamKind, StartCondition, StreamId, StreamTag};
 
 use super::member::{Answered, Member};
 use super::timers::Timer;
@@ -26,9 +26,9 @@ impl Relay {
         &mut self,
         now: Time,
         stream: StreamId,
-        (to, begin): (SocketAddr, Begin),
-        tag: Tag,
-        kind: Kind,
+        (to, begin): (SocketAddr, StartCondition),
+        tag: StreamTag,
+        kind: DownstreamKind,
     ) -> Result<(), Refused> {
         let to = canonical(to);
         if let Some(door) = self.doors.of(tag, stream).filter(|door| *door != to) {
@@ -43,9 +43,9 @@ impl Relay {
             self.check_room(stream, to)?;
         }
         let trusts = match begin {
-            Begin::Answered => self.routable.knows(now, to),
-            Begin::Offered => true,
-            Begin::Resumed => false,
+            StartCondition::Answered => self.routable.knows(now, to),
+            StartCondition::Offered => true,
+            StartCondition::Resumed => false,
         };
         let trusts = trusts && !self.trusts(to.ip());
         let word = self.random.word();
@@ -53,7 +53,7 @@ impl Relay {
         known.reflector.set_sends_on(true);
         let member = known.members.entry(to).or_insert_with(|| Member::new(now, kind, word));
         member.offer(now, tag);
-        if kind == Kind::Subscriber {
+        if kind == DownstreamKind::Subscriber {
             self.doors.note(tag, stream, to);
         }
         if !is_known && trusts {
@@ -108,7 +108,7 @@ impl Relay {
         from: SocketAddr,
         stream: StreamId,
         word: Word,
-        tag: Tag,
+        tag: StreamTag,
         next: u64,
     ) {
         let Some(member) = self.member(from, stream, word) else { return self.refuse(from, stream, word) };

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::reflection::{Begin, StreamId, Tag};
+use roost_proto::reflection::{StartCondition, StreamId, StreamTag};
 
 use super::Relay;
 use super::tags::MAX_TAGS;
@@ -22,11 +22,11 @@ const KNOCKS: u8 = 7;
 
 /// The addresses at which subscribers are offered streams, by the tags under which they asked.
 #[derive(Debug, Default)]
-pub(super) struct Doors(BTreeMap<Tag, (StreamId, SocketAddr)>);
+pub(super) struct Doors(BTreeMap<StreamTag, (StreamId, SocketAddr)>);
 
 impl Doors {
     /// A stream is offered under a tag. If there are too many tags, any one goes: they are random.
-    pub(super) fn note(&mut self, tag: Tag, stream: StreamId, to: SocketAddr) {
+    pub(super) fn note(&mut self, tag: StreamTag, stream: StreamId, to: SocketAddr) {
         self.0.insert(tag, (stream, to));
         if self.0.len() > MAX_TAGS {
             self.0.pop_first();
@@ -34,11 +34,11 @@ impl Doors {
     }
 
     /// The address at which a stream is offered under a tag, if it is this stream.
-    pub(super) fn of(&self, tag: Tag, stream: StreamId) -> Option<SocketAddr> {
+    pub(super) fn of(&self, tag: StreamTag, stream: StreamId) -> Option<SocketAddr> {
         self.0.get(&tag).filter(|(offered, _)| *offered == stream).map(|(_, to)| *to)
     }
 
-    fn forget(&mut self, tag: Tag) {
+    fn forget(&mut self, tag: StreamTag) {
         self.0.remove(&tag);
     }
 }
@@ -46,14 +46,14 @@ impl Doors {
 impl Relay {
     /// Tells the hub whose media address this is from where its stream is [expected](Relay::expect)
     /// under a tag.
-    pub fn knock(&mut self, now: Time, tag: Tag, at: SocketAddr) {
+    pub fn knock(&mut self, now: Time, tag: StreamTag, at: SocketAddr) {
         if let Some(asked) = self.tags.get_mut(tag) {
             asked.door = Some((at, 0));
             self.knock_again(now, tag);
         }
     }
 
-    pub(super) fn knock_again(&mut self, now: Time, tag: Tag) {
+    pub(super) fn knock_again(&mut self, now: Time, tag: StreamTag) {
         let asked = self.tags.get_mut(tag).filter(|asked| asked.stream.is_none());
         let Some((at, times)) = asked.and_then(|asked| asked.door.as_mut()) else { return };
         if *times >= KNOCKS {
@@ -67,7 +67,7 @@ impl Relay {
 
     /// The subscriber that asked under a tag is not where the stream is offered. It may only be at
     /// another port of the same host, since no other host is to be aimed at.
-    pub(super) fn hear_knock(&mut self, now: Time, from: SocketAddr, tag: Tag) {
+    pub(super) fn hear_knock(&mut self, now: Time, from: SocketAddr, tag: StreamTag) {
         let Some((stream, to)) = self.doors.0.get(&tag).copied() else { return };
         let member = self.streams.get(&stream).and_then(|known| known.members.get(&to));
         let Some(member) = member.filter(|member| member.is_offered_under(tag)) else { return };
@@ -82,12 +82,12 @@ impl Relay {
         }
         self.withdraw(now, stream, tag);
         // If there is no room, the subscriber hears of it by getting no offer.
-        let _ = self.attach(now, stream, (from, Begin::Answered), tag, kind);
+        let _ = self.attach(now, stream, (from, StartCondition::Answered), tag, kind);
     }
 
     /// A stream is no longer offered under a tag at the address where it was: one tag stands for one
     /// copy, however many addresses its host has.
-    pub(super) fn withdraw(&mut self, now: Time, stream: StreamId, tag: Tag) {
+    pub(super) fn withdraw(&mut self, now: Time, stream: StreamId, tag: StreamTag) {
         let Some(to) = self.doors.of(tag, stream) else { return };
         self.doors.forget(tag);
         let known = self.streams.get_mut(&stream);
@@ -107,7 +107,7 @@ impl Relay {
 
 #[cfg(test)]
 mod tests {
-    use roost_proto::reflection::Kind;
+    use roost_proto::reflection::DownstreamKind;
 
     use super::super::Config;
     use super::*;
@@ -115,7 +115,7 @@ mod tests {
     use crate::socket::Path;
 
     const STREAM: StreamId = StreamId(7);
-    const TAG: Tag = Tag(99);
+    const TAG: StreamTag = StreamTag(99);
 
     fn at(host: u8, port: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, host], port))
@@ -125,7 +125,7 @@ mod tests {
     fn offering(to: SocketAddr) -> Relay {
         let mut relay = Relay::new(Config::default(), [1; 32]);
         relay.publish(Time::ZERO, STREAM).unwrap();
-        relay.attach(Time::ZERO, STREAM, (to, Begin::Answered), TAG, Kind::Subscriber).unwrap();
+        relay.attach(Time::ZERO, STREAM, (to, StartCondition::Answered), TAG, DownstreamKind::Subscriber).unwrap();
         assert_eq!(offers(&mut relay).len(), 1);
         relay
     }
@@ -135,7 +135,7 @@ mod tests {
         sent.filter(|sent| matches!(Said::decode(&sent.contents), Ok((_, _, Said::Offer(TAG))))).collect()
     }
 
-    fn knock(relay: &mut Relay, from: SocketAddr, tag: Tag) -> Vec<Transmit> {
+    fn knock(relay: &mut Relay, from: SocketAddr, tag: StreamTag) -> Vec<Transmit> {
         let path = Path { remote: from, local: Some([10, 9, 9, 9].into()) };
         relay.handle_datagram(Time::ZERO, path, &Said::Knock(tag).encode(StreamId(0), Word(0)), |_, _| {});
         offers(relay)
@@ -158,13 +158,23 @@ mod tests {
     #[test]
     fn one_tag_is_one_copy() {
         let mut relay = offering(at(1, 5000));
-        relay.attach(Time::ZERO, STREAM, (at(1, 5000), Begin::Answered), Tag(98), Kind::Subscriber).unwrap();
+        relay
+            .attach(
+                Time::ZERO,
+                STREAM,
+                (at(1, 5000), StartCondition::Answered),
+                StreamTag(98),
+                DownstreamKind::Subscriber,
+            )
+            .unwrap();
         let word = relay.streams[&STREAM].members[&at(1, 5000)].word;
-        say(&mut relay, at(1, 5000), word, &Said::Answer { tag: Tag(98), next: 0 });
+        say(&mut relay, at(1, 5000), word, &Said::Answer { tag: StreamTag(98), next: 0 });
         for port in 6000..6100 {
             knock(&mut relay, at(1, port), TAG);
             // The hub that granted it says so again.
-            relay.attach(Time::ZERO, STREAM, (at(1, 5000), Begin::Answered), TAG, Kind::Subscriber).unwrap();
+            relay
+                .attach(Time::ZERO, STREAM, (at(1, 5000), StartCondition::Answered), TAG, DownstreamKind::Subscriber)
+                .unwrap();
         }
         let members: Vec<_> = relay.streams[&STREAM].members.keys().copied().collect();
         assert_eq!(members, [at(1, 5000), at(1, 6099)]);
@@ -182,7 +192,7 @@ mod tests {
     fn nobody_else_is_aimed_at() {
         let mut relay = offering(at(1, 5000));
         assert!(knock(&mut relay, at(2, 5000), TAG).is_empty(), "another host");
-        assert!(knock(&mut relay, at(1, 6000), Tag(1)).is_empty(), "another tag");
+        assert!(knock(&mut relay, at(1, 6000), StreamTag(1)).is_empty(), "another tag");
         let all: usize = (0..100).map(|_| knock(&mut relay, at(1, 5000), TAG).len()).sum();
         assert!(all < 5, "{all}");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::reflection::{Kind, Tag};
+use roost_proto::reflection::{DownstreamKind, StreamTag};
 
 use crate::fan::TargetId;
 use crate::fec::{BLOCK_PACKETS, Parity, Share};
@@ -36,11 +36,11 @@ struct Offered {
 
 #[derive(Debug)]
 pub(super) struct Member {
-    pub(super) kind: Kind,
+    pub(super) kind: DownstreamKind,
     pub(super) word: Word,
     /// Where the stream is sent from; none before it has answered.
     pub(super) target: Option<TargetId>,
-    offered: BTreeMap<Tag, Offered>,
+    offered: BTreeMap<StreamTag, Offered>,
     since: Time,
     /// Until when it wants the stream; none before it has answered.
     lease: Option<Time>,
@@ -68,7 +68,7 @@ pub(super) enum Answered {
 }
 
 impl Member {
-    pub(super) fn new(now: Time, kind: Kind, word: Word) -> Self {
+    pub(super) fn new(now: Time, kind: DownstreamKind, word: Word) -> Self {
         Self {
             kind,
             word,
@@ -87,7 +87,7 @@ impl Member {
     }
 
     /// It is to be offered the stream under this tag too. One that has answered under it need not.
-    pub(super) fn offer(&mut self, now: Time, tag: Tag) {
+    pub(super) fn offer(&mut self, now: Time, tag: StreamTag) {
         if self.offered.len() >= MAX_TAGS && !self.offered.contains_key(&tag) {
             self.offered.retain(|_, offered| offered.next.is_some());
         }
@@ -97,13 +97,13 @@ impl Member {
     }
 
     /// It is offered the stream under this tag no more; true if that was the last one.
-    pub(super) fn withdraw(&mut self, tag: Tag) -> bool {
+    pub(super) fn withdraw(&mut self, tag: StreamTag) -> bool {
         self.offered.remove(&tag);
         self.offered.is_empty()
     }
 
     /// The tags under which an offer is due, each of which is taken for made.
-    pub(super) fn due_offers(&mut self, now: Time) -> Vec<Tag> {
+    pub(super) fn due_offers(&mut self, now: Time) -> Vec<StreamTag> {
         let mut due = Vec::new();
         self.offered.retain(|tag, offered| {
             let Some(_) = offered.next.filter(|next| *next <= now) else { return true };
@@ -118,7 +118,7 @@ impl Member {
         due
     }
 
-    pub(super) fn answer(&mut self, now: Time, tag: Tag) -> Answered {
+    pub(super) fn answer(&mut self, now: Time, tag: StreamTag) -> Answered {
         let offered = self.offered.get_mut(&tag);
         let was_repeated = offered.as_ref().is_some_and(|offered| offered.times > 1);
         if let Some(offered) = offered {
@@ -159,7 +159,7 @@ impl Member {
     }
 
     /// True if it is being offered the stream under this tag, in vain so far.
-    pub(super) fn is_offered_under(&self, tag: Tag) -> bool {
+    pub(super) fn is_offered_under(&self, tag: StreamTag) -> bool {
         self.offered.get(&tag).is_some_and(|offered| offered.next.is_some())
     }
 

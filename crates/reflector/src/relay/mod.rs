@@ -48,7 +48,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::reflection::{Begin, Grant, Kind, StreamId, Tag};
+use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamId, StreamTag};
 
 use crate::fan::{self, Transmit};
 use crate::refused::Refused;
@@ -100,14 +100,14 @@ pub enum Event {
     /// later to be another, which is told in the same way and replaces it.
     Began {
         /// The tag.
-        tag: Tag,
+        tag: StreamTag,
         /// The stream.
         stream: StreamId,
     },
     /// Nothing was offered under an expected tag for 5 s; it is not expected any more.
     Unoffered {
         /// The tag.
-        tag: Tag,
+        tag: StreamTag,
     },
     /// A stream that is watched here comes from nobody any more: ask for it again.
     Lost {
@@ -234,8 +234,8 @@ impl Relay {
     ///
     /// # Errors
     /// Any [`Refused`], but for [`TooManyTags`](Refused::TooManyTags).
-    pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: Tag) -> Result<(), Refused> {
-        self.attach(now, stream, (to, Begin::Answered), tag, Kind::Reflector)
+    pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: StreamTag) -> Result<(), Refused> {
+        self.attach(now, stream, (to, StartCondition::Answered), tag, DownstreamKind::Reflector)
     }
 
     /// Sends on what is offered under the grant's tag. A stream that the grant names and that is
@@ -244,7 +244,7 @@ impl Relay {
     ///
     /// # Errors
     /// Any [`Refused`], but for [`NoStream`](Refused::NoStream).
-    pub fn grant(&mut self, now: Time, grant: Grant) -> Result<(), Refused> {
+    pub fn grant(&mut self, now: Time, grant: ReflectionGrant) -> Result<(), Refused> {
         if self.is_leaving {
             return Err(Refused::Leaving);
         }
@@ -268,7 +268,7 @@ impl Relay {
     ///
     /// # Errors
     /// [`Refused::TooManyTags`].
-    pub fn expect(&mut self, now: Time, tag: Tag) -> Result<(), Refused> {
+    pub fn expect(&mut self, now: Time, tag: StreamTag) -> Result<(), Refused> {
         self.tags.wait(tag, For::Here)?;
         if self.tags.get_mut(tag).is_some_and(|asked| asked.stream.is_none()) {
             self.timers.set(Timer::Tag(tag), now + EXPECTED);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use roost_proto::Time;
-use roost_proto::reflection::{Kind, StreamId};
+use roost_proto::reflection::{DownstreamKind, StreamId};
 
 use super::stream::Stream;
 use super::tags::For;
@@ -74,7 +74,7 @@ impl Relay {
 fn parties(stream: StreamId, known: &Stream) -> [Option<Party>; 2] {
     let mut hosts = known.members.iter().map(|(to, member)| (to.ip().to_canonical(), member.kind));
     // Behind another hub there may be anybody.
-    let first = hosts.next().filter(|(_, kind)| *kind == Kind::Subscriber);
+    let first = hosts.next().filter(|(_, kind)| *kind == DownstreamKind::Subscriber);
     let only = first.filter(|first| hosts.all(|other| other == *first));
     let source = if known.has_known_publisher(stream) {
         Some(publisher_of(stream))
@@ -94,7 +94,9 @@ fn publisher_of(stream: StreamId) -> Party {
 
 fn subscriber_of(whom: &For) -> Option<Party> {
     match whom {
-        For::There(grant) if grant.kind == Kind::Subscriber => Some(Party::Subscriber(grant.to.ip().to_canonical())),
+        For::There(grant) if grant.kind == DownstreamKind::Subscriber => {
+            Some(Party::Subscriber(grant.to.ip().to_canonical()))
+        }
         _ => None,
     }
 }

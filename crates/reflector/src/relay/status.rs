@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::reflection::{Kind, StreamId};
+use roost_proto::reflection::{DownstreamKind, StreamId};
 
 use super::stream::Name;
 use super::{Rejected, Relay};
@@ -56,7 +56,7 @@ pub struct MemberStatus {
     /// Its address.
     pub address: SocketAddr,
     /// What it is.
-    pub kind: Kind,
+    pub kind: DownstreamKind,
     /// Whether it has answered.
     pub has_answered: bool,
     /// What it was sent.

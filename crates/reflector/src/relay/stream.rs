@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::reflection::{Grant, StreamId};
+use roost_proto::reflection::{ReflectionGrant, StreamId};
 use roost_proto::{Cell, NodeId, Service};
 
 use super::leg::{Leg, ROOTLESS};
@@ -42,8 +42,8 @@ pub struct Name {
     pub provider: Option<NodeId>,
 }
 
-impl From<&Grant> for Name {
-    fn from(grant: &Grant) -> Self {
+impl From<&ReflectionGrant> for Name {
+    fn from(grant: &ReflectionGrant) -> Self {
         Self { service: grant.service, cell: grant.cell, provider: grant.provider }
     }
 }

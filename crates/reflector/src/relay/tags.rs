@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_proto::reflection::{Grant, StreamId, Tag};
+use roost_proto::reflection::{ReflectionGrant, StreamId, StreamTag};
 
 use crate::refused::Refused;
 
@@ -25,7 +25,7 @@ pub(super) enum For {
     /// It is watched here.
     Here,
     /// It is sent on.
-    There(Grant),
+    There(ReflectionGrant),
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub(super) enum Renewed {
 /// The tags that are waited for.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
-    by_tag: BTreeMap<Tag, Asked>,
+    by_tag: BTreeMap<StreamTag, Asked>,
     asked: u64,
 }
 
@@ -95,7 +95,7 @@ impl Tags {
     ///
     /// # Errors
     /// [`Refused::TooManyTags`].
-    pub(super) fn wait(&mut self, tag: Tag, whom: For) -> Result<(), Refused> {
+    pub(super) fn wait(&mut self, tag: StreamTag, whom: For) -> Result<(), Refused> {
         if self.by_tag.len() >= MAX_TAGS && !self.by_tag.contains_key(&tag) {
             return Err(Refused::TooManyTags);
         }
@@ -106,7 +106,7 @@ impl Tags {
 
     /// Takes over what a grant says that is known already. The provider that is meant may be known only now:
     /// a stream of somebody else is forgotten.
-    pub(super) fn renew(&mut self, grant: Grant) -> Renewed {
+    pub(super) fn renew(&mut self, grant: ReflectionGrant) -> Renewed {
         let Some(asked) = self.by_tag.get_mut(&grant.tag) else { return Renewed::Unoffered };
         if let For::There(known) = &mut asked.whom {
             *known = grant;
@@ -121,16 +121,16 @@ impl Tags {
         }
     }
 
-    pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Asked> {
+    pub(super) fn get_mut(&mut self, tag: StreamTag) -> Option<&mut Asked> {
         self.by_tag.get_mut(&tag)
     }
 
-    pub(super) fn remove(&mut self, tag: Tag) -> Option<Asked> {
+    pub(super) fn remove(&mut self, tag: StreamTag) -> Option<Asked> {
         self.by_tag.remove(&tag)
     }
 
     /// Forgets those of a stream that nobody watches any more; returns them.
-    pub(super) fn release(&mut self, stream: StreamId) -> Vec<Tag> {
+    pub(super) fn release(&mut self, stream: StreamId) -> Vec<StreamTag> {
         let is_released = |asked: &Asked| matches!(asked.whom, For::Here) && asked.stream == Some(stream);
         let released = self.by_tag.iter().filter(|(_, asked)| is_released(asked)).map(|(tag, _)| *tag).collect();
         self.by_tag.retain(|_, asked| !is_released(asked));

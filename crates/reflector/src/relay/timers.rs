@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use roost_proto::Time;
-use roost_proto::reflection::{StreamId, Tag};
+use roost_proto::reflection::{StreamId, StreamTag};
 
 /// What waits for its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// Nothing has been offered under a tag.
-    Tag(Tag),
+    Tag(StreamTag),
     /// A hub is to be told once more where this host is.
-    Knock(Tag),
+    Knock(StreamTag),
     /// A downstream is to be offered the stream again, told that all is well, or forgotten.
     Member(StreamId, SocketAddr),
     /// Upstreams are to be reported to, or given up.

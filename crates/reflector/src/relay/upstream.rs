@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use roost_proto::Time;
-use roost_proto::reflection::{StreamId, Tag};
+use roost_proto::reflection::{StreamId, StreamTag};
 
 use super::leg::{Leg, REPORT, SILENCE};
 use super::member::Member;
@@ -17,7 +17,7 @@ use crate::words::{Said, Word};
 
 impl Relay {
     /// A stream is offered. Whoever did not ask for it says so.
-    pub(super) fn hear_offer(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, tag: Tag) {
+    pub(super) fn hear_offer(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, tag: StreamTag) {
         let asked = self.tags.get_mut(tag);
         let asked = asked.filter(|asked| asked.may_be(stream)).map(|asked| (asked.whom, asked.number));
         let is_own = self.streams.get(&stream).is_some_and(|stream| stream.is_published);
@@ -54,7 +54,7 @@ impl Relay {
     }
 
     /// What was asked for under a tag is this stream.
-    fn bind(&mut self, now: Time, stream: StreamId, tag: Tag, whom: For) {
+    fn bind(&mut self, now: Time, stream: StreamId, tag: StreamTag, whom: For) {
         let Some(bound) = self.tags.get_mut(tag).map(|asked| asked.bind(stream)) else { return };
         if let (For::Here, Bound::Instead(before)) = (whom, &bound) {
             self.unbind(now, *before);
@@ -87,7 +87,7 @@ impl Relay {
     }
 
     /// A tag has waited long enough, or been remembered.
-    pub(super) fn expire(&mut self, tag: Tag) {
+    pub(super) fn expire(&mut self, tag: StreamTag) {
         self.timers.clear(Timer::Knock(tag));
         let asked = self.tags.remove(tag);
         if asked.is_some_and(|asked| matches!(asked.whom, For::Here) && asked.stream.is_none()) {

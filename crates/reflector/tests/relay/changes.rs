@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_proto::reflection::Kind;
+use roost_proto::reflection::DownstreamKind;
 use roost_reflector::relay::{Config, Event};
 
 use crate::world::{FRAME, Link, STREAM, World, at, for_seeds};
@@ -199,7 +199,12 @@ fn mutual_upstreams_are_dissolved() {
     // HP and HS have the stream from P, and would have it from each other.
     let now = world.now;
     for (one, other, number) in [(HP, HS, 500), (HS, HP, 600)] {
-        let grant = world.grant_of(roost_proto::Tag(number), S, roost_proto::Tag(number + 1), Kind::Subscriber);
+        let grant = world.grant_of(
+            roost_proto::StreamTag(number),
+            S,
+            roost_proto::StreamTag(number + 1),
+            DownstreamKind::Subscriber,
+        );
         world.relay(other).grant(now, grant).unwrap();
         world.relay(one).offer(now, STREAM, at(other), grant.tag).unwrap();
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::NodeId;
-use roost_proto::reflection::{Grant, Kind, Tag};
+use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamTag};
 use roost_reflector::relay::Event;
 use roost_reflector::words::{Nack, Reported, Said, Word};
 use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
@@ -26,7 +26,7 @@ fn watched() -> World {
     world
 }
 
-fn everything(stream: StreamId, word: Word, tag: Tag) -> Vec<Vec<u8>> {
+fn everything(stream: StreamId, word: Word, tag: StreamTag) -> Vec<Vec<u8>> {
     let nack = Nack::of(&(0..40).map(|counter| (1_u64 << 32) + counter).collect()).unwrap();
     let reported = Reported { highest: 1 << 33, ..Reported::default() };
     let said = [
@@ -49,7 +49,7 @@ fn who_was_told_nothing_gets_nothing() {
     for number in 0..3000 {
         let stream = if number % 2 == 0 { STREAM } else { StreamId(number) };
         for from in [EVIL, P, S] {
-            let said = everything(stream, Word(number), Tag(1000 + number));
+            let said = everything(stream, Word(number), StreamTag(1000 + number));
             let which = world.below(said.len() as u64) as usize;
             world.sends(from, HP, said[which].clone());
         }
@@ -72,10 +72,10 @@ fn who_was_told_nothing_gets_nothing() {
 #[test]
 fn subscriber_cannot_offer_others_stream() {
     let mut world = watched();
-    let (now, tag) = (world.now, Tag(930));
-    let grant = world.grant_of(tag, S + 1, Tag(931), Kind::Subscriber);
+    let (now, tag) = (world.now, StreamTag(930));
+    let grant = world.grant_of(tag, S + 1, StreamTag(931), DownstreamKind::Subscriber);
     let provider = Some(NodeId::from_bytes([9; 16]));
-    world.relay(HP).grant(now, Grant { provider, ..grant }).unwrap();
+    world.relay(HP).grant(now, ReflectionGrant { provider, ..grant }).unwrap();
     for _ in 0..5 {
         for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 << 33 }] {
             world.sends(EVIL, HP, said.encode(STREAM, Word(1)).to_vec());
@@ -137,7 +137,8 @@ fn victim_address_gets_no_packets() {
     let now = world.now;
     // A member asks, again and again, that the stream is sent to a victim.
     for number in 0..1000 {
-        let grant = world.grant_of(Tag(10_000 + number), VICTIM, Tag(20_000 + number), Kind::Subscriber);
+        let grant =
+            world.grant_of(StreamTag(10_000 + number), VICTIM, StreamTag(20_000 + number), DownstreamKind::Subscriber);
         let granted = world.relay(HP).grant(now, grant);
         if granted.is_ok() {
             let _ = world.relay(P).offer(now, STREAM, at(HP), grant.tag);
@@ -159,7 +160,8 @@ fn validated_victim_stops_unwanted_stream() {
     world.relay(VICTIM).release(now, STREAM);
     world.passes(SECOND);
     world.forget_traffic();
-    let (now, grant) = (world.now, world.grant_of(Tag(7000), VICTIM, Tag(7001), Kind::Subscriber));
+    let (now, grant) =
+        (world.now, world.grant_of(StreamTag(7000), VICTIM, StreamTag(7001), DownstreamKind::Subscriber));
     world.relay(HP).grant(now, grant).unwrap();
     world.relay(P).offer(now, STREAM, at(HP), grant.tag).unwrap();
     world.passes(5 * SECOND);
@@ -168,7 +170,8 @@ fn validated_victim_stops_unwanted_stream() {
     assert_eq!(world.status(HP).unwrap().members.len(), 1);
     // And it is trusted no more.
     world.forget_traffic();
-    let (now, grant) = (world.now, world.grant_of(Tag(7002), VICTIM, Tag(7003), Kind::Subscriber));
+    let (now, grant) =
+        (world.now, world.grant_of(StreamTag(7002), VICTIM, StreamTag(7003), DownstreamKind::Subscriber));
     world.relay(HP).grant(now, grant).unwrap();
     world.relay(P).offer(now, STREAM, at(HP), grant.tag).unwrap();
     world.passes(5 * SECOND);
@@ -178,7 +181,7 @@ fn validated_victim_stops_unwanted_stream() {
 #[test]
 fn foreign_offer_leaves_subscription_alone() {
     let mut world = watched();
-    let (now, grant) = (world.now, world.grant_of(Tag(7000), S, Tag(7001), Kind::Subscriber));
+    let (now, grant) = (world.now, world.grant_of(StreamTag(7000), S, StreamTag(7001), DownstreamKind::Subscriber));
     world.relay(HP).grant(now, grant).unwrap();
     world.relay(P).offer(now, STREAM, at(HP), grant.tag).unwrap();
     world.passes(10 * SECOND);
@@ -191,12 +194,12 @@ fn excess_grants_are_refused_and_expire() {
     let now = world.now;
     let mut granted = 0;
     for number in 0..10_000 {
-        let grant = world.grant_of(Tag(10_000 + number), EVIL, Tag(number), Kind::Subscriber);
+        let grant = world.grant_of(StreamTag(10_000 + number), EVIL, StreamTag(number), DownstreamKind::Subscriber);
         granted += u64::from(world.relay(HP).grant(now, grant).is_ok());
     }
     assert!((4000..=4096).contains(&granted), "{granted}");
     world.passes(11 * SECOND);
-    let (now, grant) = (world.now, world.grant_of(Tag(1), EVIL, Tag(2), Kind::Subscriber));
+    let (now, grant) = (world.now, world.grant_of(StreamTag(1), EVIL, StreamTag(2), DownstreamKind::Subscriber));
     assert!(world.relay(HP).grant(now, grant).is_ok());
 }
 
@@ -204,7 +207,7 @@ fn excess_grants_are_refused_and_expire() {
 fn replayed_control_packets_gain_nothing() {
     let mut world = watched();
     world.passes(2 * SECOND);
-    let (word, tag) = (Word(0), Tag(1));
+    let (word, tag) = (Word(0), StreamTag(1));
     let heard: Vec<Said> = world.said.values().flatten().cloned().collect();
     assert!(!heard.is_empty());
     // The words themselves go to the subscriber only; from another address they would not count either.
@@ -220,12 +223,12 @@ fn replayed_control_packets_gain_nothing() {
 fn fill(world: &mut World, publishers: u8) {
     for number in 0..600_u32 {
         let publisher = 100 + (number % u32::from(publishers)) as u8;
-        let (tag, owner) = (Tag(5_000 + u64::from(number)), NodeId::from_bytes([publisher; 16]));
-        let grant = world.grant_of(tag, EVIL, Tag(9_000 + u64::from(number)), Kind::Subscriber);
+        let (tag, owner) = (StreamTag(5_000 + u64::from(number)), NodeId::from_bytes([publisher; 16]));
+        let grant = world.grant_of(tag, EVIL, StreamTag(9_000 + u64::from(number)), DownstreamKind::Subscriber);
         let now = world.now;
         // A host that does not answer is offered no more than a few; the tag holds all the same.
-        let _ = world.relay(HP).grant(now, Grant { provider: Some(owner), cell: None, ..grant });
-        let stream = StreamId::of(owner, number);
+        let _ = world.relay(HP).grant(now, ReflectionGrant { provider: Some(owner), cell: None, ..grant });
+        let stream = StreamId::from_publisher(owner, number);
         for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 }] {
             world.sends(publisher, HP, said.encode(stream, Word(u64::from(number))).to_vec());
         }
@@ -255,10 +258,10 @@ fn colluding_members_fill_no_table() {
 }
 
 /// The hub takes a stream that it has granted by the provider's name from that provider.
-fn takes_the_providers_own(world: &mut World, grant: Grant) {
+fn takes_the_providers_own(world: &mut World, grant: ReflectionGrant) {
     let (now, owner) = (world.now, NodeId::from_bytes([P; 16]));
-    world.relay(HP).grant(now, Grant { provider: Some(owner), ..grant }).unwrap();
-    world.sends(P, HP, Said::Offer(grant.tag).encode(StreamId::of(owner, 1), Word(1)).to_vec());
+    world.relay(HP).grant(now, ReflectionGrant { provider: Some(owner), ..grant }).unwrap();
+    world.sends(P, HP, Said::Offer(grant.tag).encode(StreamId::from_publisher(owner, 1), Word(1)).to_vec());
     world.passes(SECOND / 10);
     let heard = world.said.get(&(HP, P)).cloned().unwrap_or_default();
     assert!(heard.iter().any(|said| matches!(said, Said::Answer { tag, .. } if *tag == grant.tag)), "{heard:?}");
@@ -270,17 +273,17 @@ fn forged_streams_spare_publishers_quota() {
     let mut world = World::new(1);
     let (now, owner) = (world.now, NodeId::from_bytes([P; 16]));
     for number in 0..64_u32 {
-        let tag = Tag(5_000 + u64::from(number));
-        let grant = world.grant_of(tag, EVIL, Tag(9_000 + u64::from(number)), Kind::Subscriber);
+        let tag = StreamTag(5_000 + u64::from(number));
+        let grant = world.grant_of(tag, EVIL, StreamTag(9_000 + u64::from(number)), DownstreamKind::Subscriber);
         let _ = world.relay(HP).grant(now, grant);
         let word = Word(u64::from(number));
         for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 }] {
-            world.sends(EVIL, HP, said.encode(StreamId::of(owner, 1000 + number), word).to_vec());
+            world.sends(EVIL, HP, said.encode(StreamId::from_publisher(owner, 1000 + number), word).to_vec());
         }
     }
     world.passes(SECOND / 10);
     assert!(world.hosts[&HP].streams(world.now).count() > 16);
-    let grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
+    let grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     takes_the_providers_own(&mut world, grant);
 }
 
@@ -289,8 +292,8 @@ fn forged_streams_spare_publishers_quota() {
 #[test]
 fn foreign_stream_gets_no_provider() {
     let mut world = World::new(1);
-    let (now, evil) = (world.now, StreamId::of(NodeId::from_bytes([EVIL; 16]), 1));
-    let grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
+    let (now, evil) = (world.now, StreamId::from_publisher(NodeId::from_bytes([EVIL; 16]), 1));
+    let grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     world.relay(HP).grant(now, grant).unwrap();
     world.sends(EVIL, HP, Said::Offer(grant.tag).encode(evil, Word(1)).to_vec());
     world.passes(SECOND / 10);

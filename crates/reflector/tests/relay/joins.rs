@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::Service;
-use roost_proto::reflection::{Begin, Grant, Kind, Tag};
+use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_reflector::relay::{Config, Event};
 use roost_reflector::words::Said;
 use roost_reflector::{Flags, StreamId};
@@ -69,14 +69,15 @@ fn named_stream_is_offered_at_once() {
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
     let (joined, named) = (world.now, Some(roost_proto::Cell::new(3, 4)));
-    let mut grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
+    let mut grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     // The first names it, the second is served from what is there, and no offer came from upstream.
     for (number, host) in [(910, S + 1), (920, S + 2)] {
-        (grant.tag, grant.to, grant.their_tag, grant.cell) = (Tag(number), at(host), Tag(number + 1), named);
-        world.relay(host).expect(joined, Tag(number + 1)).unwrap();
+        (grant.tag, grant.to, grant.their_tag, grant.cell) =
+            (StreamTag(number), at(host), StreamTag(number + 1), named);
+        world.relay(host).expect(joined, StreamTag(number + 1)).unwrap();
         world.relay(HP).grant(joined, grant).unwrap();
         if number == 910 {
-            world.relay(P).offer(joined, STREAM, at(HP), Tag(910)).unwrap();
+            world.relay(P).offer(joined, STREAM, at(HP), StreamTag(910)).unwrap();
             world.passes(SECOND);
         }
     }
@@ -90,21 +91,23 @@ fn named_stream_is_offered_at_once() {
 /// One crossing from the hub, where it takes three to show that one wants it.
 #[test]
 fn proven_host_gets_immediate_data() {
-    for (begin, crossings) in [(Begin::Answered, 3), (Begin::Offered, 1), (Begin::Resumed, 3)] {
+    for (begin, crossings) in
+        [(StartCondition::Answered, 3), (StartCondition::Offered, 1), (StartCondition::Resumed, 3)]
+    {
         let mut world = World::new(3);
         world.publish(P);
         world.subscribe(&[P, HP, S]);
         world.passes(2 * SECOND);
         let now = world.now;
         let provider = Some(owner());
-        let named = |grant| Grant { provider, begin, ..grant };
-        let first = named(world.grant_of(Tag(910), S, Tag(1), Kind::Subscriber));
+        let named = |grant| ReflectionGrant { provider, begin, ..grant };
+        let first = named(world.grant_of(StreamTag(910), S, StreamTag(1), DownstreamKind::Subscriber));
         world.relay(HP).grant(now, first).unwrap();
-        world.relay(P).offer(now, STREAM, at(HP), Tag(910)).unwrap();
+        world.relay(P).offer(now, STREAM, at(HP), StreamTag(910)).unwrap();
         world.passes(SECOND);
         let asked = world.now;
-        let next = named(world.grant_of(Tag(920), S + 1, Tag(921), Kind::Subscriber));
-        world.relay(S + 1).expect(asked, Tag(921)).unwrap();
+        let next = named(world.grant_of(StreamTag(920), S + 1, StreamTag(921), DownstreamKind::Subscriber));
+        world.relay(S + 1).expect(asked, StreamTag(921)).unwrap();
         world.relay(HP).grant(asked, next).unwrap();
         world.passes(SECOND);
         assert_eq!(world.got[&(S + 1)][0].at.since(asked), Duration::from_millis(10) * crossings);
@@ -119,19 +122,19 @@ fn repeated_grant_adds_provider_name() {
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
     let now = world.now;
-    let mut grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
-    (grant.tag, grant.cell, grant.provider) = (Tag(910), None, None);
-    (grant.to, grant.their_tag) = (at(S + 1), Tag(911));
-    world.relay(S + 1).expect(now, Tag(911)).unwrap();
+    let mut grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
+    (grant.tag, grant.cell, grant.provider) = (StreamTag(910), None, None);
+    (grant.to, grant.their_tag) = (at(S + 1), StreamTag(911));
+    world.relay(S + 1).expect(now, StreamTag(911)).unwrap();
     world.relay(HP).grant(now, grant).unwrap();
-    world.relay(P).offer(now, STREAM, at(HP), Tag(910)).unwrap();
+    world.relay(P).offer(now, STREAM, at(HP), StreamTag(910)).unwrap();
     world.passes(SECOND);
     let provider = Some(owner());
     let now = world.now;
-    world.relay(HP).grant(now, Grant { provider, ..grant }).unwrap();
+    world.relay(HP).grant(now, ReflectionGrant { provider, ..grant }).unwrap();
     assert!(world.status(HP).unwrap().names.iter().any(|name| name.provider == provider));
-    world.relay(S + 2).expect(now, Tag(921)).unwrap();
-    let next = Grant { tag: Tag(920), to: at(S + 2), their_tag: Tag(921), provider, ..grant };
+    world.relay(S + 2).expect(now, StreamTag(921)).unwrap();
+    let next = ReflectionGrant { tag: StreamTag(920), to: at(S + 2), their_tag: StreamTag(921), provider, ..grant };
     world.relay(HP).grant(now, next).unwrap();
     world.passes(SECOND);
     world.assert_whole(S + 2);
@@ -255,7 +258,7 @@ fn repeated_offers_pass_tag_limit() {
     for round in 0..550 {
         let now = world.now;
         for number in 0..8 {
-            let tag = Tag(10_000 + round * 8 + number);
+            let tag = StreamTag(10_000 + round * 8 + number);
             world.relay(S).expect(now, tag).unwrap();
             world.relay(P).offer(now, STREAM, at(S), tag).unwrap();
         }
@@ -284,9 +287,9 @@ fn unmeasured_stream_reserves_usual_rate() {
 fn what_nobody_offers_is_told() {
     let mut world = World::new(9);
     let now = world.now;
-    world.relay(S).expect(now, Tag(5)).unwrap();
+    world.relay(S).expect(now, StreamTag(5)).unwrap();
     world.passes(6 * SECOND);
-    assert_eq!(world.events_of(S), [Event::Unoffered { tag: Tag(5) }]);
+    assert_eq!(world.events_of(S), [Event::Unoffered { tag: StreamTag(5) }]);
 }
 
 #[test]

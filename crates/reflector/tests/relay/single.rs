@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use roost_proto::Time;
-use roost_proto::reflection::{StreamId, Tag};
+use roost_proto::reflection::{StreamId, StreamTag};
 use roost_reflector::relay::{Config, Relay};
 use roost_reflector::words::{Reported, Said, Word};
-use roost_reflector::{Epoch, Flags, Limits, MAX_TARGETS, Outcome, Publisher, Refused, Secret};
+use roost_reflector::{Epoch, EpochSecret, Flags, Limits, MAX_TARGETS, Outcome, Publisher, Refused};
 
 use crate::world::STREAM;
 
@@ -21,7 +21,7 @@ fn address(number: usize) -> SocketAddr {
 }
 
 fn publisher(stream: StreamId) -> Publisher {
-    Publisher::new(START, stream, Epoch(1), &Secret::from_bytes([1; 32]), Limits::default()).unwrap()
+    Publisher::new(START, stream, Epoch(1), &EpochSecret::from_bytes([1; 32]), Limits::default()).unwrap()
 }
 
 /// Publishes packets of 1040 bytes, the first with these flags.
@@ -34,7 +34,7 @@ fn push(relay: &mut Relay, now: Time, publisher: &mut Publisher, stream: StreamI
 }
 
 /// Takes what is offered, to whom and under which word; packets are dropped.
-fn offers(relay: &mut Relay, now: Time) -> Vec<(SocketAddr, StreamId, Word, Tag)> {
+fn offers(relay: &mut Relay, now: Time) -> Vec<(SocketAddr, StreamId, Word, StreamTag)> {
     let mut offers = Vec::new();
     relay.end_batch(now);
     while let Some(transmit) = relay.poll_transmit(now) {
@@ -45,7 +45,7 @@ fn offers(relay: &mut Relay, now: Time) -> Vec<(SocketAddr, StreamId, Word, Tag)
     offers
 }
 
-fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, Word, Tag)]) {
+fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, Word, StreamTag)]) {
     for (to, stream, word, tag) in offered {
         let answer = Said::Answer { tag: *tag, next: 0 }.encode(*stream, *word);
         relay.handle_datagram(now, *to, &answer, |_, _| {});
@@ -59,7 +59,7 @@ fn due_timers_run_in_batches() {
     let streams: Vec<StreamId> = (1..=3).map(StreamId).collect();
     for stream in &streams {
         relay.publish(now, *stream).unwrap();
-        (0..500).for_each(|number| relay.offer(now, *stream, address(number), Tag(1)).unwrap());
+        (0..500).for_each(|number| relay.offer(now, *stream, address(number), StreamTag(1)).unwrap());
     }
     assert_eq!(offers(&mut relay, now).len(), 1500);
     let later = now + SECOND / 2;
@@ -90,9 +90,9 @@ fn parity_follows_its_packets() {
     let (mut relay, mut now) = (Relay::new(Config::default(), [1; 32]), START);
     relay.publish(now, STREAM).unwrap();
     for number in 0..MAX_TARGETS {
-        relay.offer(now, STREAM, address(number), Tag(number as u64)).unwrap();
+        relay.offer(now, STREAM, address(number), StreamTag(number as u64)).unwrap();
     }
-    assert_eq!(relay.offer(now, STREAM, address(MAX_TARGETS), Tag(0)), Err(Refused::TooManyTargets));
+    assert_eq!(relay.offer(now, STREAM, address(MAX_TARGETS), StreamTag(0)), Err(Refused::TooManyTargets));
     let offered = offers(&mut relay, now);
     answer(&mut relay, now, &offered);
     // All lose a third, which is not repaired.
@@ -126,7 +126,7 @@ fn unanswered_host_gets_128_kib_once() {
         relay.end_batch(now);
     }
     // It has answered once, so that it is known to be there.
-    relay.offer(now, streams[0], address(1), Tag(1)).unwrap();
+    relay.offer(now, streams[0], address(1), StreamTag(1)).unwrap();
     let first = offers(&mut relay, now);
     answer(&mut relay, now, &first);
     let (_, stream, word, _) = first[0];
@@ -134,7 +134,7 @@ fn unanswered_host_gets_128_kib_once() {
     drain(&mut relay, now);
     now = now + SECOND;
     for stream in &streams {
-        relay.offer(now, *stream, address(1), Tag(2)).unwrap();
+        relay.offer(now, *stream, address(1), StreamTag(2)).unwrap();
     }
     let (mut sent, mut offered) = (0, Vec::new());
     // Not so long that offers are repeated.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use roost_proto::NodeId;
 use roost_proto::random::SplitMix64;
-use roost_proto::reflection::{Begin, Grant, Kind, Tag};
+use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_proto::{Service, Time};
 use roost_reflector::relay::{Config, Event, Relay, StreamStatus};
 use roost_reflector::words::Said;
-use roost_reflector::{Epoch, Flags, Header, Limits, Outcome, Publisher, Secret, Sequence, StreamId};
+use roost_reflector::{Epoch, EpochSecret, Flags, Header, Limits, Outcome, Publisher, Sequence, StreamId};
 
 pub(crate) const STREAM: StreamId = StreamId(77);
 
@@ -153,7 +153,7 @@ impl World {
     }
 
     pub(crate) fn with(seed: u64, config: Config) -> Self {
-        let secret = Secret::from_bytes([1; 32]);
+        let secret = EpochSecret::from_bytes([1; 32]);
         Self {
             now: Time::from_nanos(1_000_000_000),
             random: SplitMix64::new(seed),
@@ -219,34 +219,49 @@ impl World {
         self.next_frame = self.next_frame.or(Some(now));
     }
 
-    fn new_tag(&mut self) -> Tag {
+    fn new_tag(&mut self) -> StreamTag {
         self.tag += 1;
-        Tag(self.tag)
+        StreamTag(self.tag)
     }
 
     /// What a request along these hosts brings about: the first publishes, the last watches.
     /// Returns the tag by which that one knows the stream.
-    pub(crate) fn subscribe(&mut self, way: &[u8]) -> Tag {
+    pub(crate) fn subscribe(&mut self, way: &[u8]) -> StreamTag {
         let now = self.now;
         let (subscriber, hubs) = way.split_last().unwrap();
         let (publisher, hubs) = hubs.split_first().unwrap();
         let tag = self.new_tag();
         self.relay(*subscriber).expect(now, tag).unwrap();
-        let (mut to, mut their_tag, mut kind) = (*subscriber, tag, Kind::Subscriber);
+        let (mut to, mut their_tag, mut kind) = (*subscriber, tag, DownstreamKind::Subscriber);
         for hub in hubs.iter().rev() {
             let tag = self.new_tag();
             let grant = self.grant_of(tag, to, their_tag, kind);
             // What there is no room for is refused, as by the control plane.
             let _ = self.relay(*hub).grant(now, grant);
-            (to, their_tag, kind) = (*hub, tag, Kind::Reflector);
+            (to, their_tag, kind) = (*hub, tag, DownstreamKind::Reflector);
         }
         let _ = self.relay(*publisher).offer(now, STREAM, at(to), their_tag);
         tag
     }
 
-    pub(crate) fn grant_of(&self, tag: Tag, to: u8, their_tag: Tag, kind: Kind) -> Grant {
+    pub(crate) fn grant_of(
+        &self,
+        tag: StreamTag,
+        to: u8,
+        their_tag: StreamTag,
+        kind: DownstreamKind,
+    ) -> ReflectionGrant {
         let service = Service::Video;
-        Grant { tag, to: at(to), their_tag, kind, service, cell: None, provider: None, begin: Begin::Answered }
+        ReflectionGrant {
+            tag,
+            to: at(to),
+            their_tag,
+            kind,
+            service,
+            cell: None,
+            provider: None,
+            begin: StartCondition::Answered,
+        }
     }
 
     /// Runs for so long.

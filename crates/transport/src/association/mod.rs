@@ -34,7 +34,7 @@ mod sender;
 use std::time::Instant;
 
 use bytes::Bytes;
-use roost_proto::Class;
+use roost_proto::DeliveryClass;
 
 pub(crate) use action::{Action, CopyId, PathEvent, PathId, PathView};
 pub(crate) use chunk::MAX_CHUNK_BYTES;
@@ -60,7 +60,7 @@ pub(crate) struct Message {
     pub(crate) body: Bytes,
     /// Delivered in order with the others of the same flow; alone if none.
     pub(crate) flow: Option<u32>,
-    pub(crate) class: Class,
+    pub(crate) class: DeliveryClass,
     pub(crate) priority: u8,
     /// When it has lost its use.
     pub(crate) deadline: Option<Instant>,

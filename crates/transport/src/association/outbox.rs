@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::chunk::{CHUNK_BYTES, HEAD_BYTES, PIECES, Place, write_given_up, write_head};
-use super::{Class, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
+use super::{DeliveryClass, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
 use crate::levels::room_for;
 
 /// Levels of priority.
@@ -23,7 +23,7 @@ pub(super) struct Chunk {
     /// The head, and what needs no copying.
     pub(super) content: [Bytes; 2],
     pub(super) unit: u64,
-    pub(super) class: Class,
+    pub(super) class: DeliveryClass,
     pub(super) priority: u8,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Next {
     /// Where it waits.
     pub(super) level: usize,
     /// Which way it goes.
-    pub(super) class: Class,
+    pub(super) class: DeliveryClass,
     /// About its size.
     pub(super) bytes: usize,
 }
@@ -333,7 +333,7 @@ impl Outbox {
         if let Some(level) = self.queues.iter().position(is_rest) {
             self.pop(level);
         }
-        Some(Chunk { content: [told.into(), Bytes::new()], unit: number, class: Class::Duplicate, priority })
+        Some(Chunk { content: [told.into(), Bytes::new()], unit: number, class: DeliveryClass::Duplicate, priority })
     }
 
     pub(super) fn next_expiry(&self) -> Option<Instant> {

@@ -10,7 +10,7 @@ use super::action::{Action, CopyId, PathEvent, PathId, PathView};
 use super::chunk::{CHUNK_BYTES, HEARTBEAT};
 use super::outbox::{Chunk, Next, Outbox};
 use super::path::{Departure, HEARTBEAT_BYTES, HEARTBEAT_CHUNK, Measured, Path};
-use super::{Class, Message};
+use super::{DeliveryClass, Message};
 
 /// How long an association counts as in use after something was sent.
 const RECENT: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ impl Sender {
         let mut from = 0;
         while let Some(Next { level, class, bytes }) = self.outbox.peek(now, from) {
             let Some(first) = self.choose(class, bytes, level) else {
-                if class != Class::Backup {
+                if class != DeliveryClass::Backup {
                     return;
                 }
                 // It waits for the one path that is its own; the others are for what is less urgent.
@@ -161,7 +161,7 @@ impl Sender {
         let id = (chunk.unit, self.next_id());
         self.chunks.insert(id, InFlight { chunk, copies: Vec::new(), silences: 0 });
         self.transmit(now, id, first);
-        if class == Class::Duplicate {
+        if class == DeliveryClass::Duplicate {
             let others = self.usable().filter(|(path, it)| *path != first && it.has_room_for_copy(bytes));
             for path in others.map(|(path, _)| path).collect::<Vec<_>>() {
                 self.transmit(now, id, path);
@@ -171,14 +171,14 @@ impl Sender {
 
     /// The path for a new chunk, if one has room: that where it is soonest, or
     /// another if all that waits would not be through sooner by waiting for that one.
-    fn choose(&self, class: Class, bytes: usize, level: usize) -> Option<PathId> {
+    fn choose(&self, class: DeliveryClass, bytes: usize, level: usize) -> Option<PathId> {
         let alone = self.paths.len() == 1 && self.outbox.has_chunk();
         let has_room = |path: &Path| path.has_room(bytes, alone);
         let (id, soonest) = match class {
-            Class::Backup => self.usable().min_by_key(|(id, path)| (path.rank, *id)),
-            Class::Stripe | Class::Duplicate => self.usable().min_by_key(|(_, path)| path.eta(bytes)),
+            DeliveryClass::Backup => self.usable().min_by_key(|(id, path)| (path.rank, *id)),
+            DeliveryClass::Stripe | DeliveryClass::Duplicate => self.usable().min_by_key(|(_, path)| path.eta(bytes)),
         }?;
-        if has_room(soonest) || class == Class::Backup {
+        if has_room(soonest) || class == DeliveryClass::Backup {
             return has_room(soonest).then_some(id);
         }
         let after_all = soonest.eta(self.outbox.ahead(level));
@@ -197,7 +197,7 @@ impl Sender {
         let copy = CopyId(self.next_id());
         let (Some(path), Some(flight)) = (self.paths.get_mut(&on), self.chunks.get_mut(&chunk)) else { return };
         let bytes = flight.chunk.bytes();
-        path.counts.repeated += u64::from(!flight.copies.is_empty() && flight.chunk.class != Class::Duplicate);
+        path.counts.repeated += u64::from(!flight.copies.is_empty() && flight.chunk.class != DeliveryClass::Duplicate);
         flight.copies.push(copy);
         let departure = path.depart(now, copy, bytes);
         if flight.silences >= MOST_SILENCES {
@@ -221,7 +221,7 @@ impl Sender {
         let (chunk, answers) = (copy.chunk, path.suspect_since.is_none());
         let class = chunk.and_then(|chunk| Some(self.chunks.get(&chunk)?.chunk.class));
         if let Some(chunk) = chunk
-            && !(answers && class == Some(Class::Backup))
+            && !(answers && class == Some(DeliveryClass::Backup))
             && let Some(other) = self.other_path(chunk)
         {
             self.transmit(now, chunk, other);
@@ -235,8 +235,8 @@ impl Sender {
             |path: PathId| flight.copies.iter().any(|copy| self.copies.get(copy).is_some_and(|it| it.path == path));
         let answers = self.paths.iter().filter(|(path, it)| it.suspect_since.is_none() && !carries(**path));
         let best = match flight.chunk.class {
-            Class::Backup => answers.min_by_key(|(id, path)| (path.rank, **id)),
-            Class::Stripe | Class::Duplicate => answers.min_by_key(|(_, path)| path.eta(CHUNK_BYTES)),
+            DeliveryClass::Backup => answers.min_by_key(|(id, path)| (path.rank, **id)),
+            DeliveryClass::Stripe | DeliveryClass::Duplicate => answers.min_by_key(|(_, path)| path.eta(CHUNK_BYTES)),
         };
         best.map(|(path, _)| *path)
     }

@@ -81,7 +81,7 @@ fn measured(connection: &Connection, probing: &Probing) -> Measured {
 /// How the association sends a message of the owner's. It cannot know before a
 /// round trip that one has arrived.
 pub(super) fn as_sent(channel: Channel, how: &Delivery, body: Bytes, now: Instant, rtt: Duration) -> Message {
-    let life = how.life.map(|life| life + rtt);
+    let life = how.lifetime.map(|life| life + rtt);
     let (flow, life) = match channel {
         Channel::Reliable { flow } => (Some(flow), life),
         Channel::Datagram => (None, life.or(Some(DATAGRAM_LIFE.max(4 * rtt)))),

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use roost_proto::flow::digest;
 use roost_proto::machine::{Machine, Peer as Neighbour};
-use roost_proto::peer::{Command, Config, Discovery, Event, Opened, Peer, Provider, Summary, Ticket, Wanted};
+use roost_proto::peer::{
+    Discovery, NodeCommand, NodeConfig, NodeEvent, Peer, Provider, RequestSummary, ServiceRequest, SourceOutput, Ticket,
+};
 use roost_proto::random::{RootSecret, SplitMix64};
 
-use roost_proto::{Address, Area, Cell, Classes, Input, LinkId, NodeId, Role, Service, ServiceSet, Transmit};
+use roost_proto::{Address, Area, Cell, DeliveryClasses, Input, LinkId, NodeId, Role, Service, ServiceSet, Transmit};
 
 use super::*;
 
@@ -48,7 +50,7 @@ struct Path {
     object: Bytes,
     /// When what part of the object had come.
     came: Vec<(Time, usize)>,
-    summary: Option<Summary>,
+    summary: Option<RequestSummary>,
 }
 
 fn node(number: u8) -> NodeId {
@@ -60,7 +62,7 @@ fn address(number: u8) -> Address {
 }
 
 fn peer(number: u8) -> Peer {
-    Peer::new(Config {
+    Peer::new(NodeConfig {
         node: node(number),
         name: String::new(),
         epoch: 1,
@@ -73,7 +75,7 @@ fn peer(number: u8) -> Peer {
         uplink_kbps: u32::MAX,
         stream_duration: Duration::from_secs(1),
         media: None,
-        classes: Classes::default(),
+        classes: DeliveryClasses::default(),
         multicast: true,
         discovery: Discovery::Multicast,
         seed: u64::from(number),
@@ -92,7 +94,7 @@ impl Path {
         Self { now, peers, ends: None, ways, dial: None, object, came, summary: None }
     }
 
-    fn input(&mut self, side: usize, input: Input<Command>) {
+    fn input(&mut self, side: usize, input: Input<NodeCommand>) {
         self.peers[side].handle(self.now, input);
         self.settle(side);
     }
@@ -104,24 +106,24 @@ impl Path {
             }
             let Some(event) = self.peers[side].poll_event() else { return };
             let answer = match event {
-                Event::Open { session, .. } => {
+                NodeEvent::OpenSource { session, .. } => {
                     let (length, digest) = (self.object.len() as u64, digest(&self.object));
-                    let opened = Opened::Stored { length, digest, format: String::new() };
-                    Command::Opened { session, opened }
+                    let opened = SourceOutput::Stored { length, digest, format: String::new() };
+                    NodeCommand::SourceOpened { session, opened }
                 }
-                Event::Read { session, offset, length, .. } => {
+                NodeEvent::ReadObject { session, offset, length, .. } => {
                     let bytes = self.object.slice(offset as usize..(offset + length) as usize);
-                    Command::Piece { session, offset, bytes }
+                    NodeCommand::ObjectRead { session, offset, bytes }
                 }
-                Event::Data { ticket, payload } => {
+                NodeEvent::Data { ticket, payload } => {
                     self.came.push((self.now, payload.len()));
-                    Command::Taken { ticket, bytes: payload.len() as u64 }
+                    NodeCommand::Consumed { ticket, bytes: payload.len() as u64 }
                 }
-                Event::Finished { summary, .. } => {
+                NodeEvent::Finished { summary, .. } => {
                     self.summary = Some(summary);
                     continue;
                 }
-                Event::Failed { detail, .. } => panic!("{detail}"),
+                NodeEvent::Failed { detail, .. } => panic!("{detail}"),
                 _ => continue,
             };
             self.peers[side].handle(self.now, Input::Command(answer));
@@ -193,12 +195,12 @@ impl Path {
 
     /// The rate at which the second half of the object came, bits per second.
     fn carry(&mut self) -> f64 {
-        let wanted = Wanted {
+        let wanted = ServiceRequest {
             deadline: Duration::from_secs(30),
             provider: Some(Provider { node: node(0), addresses: vec![address(0)] }),
-            ..Wanted::new(Service::Image, Area::Anywhere)
+            ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
-        self.input(1, Input::Command(Command::Request { ticket: TICKET, wanted }));
+        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request: wanted }));
         while self.summary.is_none() {
             self.step();
         }

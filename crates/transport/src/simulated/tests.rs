@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use roost_proto::random::SplitMix64;
-use roost_proto::{Class, Profile, Service, Terms};
+use roost_proto::{DeliveryClass, DeliveryPreferences, Profile, Service};
 
 use super::*;
 
@@ -260,7 +260,7 @@ fn urgent_messages_overtake_bulk() {
         // A tenth of a megabit, so to speak: whatever is sent waits for room.
         pair.delay = FAR;
         pair.run(Duration::from_secs(5));
-        let of = |service| Delivery::of(service);
+        let of = |service| Delivery::for_service(service);
         let send = |pair: &mut Pair, mark: u8, delivery: Delivery, bytes: usize| {
             let flow = Channel::Reliable { flow: mark.into() };
             pair.ends[0].send_as(pair.now, flow, &delivery, vec![mark; bytes].into());
@@ -281,8 +281,9 @@ fn urgent_messages_overtake_bulk() {
 /// Datagrams are lost, and what is not there in time is not sent again.
 #[test]
 fn steering_datagrams_are_timely_or_lost() {
-    let delivery = Delivery::asked(Service::Video, Terms { profile: Some(Profile::Piloting), class: None });
-    let life = delivery.life.unwrap();
+    let delivery =
+        Delivery::for_request(Service::Video, DeliveryPreferences { profile: Some(Profile::Piloting), class: None });
+    let life = delivery.lifetime.unwrap();
     for kind in [UDP, QUIC, MULTIHOMED] {
         let mut pair = Pair::new(kind, 0, 7);
         pair.run(Duration::from_secs(1));
@@ -315,7 +316,7 @@ fn steering_datagrams_are_timely_or_lost() {
 }
 
 /// Sends a numbered message of a flow.
-fn say(pair: &mut Pair, flow: u8, number: u16, class: Class, bytes: usize) {
+fn say(pair: &mut Pair, flow: u8, number: u16, class: DeliveryClass, bytes: usize) {
     let mut message = vec![0; bytes.max(3)];
     message[0] = flow;
     message[1..3].copy_from_slice(&number.to_be_bytes());
@@ -343,7 +344,7 @@ fn messages_stay_ordered_while_paths_die() {
                 pair.dead = [None, Some(0), Some(1)][random.below(3) as usize];
                 pair.all_dead = random.below(8) == 0;
             }
-            let (flow, class) = (random.below(3) as usize, Class::ALL[random.below(3) as usize]);
+            let (flow, class) = (random.below(3) as usize, DeliveryClass::ALL[random.below(3) as usize]);
             say(&mut pair, flow as u8, sent[flow], class, random.below(12_000) as usize);
             sent[flow] += 1;
             pair.run(Duration::from_millis(random.below(40)));
@@ -366,7 +367,7 @@ fn backup_path_serves_only_while_needed() {
     let mut talk = |pair: &mut Pair| {
         let before = pair.carried;
         for _ in 0..100 {
-            say(pair, 0, next, Class::Backup, 2_000);
+            say(pair, 0, next, DeliveryClass::Backup, 2_000);
             next += 1;
             pair.run(20 * MS);
         }
@@ -394,7 +395,7 @@ fn dead_path_delays_few_round_trips() {
     for number in 0..400 {
         pair.dead = (100..250).contains(&number).then_some(0);
         sent.push(pair.now);
-        say(&mut pair, 0, number, Class::Stripe, 10_000);
+        say(&mut pair, 0, number, DeliveryClass::Stripe, 10_000);
         pair.run(20 * MS);
     }
     pair.run(Duration::from_secs(2));

@@ -65,7 +65,7 @@ mod tests {
         let (mut queue, now, limit) = (Queue::default(), Instant::now(), 1 << 20);
         for channel in [Channel::Reliable { flow: 1 }, Channel::Datagram] {
             let mut push = |delivery| queue.push(now, (channel, &delivery), vec![0; 16_384].into(), limit);
-            while push(Delivery::of(Service::Track)) == Pushed::Queued {}
+            while push(Delivery::for_service(Service::Track)) == Pushed::Queued {}
             assert_eq!(push(Delivery::CONTROL), Pushed::Queued);
         }
     }
@@ -92,7 +92,7 @@ mod tests {
         let (mut queue, now) = (Queue::default(), Instant::now());
         let reliable = Channel::Reliable { flow: 1 };
         for _ in 0..40 {
-            queue.push(now, (reliable, &Delivery::of(Service::Image)), vec![5; 16_384].into(), 1 << 20);
+            queue.push(now, (reliable, &Delivery::for_service(Service::Image)), vec![5; 16_384].into(), 1 << 20);
         }
         let mut batch = Vec::new();
         queue.take(now, &mut batch);

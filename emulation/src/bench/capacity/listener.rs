@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::{Client, ClientError, Frame, Member, RequestQuery, RoomQuery};
-use roost_proto::peer::Reflection;
+use roost_proto::peer::ReflectionPolicy;
 use roost_proto::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;
 
@@ -121,8 +121,8 @@ async fn attempt(socket: &PathBuf, streams: &Streams, (node, cell): Provider) ->
     let query = RequestQuery {
         provider: Some(node.into()),
         duration: Some(ENDLESS),
-        reflect: Some(Reflection::Always),
-        ..RequestQuery::new(Service::Track, Area::At(cell))
+        reflect: Some(ReflectionPolicy::Always),
+        ..RequestQuery::new(Service::Track, Area::Exact(cell))
     };
     let mut frames = Client::connect(socket).await?.request(&query).await?;
     while let Some(frame) = frames.next().await? {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_identity::group::Group;
 use roost_identity::{Identity, Policy};
-use roost_proto::{Address, Channel, Class, Delivery, DialId, Endpoint, LinkId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, Delivery, DeliveryClass, DialId, Endpoint, LinkId, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, SendError, bind};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
@@ -73,7 +73,8 @@ impl Ours {
             limits: Limits { packet_bytes, ..Limits::default() },
         };
         let (handle, events) = runtime.block_on(bind(config)).map_err(io::Error::other)?;
-        let class = if transport == Transport::QuicDuplicate { Class::Duplicate } else { Class::Stripe };
+        let class =
+            if transport == Transport::QuicDuplicate { DeliveryClass::Duplicate } else { DeliveryClass::Stripe };
         let delivery = Delivery { class, ..Delivery::default() };
         let (batch, frames) = (Vec::with_capacity(BATCH), VecDeque::new());
         Ok(Self { runtime, transport: handle, events, batch, frames, link: None, over: None, delivery })

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_control::{Client, Frame, RequestEvent, RequestQuery};
-use roost_proto::peer::Reflection;
+use roost_proto::peer::ReflectionPolicy;
 use roost_proto::{Area, Cell, Service};
 use tokio::task::JoinHandle;
 
@@ -119,10 +119,10 @@ impl Case {
     }
 
     /// Whether super nodes may reflect it.
-    const fn reflection(self) -> Option<Reflection> {
+    const fn reflection(self) -> Option<ReflectionPolicy> {
         match self {
             Self::Direct4 | Self::Direct8 => None,
-            _ => Some(Reflection::Always),
+            _ => Some(ReflectionPolicy::Always),
         }
     }
 }
@@ -226,7 +226,7 @@ struct Scene<'a> {
     /// Datagrams that the provider's source was sent.
     sent: &'a AtomicU64,
     /// Whether super nodes may reflect it.
-    reflect: Option<Reflection>,
+    reflect: Option<ReflectionPolicy>,
 }
 
 impl Scene<'_> {
@@ -334,7 +334,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn ask(daemon: &Daemon, reflect: Option<Reflection>) -> Self {
+    fn ask(daemon: &Daemon, reflect: Option<ReflectionPolicy>) -> Self {
         let arrivals = Arc::new(Mutex::new(Arrivals::default()));
         let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let asked = Instant::now();
@@ -343,7 +343,7 @@ impl Watcher {
                 let query = RequestQuery {
                     duration: Some(WATCH),
                     reflect,
-                    ..RequestQuery::new(Service::Video, Area::At(PROVIDER_CELL))
+                    ..RequestQuery::new(Service::Video, Area::Exact(PROVIDER_CELL))
                 };
                 let mut stream = Client::connect(socket).await?.request(&query).await?;
                 while let Some(frame) = stream.next().await? {

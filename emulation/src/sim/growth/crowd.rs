@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use roost_proto::peer::{Command, Event, Ticket, Wanted};
+use roost_proto::peer::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
 
@@ -112,7 +112,7 @@ impl<'a> Crowd<'a> {
             }
             while let Some((machine, event)) = self.world.poll() {
                 let place = self.world.casts()[machine].part.node();
-                if let (Some(place), Event::Attached { .. }) = (place, event) {
+                if let (Some(place), NodeEvent::Attached { .. }) = (place, event) {
                     left -= usize::from(std::mem::take(&mut homeless[place]));
                 }
             }
@@ -159,22 +159,22 @@ impl<'a> Crowd<'a> {
         let cell = if self.random.below(2) == 0 { Cell::new(to(x, by), y) } else { Cell::new(x, to(y, by)) };
         self.cells[node] = cell;
         let machine = self.world.machine_of(Part::Node(node));
-        self.world.command(machine, Command::Move { cell });
+        self.world.command(machine, NodeCommand::Move { cell });
     }
 
     fn listen(&mut self) {
         while let Some((_, event)) = self.world.poll() {
             match event {
-                Event::Found { ticket, found } => {
+                NodeEvent::LookupResult { ticket, found } => {
                     let began = self.asked.remove(&ticket);
                     let took = began.map(|began| self.world.now.since(began).as_secs_f64() * 1e3);
                     self.found.extend(took.filter(|_| !found.candidates.is_empty()));
                 }
-                Event::Accepted { ticket, .. } => {
+                NodeEvent::Accepted { ticket, .. } => {
                     let began = self.asked.remove(&ticket);
                     self.found.extend(began.map(|began| self.world.now.since(began).as_secs_f64() * 1e3));
                 }
-                Event::Failed { ticket, .. } => drop(self.asked.remove(&ticket)),
+                NodeEvent::Failed { ticket, .. } => drop(self.asked.remove(&ticket)),
                 _ => {}
             }
         }
@@ -192,9 +192,9 @@ impl<'a> Crowd<'a> {
             let ticket = Ticket(self.tickets);
             self.asked.insert(ticket, self.world.now);
             let machine = self.world.machine_of(Part::Node(asker));
-            let area = Area::At(self.cells[target]);
+            let area = Area::Exact(self.cells[target]);
             self.world
-                .command(machine, Command::Lookup { ticket, service: Service::Track, area, count: 1, names: None });
+                .command(machine, NodeCommand::Lookup { ticket, service: Service::Track, area, count: 1, names: None });
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);
@@ -239,13 +239,13 @@ impl<'a> Crowd<'a> {
             self.tickets += 1;
             let ticket = Ticket(self.tickets);
             self.asked.insert(ticket, self.world.now);
-            let wanted = Wanted {
+            let wanted = ServiceRequest {
                 duration: Some(TRACK),
                 deadline: PATIENCE,
-                ..Wanted::new(Service::Track, Area::At(self.cells[*target]))
+                ..ServiceRequest::new(Service::Track, Area::Exact(self.cells[*target]))
             };
             let machine = self.world.machine_of(Part::Node(*asker));
-            self.world.command(machine, Command::Request { ticket, wanted });
+            self.world.command(machine, NodeCommand::Request { ticket, request: wanted });
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);

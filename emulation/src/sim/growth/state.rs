@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::block::Patch;
+use roost_proto::block::BlockService;
 use roost_proto::hub::{self, Hub, HubKind};
 use roost_proto::machine::{Input, Machine as _, Peer};
-use roost_proto::wire::{MAX_PATCHES, Message, Summary};
+use roost_proto::wire::{MAX_SUMMARY_BLOCKS, Message, Summary};
 use roost_proto::{
     Address, Capacity, Cell, LinkId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
 };
@@ -108,7 +108,7 @@ struct Told {
     /// By middle: the tops that it tells.
     above: BTreeMap<usize, Vec<usize>>,
     /// By middle: the patches of the homes below it.
-    patches: BTreeMap<usize, BTreeSet<Patch>>,
+    patches: BTreeMap<usize, BTreeSet<BlockService>>,
 }
 
 impl Told {
@@ -121,7 +121,7 @@ impl Told {
         );
         let placement = Prepared::from_text(&text, std::path::Path::new("growth.toml"))?.placement;
         let tops = placement.hubs.iter().filter(|hub| hub.parents.is_empty()).count();
-        let (mut above, mut patches) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<Patch>>::new());
+        let (mut above, mut patches) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<BlockService>>::new());
         for node in &placement.nodes {
             let home = node.hubs.first().copied().unwrap_or_default();
             for middle in &placement.hubs[home].parents {
@@ -134,9 +134,9 @@ impl Told {
 }
 
 /// The patches of a home whose square of 16 × 16 cells begins at a cell.
-fn around(corner: Cell) -> impl Iterator<Item = Patch> {
+fn around(corner: Cell) -> impl Iterator<Item = BlockService> {
     let blocks = [(0, 0), (8, 0), (0, 8), (8, 8)].map(|(x, y)| Cell::new(corner.x + x, corner.y + y));
-    blocks.into_iter().flat_map(|cell| Service::ALL.map(|service| Patch::of(service, cell)))
+    blocks.into_iter().flat_map(|cell| Service::ALL.map(|service| BlockService::from_cell(service, cell)))
 }
 
 /// All tops, and the messages on their way between them.
@@ -162,14 +162,14 @@ impl Tops {
     }
 
     /// A middle comes, and says what it has.
-    fn enrol(&mut self, top: usize, middle: usize, patches: &BTreeSet<Patch>) {
+    fn enrol(&mut self, top: usize, middle: usize, patches: &BTreeSet<BlockService>) {
         let link = LinkId(1_000 + middle as u64);
         let hub = &mut self.hubs[top];
         up(hub, link, id(4, middle as u32), Role::SuperNode);
-        hear(hub, Time::ZERO, link, &Message::Enrol { tier: 1 });
-        let patches: Vec<(Patch, u32)> = patches.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
-        for (version, patches) in (1..).zip(patches.chunks(MAX_PATCHES)) {
-            let summary = Summary { run: 1, version, patches: patches.to_vec(), since: None };
+        hear(hub, Time::ZERO, link, &Message::RegisterChild { tier: 1 });
+        let patches: Vec<(BlockService, u32)> = patches.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
+        for (version, patches) in (1..).zip(patches.chunks(MAX_SUMMARY_BLOCKS)) {
+            let summary = Summary { run: 1, version, block_services: patches.to_vec(), since: None };
             hear(hub, Time::ZERO, link, &Message::Summary(summary));
         }
     }

@@ -1,6 +1,6 @@
 //! Machines whose processes stand still, and go on later.
 
-use roost_proto::peer::Command;
+use roost_proto::peer::NodeCommand;
 
 use super::{Due, World};
 use crate::sim::links::MachineId;
@@ -10,7 +10,7 @@ use crate::sim::links::MachineId;
 #[derive(Default)]
 pub(super) struct Frozen {
     dues: Vec<Due>,
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<NodeCommand>,
     /// Whether it was asked to leave.
     pub(super) leaves: bool,
 }

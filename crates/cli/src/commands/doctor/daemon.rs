@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_control::{HubLink, State, Status};
 use roost_identity::{Refusal, Side};
-use roost_proto::who;
+use roost_proto::format_node;
 
 use super::super::date;
 use super::super::status::{certificate_end, last_error as last_said};
@@ -52,11 +52,11 @@ fn certificate(status: &Status) -> Finding {
 fn hub(status: &Status, answer: HubAnswer) -> Finding {
     match (&status.hub, status.state) {
         (Some(hub), _) if answer == HubAnswer::Silent => {
-            let found = format!("{} at {} does not answer", who(hub.node, Some(&hub.name)), hub.address);
+            let found = format!("{} at {} does not answer", format_node(hub.node, Some(&hub.name)), hub.address);
             Finding::fail("hub", found, SILENT)
         }
         (Some(hub), _) => {
-            Finding::ok("hub", format!("attached to {} at {}", who(hub.node, Some(&hub.name)), hub.address))
+            Finding::ok("hub", format!("attached to {} at {}", format_node(hub.node, Some(&hub.name)), hub.address))
         }
         (None, State::Listening) => Finding::ok("hub", "it is one itself"),
         (None, State::Draining) => Finding::warn("hub", "the daemon is on its way out", "start it again"),

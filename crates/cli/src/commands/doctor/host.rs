@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::Status;
 use roost_identity::Identity;
-use roost_proto::{Endpoint, NodeId, Scheme, who};
+use roost_proto::{Endpoint, NodeId, Scheme, format_node};
 use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Socket, Type};
 
@@ -40,9 +40,9 @@ pub(super) fn clock(status: Option<&Status>) -> Finding {
     let Some((node, name, ahead)) = status.and_then(farthest) else { return Finding::ok("clock", date(now)) };
     let apart = ahead.unsigned_abs();
     let found = match ahead {
-        0 => format!("{}, as that of {}", date(now), who(node, name)),
-        1.. => format!("{}, {apart} s behind that of {}", date(now), who(node, name)),
-        _ => format!("{}, {apart} s ahead of that of {}", date(now), who(node, name)),
+        0 => format!("{}, as that of {}", date(now), format_node(node, name)),
+        1.. => format!("{}, {apart} s behind that of {}", date(now), format_node(node, name)),
+        _ => format!("{}, {apart} s ahead of that of {}", date(now), format_node(node, name)),
     };
     if apart <= MOST_APART_S {
         return Finding::ok("clock", found);

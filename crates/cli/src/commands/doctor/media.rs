@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_control::Status;
 use roost_proto::reflection::StreamId;
-use roost_proto::{Role, who};
+use roost_proto::{Role, format_node};
 use roost_reflector::words::{Said, Word};
 
 use super::Finding;
@@ -17,7 +17,7 @@ const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1)
 /// Asks the media port of the node's super node for a sign of life.
 pub(super) fn check(status: &Status) -> Option<Finding> {
     let hub = status.hub.as_ref().filter(|hub| status.role == Role::Node && hub.role == Role::SuperNode)?;
-    let who = who(hub.node, Some(&hub.name));
+    let who = format_node(hub.node, Some(&hub.name));
     let Some(media) = hub.media else {
         return Some(Finding::ok(
             "media port",

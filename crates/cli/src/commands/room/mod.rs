@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use roost_control::{Client, Member, RequestQuery, RoomQuery, RoomStream, Roster};
-use roost_proto::peer::Reflection;
-use roost_proto::{Area, Cell, NodeId, who};
+use roost_proto::peer::ReflectionPolicy;
+use roost_proto::{Area, Cell, NodeId, format_node};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -153,9 +153,9 @@ impl Room<'_> {
         came.to = to.as_ref().map(ToString::to_string);
         let query = RequestQuery {
             provider: Some(node.into()),
-            reflect: Some(Reflection::Always),
+            reflect: Some(ReflectionPolicy::Always),
             timeout: self.args.timeout,
-            ..RequestQuery::new(service, Area::At(cell))
+            ..RequestQuery::new(service, Area::Exact(cell))
         };
         let (form, output) = (self.places.form(), self.output);
         let stream = Stream { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };
@@ -197,7 +197,7 @@ impl Room<'_> {
 
     /// A member as people read it.
     fn who(&self, node: NodeId) -> String {
-        who(node, self.name(node))
+        format_node(node, self.name(node))
     }
 
     /// Says something that scripts hear as JSON.

@@ -98,7 +98,7 @@ impl Stream {
         place: &mut watch::Receiver<Cell>,
     ) -> Ended {
         // It may have moved since the last one.
-        let query = RequestQuery { area: Area::At(*place.borrow_and_update()), ..self.query.clone() };
+        let query = RequestQuery { area: Area::Exact(*place.borrow_and_update()), ..self.query.clone() };
         let mut frames = tokio::select! {
             answer = self.client.request(&query) => match answer {
                 Ok(frames) => frames,

@@ -14,18 +14,18 @@ fn held(bytes: usize) -> ObjectSender {
     ObjectSender::held(ID, object, digest)
 }
 
-fn count(sender: &mut ObjectSender, room: Room) -> usize {
+fn count(sender: &mut ObjectSender, room: SendBudget) -> usize {
     std::iter::from_fn(|| sender.poll(Time::ZERO, room)).count()
 }
 
 #[test]
 fn sender_stops_one_window_past_report() {
     let mut sender = held(WINDOW_BYTES as usize * 2);
-    assert_eq!(count(&mut sender, Room::ALL), 16);
+    assert_eq!(count(&mut sender, SendBudget::ALL), 16);
     sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
-    assert_eq!(count(&mut sender, Room::ALL), 1);
+    assert_eq!(count(&mut sender, SendBudget::ALL), 1);
     sender.report(Time::ZERO + 8 * RTT, RTT, WINDOW_BYTES * 9);
-    assert_eq!(count(&mut sender, Room::ALL), 17, "16 chunks and the end");
+    assert_eq!(count(&mut sender, SendBudget::ALL), 17, "16 chunks and the end");
     assert!(!sender.is_done());
     sender.report(Time::ZERO, RTT, WINDOW_BYTES * 2);
     assert!(sender.is_done());
@@ -34,7 +34,7 @@ fn sender_stops_one_window_past_report() {
 #[test]
 fn first_chunk_per_path_is_small() {
     let mut sender = held(CHUNK_BYTES * 3);
-    let next = |sender: &mut ObjectSender| match sender.poll(Time::ZERO, Room::ALL) {
+    let next = |sender: &mut ObjectSender| match sender.poll(Time::ZERO, SendBudget::ALL) {
         Some(Message::Chunk(chunk)) => chunk.payload.len(),
         other => panic!("no chunk: {other:?}"),
     };
@@ -49,19 +49,19 @@ fn first_chunk_per_path_is_small() {
 fn sender_respects_shared_budget() {
     let chunk = CHUNK_BYTES as u64;
     let mut sender = held(CHUNK_BYTES * 9);
-    assert_eq!(count(&mut sender, Room { share: 3 * chunk, left: u64::MAX }), 3);
-    assert_eq!(count(&mut sender, Room { share: u64::MAX, left: chunk - 1 }), 0);
-    assert_eq!(sender.under_way(), FIRST_CHUNK_BYTES as u64 + 2 * chunk);
+    assert_eq!(count(&mut sender, SendBudget { share: 3 * chunk, left: u64::MAX }), 3);
+    assert_eq!(count(&mut sender, SendBudget { share: u64::MAX, left: chunk - 1 }), 0);
+    assert_eq!(sender.in_flight(), FIRST_CHUNK_BYTES as u64 + 2 * chunk);
 }
 
 #[test]
 fn report_resumes_interrupted_sender() {
     let mut sender = held(CHUNK_BYTES * 4);
-    assert_eq!(count(&mut sender, Room::ALL), 6);
+    assert_eq!(count(&mut sender, SendBudget::ALL), 6);
     sender.interrupt();
-    assert_eq!(sender.poll(Time::ZERO, Room::ALL), None);
+    assert_eq!(sender.poll(Time::ZERO, SendBudget::ALL), None);
     sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
-    let Some(Message::Chunk(chunk)) = sender.poll(Time::ZERO, Room::ALL) else { panic!("no chunk") };
+    let Some(Message::Chunk(chunk)) = sender.poll(Time::ZERO, SendBudget::ALL) else { panic!("no chunk") };
     assert_eq!(chunk.offset, CHUNK_BYTES as u64);
 }
 
@@ -69,12 +69,12 @@ fn report_resumes_interrupted_sender() {
 fn sender_requests_bounded_read_ahead() {
     let mut sender = ObjectSender::read(ID, 3 * READ_BYTES + 1, [0; 32]).starting_at(1);
     assert_eq!(sender.next_read(), Some((1, READ_BYTES)));
-    assert_eq!((sender.next_read(), sender.poll(Time::ZERO, Room::ALL)), (None, None));
+    assert_eq!((sender.next_read(), sender.poll(Time::ZERO, SendBudget::ALL)), (None, None));
     sender.piece(9, Bytes::from_static(b"not asked for"));
     assert_eq!(sender.next_read(), None);
     sender.piece(1, Bytes::from(vec![1; READ_BYTES as usize]));
     assert_eq!(sender.next_read(), None, "enough is there");
-    assert!(sender.poll(Time::ZERO, Room::ALL).is_some());
+    assert!(sender.poll(Time::ZERO, SendBudget::ALL).is_some());
     assert_eq!(sender.next_read(), Some((1 + READ_BYTES, READ_BYTES)));
     assert_eq!(sender.held_bytes(), 0);
 }
@@ -146,10 +146,10 @@ proptest! {
                 Happening::Break => {}
             }
             disk.extend(sender.next_read());
-            wire.extend(std::iter::from_fn(|| sender.poll(now, Room::ALL)));
+            wire.extend(std::iter::from_fn(|| sender.poll(now, SendBudget::ALL)));
             disk.extend(sender.next_read());
             prop_assert!(disk.len() <= 1);
-            prop_assert!(sender.under_way() <= MAX_WINDOW_BYTES);
+            prop_assert!(sender.in_flight() <= MAX_WINDOW_BYTES);
         }
         prop_assert!(receiver.has_everything() && sender.is_done(), "{} of {}", receiver.bytes(), length - began);
         prop_assert!(got == object[..]);

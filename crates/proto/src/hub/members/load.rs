@@ -108,7 +108,7 @@ impl Hub {
     pub(super) fn say_load(&mut self, to: NodeId) {
         let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
         let residual_kbps = self.room();
-        self.send_to_hub(to, &Message::Load { leases, residual_kbps });
+        self.send_to_hub(to, &Message::HubLoad { leases, residual_kbps });
     }
 
     /// Another member says how many leases it has, and what room.

@@ -209,20 +209,20 @@ impl Hub {
         self.members.announcing.remove(&node);
         self.members.loads.forget(node);
         if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
-            reach.dial = Dial::At(now + reach.backoff.fails(now, &mut self.random));
+            reach.dial = Dial::At(now + reach.backoff.record_failure(now, &mut self.random));
         }
     }
 
     pub(super) fn member_reached(&mut self, now: Time, node: NodeId) {
         if let Some(reach) = self.members.reach.get_mut(&node) {
             (reach.dial, reach.failures) = (Dial::None, 0);
-            reach.backoff.works(now);
+            reach.backoff.record_success(now);
         }
     }
 
     pub(super) fn member_unreachable(&mut self, now: Time, node: NodeId) {
         let Some(reach) = self.members.reach.get_mut(&node) else { return };
-        let pause = reach.backoff.fails(now, &mut self.random);
+        let pause = reach.backoff.record_failure(now, &mut self.random);
         reach.failures = reach.failures.saturating_add(1);
         reach.dial = if self.neighbours.is_up(node) { Dial::None } else { Dial::At(now + pause) };
     }
@@ -274,7 +274,7 @@ impl Hub {
     /// one that lies could aim all of its group at other hosts.
     fn dial_told(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) -> bool {
         let addresses = foreign::few(addresses);
-        let Some(cost) = self.advice.take(now, &addresses) else { return false };
+        let Some(cost) = self.advice.charge_dial(now, &addresses) else { return false };
         self.dial(addresses, Role::SuperNode, Some(node), DialPurpose::Member(node, cost));
         true
     }

@@ -248,10 +248,10 @@ fn members_exchange_loads_and_reach_nodes() {
     });
     assert_eq!(siblings, Some(Some(vec![address(100)])));
     assert!(
-        bench.wait(LOAD_PAUSE).contains(&(link, Message::Load { leases: 1, residual_kbps: None }))
-            || lease.contains(&(link, Message::Load { leases: 1, residual_kbps: None }))
+        bench.wait(LOAD_PAUSE).contains(&(link, Message::HubLoad { leases: 1, residual_kbps: None }))
+            || lease.contains(&(link, Message::HubLoad { leases: 1, residual_kbps: None }))
     );
-    bench.say(link, &Message::Load { leases: 7, residual_kbps: None });
+    bench.say(link, &Message::HubLoad { leases: 7, residual_kbps: None });
     let status = &bench.hub.members()[0];
     assert_eq!((status.leases, status.connected, status.suspected), (Some(7), true, false));
 }
@@ -328,7 +328,7 @@ fn renewal_tells_of_a_stand_by() {
         other => panic!("{other:?}"),
     };
     assert_eq!(told(&bench.say(node_link, &renew)), [address(100)]);
-    bench.say(node_link, &Message::StandBy { hub: node(100), addresses: None });
+    bench.say(node_link, &Message::SetStandby { hub: node(100), addresses: None });
     assert!(told(&bench.say(node_link, &renew)).is_empty());
     // One that is gone stands by for nobody.
     bench.down(link);

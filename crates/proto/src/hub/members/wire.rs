@@ -51,9 +51,9 @@ impl Wire {
     /// another machine, only those that mean the same everywhere.
     fn usable(&self, addresses: Vec<Address>) -> Vec<Address> {
         let Some(seen) = self.seen else { return addresses };
-        let told = foreign::told(addresses, seen);
+        let told = foreign::filter_reported(addresses, seen);
         let here = seen.to_canonical().is_loopback();
-        if here { told } else { told.into_iter().filter_map(Address::abroad).collect() }
+        if here { told } else { told.into_iter().filter_map(Address::without_local_hosts).collect() }
     }
 
     fn addresses(&self, d: &mut Decoder<'_>, resolve: bool) -> Result<Vec<Address>, WireError> {
@@ -63,7 +63,7 @@ impl Wire {
         }
         let seen = self.seen.filter(|_| resolve);
         let resolved = addresses.into_iter().map(|address| match seen {
-            Some(seen) => address.seen_from(seen),
+            Some(seen) => address.with_observed_host(seen),
             None => address,
         });
         Ok(self.usable(resolved.collect()))

@@ -8,20 +8,20 @@ use crate::hub::testing::{Bench, address, copies, node, record, version};
 use crate::hub::{HubConfig, HubKind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Left, Renew, Shift};
+use crate::wire::{Renew, ReplicaCapacity, ReplicaMove};
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
-fn mirrored(sent: &[(LinkId, Message)]) -> Vec<(LinkId, wire::Mirror)> {
+fn mirrored(sent: &[(LinkId, Message)]) -> Vec<(LinkId, wire::ReplicaUpdate)> {
     let copies = sent.iter().filter_map(|(link, message)| match message {
-        Message::Mirror(copy) => Some((*link, copy.clone())),
+        Message::ReplicaUpdate(copy) => Some((*link, copy.clone())),
         _ => None,
     });
     copies.collect()
 }
 
 fn name(bench: &mut Bench, link: LinkId, hub: u8) {
-    bench.say(link, &Message::StandBy { hub: node(hub), addresses: None });
+    bench.say(link, &Message::SetStandby { hub: node(hub), addresses: None });
 }
 
 /// Node 1 at `link`, for which hub 100 at `standby` stands by and has its record.
@@ -36,7 +36,7 @@ fn told() -> (Bench, LinkId, LinkId) {
 }
 
 /// What the stand-by hears within `span`, which is one message.
-fn heard(bench: &mut Bench, span: Duration) -> wire::Mirror {
+fn heard(bench: &mut Bench, span: Duration) -> wire::ReplicaUpdate {
     let mut told = mirrored(&bench.wait(span));
     assert_eq!(told.len(), 1, "{told:?}");
     told.remove(0).1
@@ -46,19 +46,19 @@ fn heard(bench: &mut Bench, span: Duration) -> wire::Mirror {
 fn changes_and_withdrawal_reach_standby() {
     let (mut bench, _, link) = told();
     bench.say(link, &Message::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
-    let left = vec![Left { node: 0, capacity: LEFT }];
-    assert_eq!(heard(&mut bench, GATHER_MOVES), wire::Mirror { number: 2, left, ..Default::default() });
+    let left = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
+    assert_eq!(heard(&mut bench, GATHER_MOVES), wire::ReplicaUpdate { sequence: 2, capacities, ..Default::default() });
     let there = Record { version: version(3), cell: Cell::new(28, 90), capacity: LEFT, ..record(1) };
     bench.say(link, &Message::Publish(there.clone()));
     assert!(bench.wait(GATHER).is_empty(), "moves are gathered for longer");
-    let shifts = vec![Shift { node: 0, versions: 2, x: 1, y: -2 }];
-    assert_eq!(heard(&mut bench, GATHER_MOVES), wire::Mirror { number: 3, shifts, ..Default::default() });
+    let shifts = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2 }];
+    assert_eq!(heard(&mut bench, GATHER_MOVES), wire::ReplicaUpdate { sequence: 3, moves, ..Default::default() });
     let other = Record { version: version(4), services: ServiceSet::EMPTY, ..there };
     bench.say(link, &Message::Publish(other.clone()));
-    let whole = wire::Mirror { number: 4, first: None, last: None, ..copies(vec![other]) };
+    let whole = wire::ReplicaUpdate { sequence: 4, starts_resync: None, ends_resync: None, ..copies(vec![other]) };
     assert_eq!(heard(&mut bench, GATHER), whole);
     bench.say(link, &Message::Withdraw(version(4)));
-    assert_eq!(heard(&mut bench, GATHER), wire::Mirror { number: 5, gone: vec![0], ..Default::default() });
+    assert_eq!(heard(&mut bench, GATHER), wire::ReplicaUpdate { sequence: 5, removed: vec![0], ..Default::default() });
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn moves_batch_with_urgent_updates() {
     }
     bench.say(links[19], &Message::Withdraw(version(1)));
     let told = heard(&mut bench, GATHER);
-    assert_eq!((told.shifts.len(), told.gone.len(), told.records.len()), (19, 1, 0));
-    assert!(Message::Mirror(told).encode().len() < 19 * 6 + 20);
+    assert_eq!((told.moves.len(), told.removed.len(), told.records.len()), (19, 1, 0));
+    assert!(Message::ReplicaUpdate(told).encode().len() < 19 * 6 + 20);
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn liveness_covers_heard_nodes_only() {
     // With other news who lives goes along when it is due, not before.
     for (sequence, signs) in [(2, None), (3, Some(Bytes::from_static(&[0b01])))] {
         bench.say(first, &Message::Publish(Record { version: version(sequence), ..record(1) }));
-        assert_eq!(heard(&mut bench, GATHER_MOVES).heard, signs, "{sequence}");
+        assert_eq!(heard(&mut bench, GATHER_MOVES).alive, signs, "{sequence}");
         bench.wait(Duration::from_secs(2));
     }
     bench.say(second, &Message::Ping(1));
     bench.say(standby, &Message::Pong(0));
-    assert_eq!(heard(&mut bench, Duration::from_secs(15)).heard, Some(Bytes::from_static(&[0b10])));
+    assert_eq!(heard(&mut bench, Duration::from_secs(15)).alive, Some(Bytes::from_static(&[0b10])));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn new_standby_replaces_the_first() {
     let new = bench.up(101, Role::SuperNode);
     name(&mut bench, link, 101);
     let told = mirrored(&bench.wait(GATHER));
-    assert_eq!(told[0], (old, wire::Mirror { number: 2, gone: vec![0], ..Default::default() }));
+    assert_eq!(told[0], (old, wire::ReplicaUpdate { sequence: 2, removed: vec![0], ..Default::default() }));
     assert_eq!(told[1], (new, copies(vec![record(1)])));
 }
 
@@ -127,19 +127,19 @@ fn new_connection_triggers_resync() {
     bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES))[0].0, standby, "in the order in which it was said");
     bench.down(standby);
-    let again = wire::Mirror { number: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
+    let again = wire::ReplicaUpdate { sequence: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
     assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
 }
 
 #[test]
 fn resync_request_resends_full_records() {
     let (mut bench, standby, link) = told();
-    let retell = |number, nodes| Message::Retell(Retell { number, nodes });
+    let retell = |number, nodes| Message::ResyncRequest(ResyncRequest { number, nodes });
     bench.say(standby, &retell(1, vec![0, 7]));
-    let whole = wire::Mirror { number: 2, first: None, last: None, ..copies(vec![record(1)]) };
+    let whole = wire::ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..copies(vec![record(1)]) };
     assert_eq!(heard(&mut bench, GATHER), whole);
     bench.say(standby, &retell(2, vec![]));
-    assert_eq!(heard(&mut bench, GATHER), wire::Mirror { number: 3, ..copies(vec![record(1)]) });
+    assert_eq!(heard(&mut bench, GATHER), wire::ReplicaUpdate { sequence: 3, ..copies(vec![record(1)]) });
     // It was said before that came.
     bench.say(standby, &retell(2, vec![]));
     assert!(bench.wait(GATHER).is_empty());
@@ -168,11 +168,11 @@ fn silent_connection_yields_to_live_one() {
         bench.say(second, &Message::Pong(0));
     }
     bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
-    let again = wire::Mirror { number: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
+    let again = wire::ReplicaUpdate { sequence: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES)), [(second, again.clone())]);
     assert!(!bench.closed.iter().any(|(closed, _)| *closed == standby));
     // The first, when it speaks again, comes too late.
-    bench.say(standby, &Message::Retell(Retell { number: 1, nodes: vec![] }));
+    bench.say(standby, &Message::ResyncRequest(ResyncRequest { number: 1, nodes: vec![] }));
     assert!(mirrored(&bench.wait(GATHER)).is_empty());
 }
 
@@ -181,7 +181,7 @@ fn returning_standby_resyncs_on_new_connection() {
     let (mut bench, _, _) = told();
     bench.wait(Duration::from_secs(12));
     let second = bench.up(100, Role::SuperNode);
-    let again = wire::Mirror { number: 2, ..copies(vec![record(1)]) };
+    let again = wire::ReplicaUpdate { sequence: 2, ..copies(vec![record(1)]) };
     assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
 }
 
@@ -191,7 +191,7 @@ fn young_home_sends_no_completion_mark() {
     bench.up(100, Role::SuperNode);
     let link = bench.provider(1);
     name(&mut bench, link, 100);
-    assert_eq!(heard(&mut bench, GATHER), wire::Mirror { last: None, ..copies(vec![record(1)]) });
+    assert_eq!(heard(&mut bench, GATHER), wire::ReplicaUpdate { ends_resync: None, ..copies(vec![record(1)]) });
 }
 
 /// Hub 100 stands by for so many nodes.
@@ -217,17 +217,17 @@ fn full_resync_is_paced_and_marked() {
         assert_eq!(told.iter().map(|copy| copy.records.len()).sum::<usize>(), count);
         all.extend(told);
     }
-    let marked = |mark: fn(&wire::Mirror) -> bool| {
-        all.iter().filter(|copy| mark(copy)).map(|copy| copy.number).collect::<Vec<_>>()
+    let marked = |mark: fn(&wire::ReplicaUpdate) -> bool| {
+        all.iter().filter(|copy| mark(copy)).map(|copy| copy.sequence).collect::<Vec<_>>()
     };
-    assert_eq!(marked(|copy| copy.first.is_some()), [1]);
-    assert_eq!(marked(|copy| copy.last.is_some()), [all.len() as u32]);
+    assert_eq!(marked(|copy| copy.starts_resync.is_some()), [1]);
+    assert_eq!(marked(|copy| copy.ends_resync.is_some()), [all.len() as u32]);
     assert!(mirrored(&bench.wait(GATHER)).is_empty());
     // Who asks for everything again and again gets it less and less often.
     let mut times = Vec::new();
     for _ in 0..600 {
-        bench.say(standby, &Message::Retell(Retell { number: u32::MAX, nodes: vec![] }));
-        let begins = |(_, copy): &(LinkId, wire::Mirror)| copy.first.is_some();
+        bench.say(standby, &Message::ResyncRequest(ResyncRequest { number: u32::MAX, nodes: vec![] }));
+        let begins = |(_, copy): &(LinkId, wire::ReplicaUpdate)| copy.starts_resync.is_some();
         if mirrored(&bench.wait(GATHER)).iter().any(begins) {
             times.push(bench.now);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::address::Scheme;
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, node, over, record, version};
 use crate::hub::{HubConfig, HubKind, Limits, Policy, ReflectionConfig};
@@ -15,9 +15,10 @@ use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Coverage, Decline, Forward, Found, Hop, Left, Message, Mirror, Mode,
-    Numbered, Offer, Packet, Params, Reason, Renew, Report, Request, Retell, Seek, Shift, Step, Summary, Traced, Watch,
-    Way,
+    Accept, Adopt, Candidate, Coverage, Datagram, Decline, FlowDescription, Hop, HopAction, HopReport, HubLookup,
+    LookupResult, Message, ProviderRequest, Reason, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
+    Report, Request, RequestMode, RequestParams, ResyncRequest, RouteDirection, RouteRequest, Summary, Watch,
+    WatchChange,
 };
 
 /// Nodes 1 to 5, hubs 100 and 101.
@@ -31,7 +32,7 @@ pub(super) struct RandomRemotes {
     pub(super) links: Vec<(LinkId, u8)>,
     /// What the hub has handed out and sought, for answers that fit.
     handed: Vec<(LinkId, RequestId, Option<NodeId>)>,
-    seeks: Vec<(LinkId, Seek)>,
+    seeks: Vec<(LinkId, HubLookup)>,
     /// Requests so far; one in three is sent again.
     pub(super) requests: Vec<(LinkId, Request)>,
     sequence: u32,
@@ -110,11 +111,11 @@ impl RandomRemotes {
     fn area(&mut self) -> Area {
         let cell = self.cell();
         match self.below(5) {
-            0 => Area::Near(cell),
-            1 => Area::Within { centre: cell, radius: self.below(4) as u32 },
+            0 => Area::Nearest(cell),
+            1 => Area::Radius { center: cell, radius: self.below(4) as u32 },
             2 => Area::rectangle(cell, Cell::new(1, 1)),
             3 => Area::Anywhere,
-            _ => Area::At(cell),
+            _ => Area::Exact(cell),
         }
     }
 
@@ -159,33 +160,33 @@ impl RandomRemotes {
     /// Something about stand-bys.
     fn mirror(&mut self) -> Message {
         match self.below(4) {
-            0 => Message::StandBy { hub: node(if self.below(2) == 0 { 100 } else { 101 }), addresses: None },
+            0 => Message::SetStandby { hub: node(if self.below(2) == 0 { 100 } else { 101 }), addresses: None },
             1 => {
                 let nodes = (0..self.below(2)).map(|_| self.below(4) as u32).collect();
-                Message::Retell(Retell { number: self.below(8) as u32, nodes })
+                Message::ResyncRequest(ResyncRequest { number: self.below(8) as u32, nodes })
             }
             2 => {
                 let held = version(self.below(u64::from(self.sequence) + 1) as u32);
                 self.sequence += 1;
                 let (version, capacity) = (version(self.sequence), record(1).capacity);
-                Message::Adopt(Adopt { held, version, capacity, returns: None })
+                Message::Adopt(Adopt { held_version: held, version, capacity, is_failback: None })
             }
             _ => {
                 let own = Record { node: self.who(), version: version(self.sequence), ..record(1) };
                 let first = (self.below(2) == 0).then_some(true);
                 let gone = (0..self.below(2)).map(|_| self.below(4) as u32).collect();
-                let shift = Shift { node: self.below(4) as u32, versions: 1, x: self.below(3) as i32 - 1, y: 0 };
-                let left = Left { node: self.below(4) as u32, capacity: record(2).capacity };
+                let shift = ReplicaMove { node: self.below(4) as u32, versions: 1, x: self.below(3) as i32 - 1, y: 0 };
+                let left = ReplicaCapacity { node: self.below(4) as u32, capacity: record(2).capacity };
                 self.told = if first.is_some() { 0 } else { self.told + 1 };
-                Message::Mirror(Mirror {
-                    number: self.told,
-                    records: vec![Numbered { node: self.below(4) as u32, record: own }],
-                    gone,
-                    shifts: vec![shift],
-                    left: vec![left],
-                    heard: Some(Bytes::from_static(&[5])),
-                    first,
-                    last: first.filter(|_| self.below(2) == 0),
+                Message::ReplicaUpdate(ReplicaUpdate {
+                    sequence: self.told,
+                    records: vec![ReplicaRecord { node: self.below(4) as u32, record: own }],
+                    removed: gone,
+                    moves: vec![shift],
+                    capacities: vec![left],
+                    alive: Some(Bytes::from_static(&[5])),
+                    starts_resync: first,
+                    ends_resync: first.filter(|_| self.below(2) == 0),
                 })
             }
         }
@@ -206,7 +207,7 @@ impl RandomRemotes {
             let (link, request) = self.requests[index].clone();
             return self.bench.ask(link, request);
         }
-        let modes = [Mode::Forward, Mode::Relay, Mode::Locate];
+        let modes = [RequestMode::Forward, RequestMode::Relay, RequestMode::Lookup];
         let asked = Request {
             id: RequestId(100 + known as u32),
             nonce: Nonce::from_u64(known),
@@ -217,12 +218,12 @@ impl RandomRemotes {
             count: self.below(4) as u8,
             params: match self.below(6) {
                 0 => over(Scheme::Quic),
-                1 => Some(Params { trace: Some(true), ..Params::default() }),
+                1 => Some(RequestParams { trace: Some(true), ..RequestParams::default() }),
                 2 | 3 => self.reflect(),
                 _ => None,
             },
             scope: None,
-            names: None,
+            selector: None,
         };
         if number < 100 {
             self.requests.push((link, asked.clone()));
@@ -236,8 +237,8 @@ impl RandomRemotes {
             && let Some((link, seek)) = self.seeks.pop()
         {
             let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
-            let found = Found { id: seek.id, candidates, coverage: Coverage::Whole };
-            return self.bench.say(link, &Message::Found(found));
+            let found = LookupResult { id: seek.id, candidates, coverage: Coverage::Complete };
+            return self.bench.say(link, &Message::LookupResult(found));
         }
         let count = self.handed.len() as u64;
         if count == 0 {
@@ -246,11 +247,11 @@ impl RandomRemotes {
         let index = self.below(count) as usize;
         let (link, id, requester) = self.handed[index];
         let message = match self.below(8) {
-            5 => Message::Underway { id, requester, provider: (self.below(2) == 0).then(|| self.who()) },
-            6 => Message::Traced(Traced { id, requester, hop: self.hop() }),
+            5 => Message::RequestAck { id, requester, provider: (self.below(2) == 0).then(|| self.who()) },
+            6 => Message::HopReport(HopReport { id, requester, hop: self.hop() }),
             0 => Message::Pending { id, requester, provider: None },
             1 => self.accept(id),
-            2 => Message::Packet(Packet { id, sequence: 1, sent_us: 2, payload: Bytes::from_static(&[1; 40]) }),
+            2 => Message::Datagram(Datagram { id, sequence: 1, sent_us: 2, payload: Bytes::from_static(&[1; 40]) }),
             3 => Message::End { id, packets: 1, bytes: 40, digest: [0; 32] },
             _ => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
         };
@@ -258,14 +259,15 @@ impl RandomRemotes {
     }
 
     fn accept(&mut self, id: RequestId) -> Message {
-        let offer = Offer::Object { bytes: 3, digest: [0; 32], format: String::new(), inline: None, offset: None };
+        let offer =
+            FlowDescription::Object { bytes: 3, digest: [0; 32], format: String::new(), inline: None, offset: None };
         Message::Accept(Accept {
             id,
             nonce: Nonce::from_u64(1),
-            offer,
+            flow: offer,
             cell: self.cell(),
             provider: None,
-            reflected: None,
+            stream_keys: None,
         })
     }
 
@@ -294,17 +296,21 @@ impl RandomRemotes {
             3..=5 => self.watching(id),
             6 => {
                 let (area, way) = (self.area(), Some(self.way()));
-                Message::Seek(Seek {
+                Message::HubLookup(HubLookup {
                     id,
                     service: Service::Video,
                     area,
                     count: 3,
-                    way,
-                    patience_ms: Some(300),
-                    names: None,
+                    direction: way,
+                    timeout_ms: Some(300),
+                    selector: None,
                 })
             }
-            7 => Message::Found(Found { id, candidates: vec![self.candidate()], coverage: Coverage::Young }),
+            7 => Message::LookupResult(LookupResult {
+                id,
+                candidates: vec![self.candidate()],
+                coverage: Coverage::HubStarting,
+            }),
             8 => Message::Stop { id, reason: self.reason() },
             9 => Message::Report(Report { id, ..Report::default() }),
             10 => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
@@ -312,10 +318,10 @@ impl RandomRemotes {
             12 => self.accept(id),
             13 => Message::Ping(7),
             14..=16 => self.mirror(),
-            17 => Message::Enrol { tier: self.below(3) as u8 },
+            17 => Message::RegisterChild { tier: self.below(3) as u8 },
             18 => self.summary(),
-            19 => Message::Underway { id, requester, provider: None },
-            20 => Message::Traced(Traced { id, requester, hop: self.hop() }),
+            19 => Message::RequestAck { id, requester, provider: None },
+            20 => Message::HopReport(HopReport { id, requester, hop: self.hop() }),
             21 | 22 => self.room(),
             _ => self.carry(id),
         }
@@ -326,18 +332,25 @@ impl RandomRemotes {
         match self.below(3) {
             0 => {
                 let (area, seen) = (self.area(), self.below(3));
-                Message::Watch(Watch { id, services: ServiceSet::ALL, area, seen, way: None, names: None })
+                Message::Watch(Watch {
+                    id,
+                    services: ServiceSet::ALL,
+                    area,
+                    last_seen: seen,
+                    direction: None,
+                    names: None,
+                })
             }
             1 => Message::Unwatch(id),
             _ => {
                 let (present, gone) = (vec![self.candidate()], vec![self.who()]);
-                Message::Change(Change { id, number: 1, present, gone, coverage: None })
+                Message::WatchChange(WatchChange { id, sequence: 1, updated: present, removed: gone, coverage: None })
             }
         }
     }
 
     fn carry(&mut self, id: RequestId) -> Message {
-        Message::Carry(Carry {
+        Message::RouteRequest(RouteRequest {
             id,
             nonce: Nonce::from_u64(self.below(2)),
             service: Service::ALL[self.below(3) as usize],
@@ -345,8 +358,8 @@ impl RandomRemotes {
             requester: self.who(),
             reply_to: if self.below(2) == 0 { Vec::new() } else { vec![address(9)] },
             deadline_ms: 60_000,
-            way: self.way(),
-            hops: self.below(3) as u8,
+            direction: self.way(),
+            hops_left: self.below(3) as u8,
             provider: (self.below(2) == 0).then(|| self.who()),
             params: if self.below(2) == 0 { self.reflect() } else { None },
         })
@@ -355,42 +368,48 @@ impl RandomRemotes {
     fn hop(&mut self) -> Hop {
         Hop {
             node: self.who(),
-            number: 1 + self.below(8) as u8,
+            index: 1 + self.below(8) as u8,
             tier: None,
-            step: Step::Handed,
+            step: HopAction::HandedToProvider,
             reason: None,
-            held_us: 5,
+            elapsed_us: 5,
             other: None,
             name: None,
             round_trip_us: None,
-            reached_us: None,
+            connected_us: None,
         }
     }
 
-    pub(super) fn way(&mut self) -> Way {
-        [Way::Up, Way::Across, Way::Down, Way::Back][self.below(4) as usize]
+    pub(super) fn way(&mut self) -> RouteDirection {
+        [RouteDirection::Up, RouteDirection::Across, RouteDirection::Down, RouteDirection::Overflow]
+            [self.below(4) as usize]
     }
 
     fn summary(&mut self) -> Message {
-        let patches: BTreeMap<Patch, u32> = (0..self.below(4))
+        let patches: BTreeMap<BlockService, u32> = (0..self.below(4))
             .map(|_| {
                 let cell = Cell::new(8 * self.below(6) as i32, 0);
-                (Patch::of(Service::ALL[self.below(4) as usize], cell), self.below(3) as u32)
+                (BlockService::from_cell(Service::ALL[self.below(4) as usize], cell), self.below(3) as u32)
             })
             .collect();
         let version = self.below(100);
         let since = (self.below(3) == 0).then_some(version);
-        Message::Summary(Summary { run: self.below(2) as u32, version, patches: patches.into_iter().collect(), since })
+        Message::Summary(Summary {
+            run: self.below(2) as u32,
+            version,
+            block_services: patches.into_iter().collect(),
+            since,
+        })
     }
 
     pub(super) fn record_sent(&mut self, sent: &[(LinkId, Message)]) {
         for (link, message) in sent {
             match message {
-                Message::Forward(Forward { id, requester, reply_to, .. })
-                | Message::Carry(Carry { id, requester, reply_to, .. }) => {
+                Message::ProviderRequest(ProviderRequest { id, requester, reply_to, .. })
+                | Message::RouteRequest(RouteRequest { id, requester, reply_to, .. }) => {
                     self.handed.push((*link, *id, (!reply_to.is_empty()).then_some(*requester)));
                 }
-                Message::Seek(seek) => self.seeks.push((*link, seek.clone())),
+                Message::HubLookup(seek) => self.seeks.push((*link, seek.clone())),
                 _ => {}
             }
         }

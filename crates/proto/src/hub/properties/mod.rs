@@ -14,7 +14,7 @@ use super::{HubCommand, Limits};
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Input;
 use crate::service::Role;
-use crate::wire::{Message, Mode, Reason};
+use crate::wire::{Message, Reason, RequestMode};
 use crowd::RandomRemotes;
 
 proptest! {
@@ -77,7 +77,7 @@ proptest! {
                     Message::Accept(accept) => {
                         prop_assert!(!refusals.contains_key(&accept.id), "accepted after a refusal");
                     }
-                    Message::Found(found) if whose(link).is_some_and(|n| n < 100) => {
+                    Message::LookupResult(found) if whose(link).is_some_and(|n| n < 100) => {
                         *locates.entry(found.id).or_default() += 1;
                     }
                     _ => {}
@@ -86,7 +86,7 @@ proptest! {
         }
         for (id, answers) in locates {
             let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.mode);
-            prop_assert_eq!(mode, Some(Mode::Locate), "{} answers to {:?}", answers, id);
+            prop_assert_eq!(mode, Some(RequestMode::Lookup), "{} answers to {:?}", answers, id);
         }
     }
 

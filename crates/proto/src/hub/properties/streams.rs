@@ -4,10 +4,10 @@ use super::crowd::RandomRemotes;
 use crate::hub::{HubCommand, ReflectedStream};
 use crate::ids::LinkId;
 use crate::machine::Input;
-use crate::reflection::Tag;
-use crate::room::{Member, Room};
+use crate::reflection::StreamTag;
+use crate::room::{RoomId, RoomMember};
 use crate::service::{Service, ServiceSet};
-use crate::wire::{Join, Message, Params, Quit, Reflect, Roster};
+use crate::wire::{CopyTarget, JoinRoom, LeaveRoom, Message, RequestParams, Roster};
 
 impl RandomRemotes {
     /// The hub's relay says what it has.
@@ -32,24 +32,24 @@ impl RandomRemotes {
     }
 
     /// Where a copy of a stream is wanted.
-    pub(super) fn reflect(&mut self) -> Option<Params> {
+    pub(super) fn reflect(&mut self) -> Option<RequestParams> {
         let provider = (self.below(3) == 0).then(|| self.who());
-        let (to, tag) = (([0, 0, 0, 0], 9_000).into(), Tag(self.below(9)));
-        let reflect = Some(Reflect { to, tag, hops: self.below(5) as u8, provider, resumes: None });
-        Some(Params { reflect, ..Params::default() })
+        let (to, tag) = (([0, 0, 0, 0], 9_000).into(), StreamTag(self.below(9)));
+        let reflect = Some(CopyTarget { to, tag, hops: self.below(5) as u8, provider, is_resuming: None });
+        Some(RequestParams { copy_target: reflect, ..RequestParams::default() })
     }
 
     /// Something about rooms.
     pub(super) fn room(&mut self) -> Message {
-        let (room, node, way) = (Room(self.below(3)), self.who(), Some(self.way()));
-        let member = Member { node, cell: self.cell(), services: ServiceSet::ALL };
+        let (room, node, way) = (RoomId(self.below(3)), self.who(), Some(self.way()));
+        let member = RoomMember { node, cell: self.cell(), services: ServiceSet::ALL };
         match self.below(5) {
-            0 => Message::Quit(Quit { room, node, way }),
+            0 => Message::LeaveRoom(LeaveRoom { room, node, direction: way }),
             1 => {
                 let (owner, to) = (self.who(), (self.below(2) == 0).then(|| self.who()));
                 Message::Roster(Roster { room, owner, members: vec![member], to, refused: None })
             }
-            _ => Message::Join(Join { room, member, way }),
+            _ => Message::JoinRoom(JoinRoom { room, member, direction: way }),
         }
     }
 }

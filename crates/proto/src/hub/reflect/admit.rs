@@ -6,7 +6,7 @@ use super::{BEGINNING, CopyReceiver, Policy, ReflectionState, StreamCopy};
 use crate::hub::Hub;
 use crate::hub::requests::RequestKey;
 use crate::ids::NodeId;
-use crate::reflection::Kind;
+use crate::reflection::DownstreamKind;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::Reason;
@@ -48,7 +48,7 @@ impl Hub {
     /// out by one who asks for much and takes nothing.
     fn has_room(&self, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
         let ReflectionState { pledges, subscribers, .. } = &self.reflecting;
-        let is_subscriber = copy.kind == Kind::Subscriber;
+        let is_subscriber = copy.kind == DownstreamKind::Subscriber;
         let (pledged, pledged_kbps) = if is_subscriber { pledges.reserved_by(requester) } else { (0, 0) };
         if pledged >= MAX_PLEDGES_EACH || is_subscriber && !self.is_modest(requester, (pledged, pledged_kbps), kbps) {
             return false;

@@ -7,21 +7,21 @@ use crate::foreign;
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
-use crate::wire::{Carry, Params};
+use crate::wire::{RequestParams, RouteRequest};
 
 impl Hub {
     /// Whether a node asks for no copy, or for one at a host of its own.
-    pub(in crate::hub) fn aims_at_itself(&self, from: Sender, params: Option<Params>) -> bool {
-        Params::reflect_of(params)
+    pub(in crate::hub) fn aims_at_itself(&self, from: Sender, params: Option<RequestParams>) -> bool {
+        RequestParams::copy_target(params)
             .is_none_or(|reflect| self.may_go(from, reflect.to) && self.is_host_of(from, reflect.to))
     }
 
     /// Whether the copy that another hub passes a request on for, if any, may go where that says.
     /// It has judged the address of whom it asks for. Where every hub on the way reflects, the
     /// address is its own.
-    pub(in crate::hub) fn is_valid_target(&self, from: Sender, carry: &Carry) -> bool {
-        let Some(reflect) = Params::reflect_of(carry.params) else { return true };
-        let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(carry.hops);
+    pub(in crate::hub) fn is_valid_target(&self, from: Sender, carry: &RouteRequest) -> bool {
+        let Some(reflect) = RequestParams::copy_target(carry.params) else { return true };
+        let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(carry.hops_left);
         self.may_go(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))
     }
 

@@ -19,7 +19,7 @@ use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Keys, Message, Params};
+use crate::wire::{Message, RequestParams, SealedKeys};
 
 /// The most of which something is kept, from each neighbour one. One more takes the place of one of which no
 /// copy is granted here, or is not kept.
@@ -109,7 +109,8 @@ impl Hub {
     /// A request for a provider's stream has gone on: who asked gets what opens
     /// it, if that is here, or once it comes.
     pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: RequestKey, provider: NodeId) {
-        let Some(asked) = self.requests.get(key).filter(|asked| Params::reflect_of(asked.params).is_some()) else {
+        let Some(asked) = self.requests.get(key).filter(|asked| RequestParams::copy_target(asked.params).is_some())
+        else {
             return;
         };
         let Some(source) = asked.handed_to() else { return };
@@ -130,12 +131,12 @@ impl Hub {
             true => (None, Channel::Reliable { flow: 0 }),
             false => (Some(key.id), Channel::Datagram),
         };
-        self.tell_keys(link, channel, Keys { id, service, provider, hops: HOPS, sealed });
+        self.tell_keys(link, channel, SealedKeys { id, service, provider, hops_left: HOPS, sealed });
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
-    pub(in crate::hub) fn handle_keys(&mut self, now: Time, from: Sender, keys: Keys) {
-        let Keys { service, provider, hops, sealed, .. } = keys;
+    pub(in crate::hub) fn handle_keys(&mut self, now: Time, from: Sender, keys: SealedKeys) {
+        let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
         let deposits = &mut self.reflecting.deposits.0;
         let told = deposits.get_mut(&(service, provider, from.node));
         let neighbour = self.neighbours.get_mut(from.node);
@@ -156,11 +157,11 @@ impl Hub {
         self.counters.keys_stored += 1;
         let hubs = deposit.hubs.clone();
         for (link, id) in self.granted_through(from.node, service, provider) {
-            let keys = Keys { id: Some(id), service, provider, hops: HOPS, sealed: sealed.clone() };
+            let keys = SealedKeys { id: Some(id), service, provider, hops_left: HOPS, sealed: sealed.clone() };
             self.tell_keys(link, Channel::Datagram, keys);
         }
         let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
-        let keys = Keys { id: None, service, provider, hops, sealed };
+        let keys = SealedKeys { id: None, service, provider, hops_left: hops, sealed };
         for hub in hubs.into_iter().filter(|hub| *hub != from.node) {
             if let Some(link) = self.link_to(hub) {
                 self.tell_keys(link, Channel::Reliable { flow: 0 }, keys.clone());
@@ -168,9 +169,9 @@ impl Hub {
         }
     }
 
-    fn tell_keys(&mut self, link: LinkId, channel: Channel, keys: Keys) {
+    fn tell_keys(&mut self, link: LinkId, channel: Channel, keys: SealedKeys) {
         self.counters.keys_handed += 1;
-        self.send(link, channel, Traffic::Lookup, &Message::Keys(keys));
+        self.send(link, channel, Traffic::Lookup, &Message::SealedKeys(keys));
     }
 
     /// The requests of this hub's nodes that `neighbour` has and that were granted a copy of this stream; one

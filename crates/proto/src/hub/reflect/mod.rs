@@ -29,11 +29,11 @@ use super::requests::{RequestKey, RequestTarget, RoutedRequest};
 use super::{Hub, HubEvent};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId};
-use crate::random::{RootSecret, Unguessable};
-use crate::reflection::{Begin, Grant, Kind, Tag};
+use crate::random::{RootSecret, SecretRng};
+use crate::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Params, Reason, Reflect};
+use crate::wire::{CopyTarget, Reason, RequestParams};
 
 /// The most super nodes that reflect a stream one after the other: the
 /// provider's home, the subscriber's, and one between them.
@@ -102,7 +102,7 @@ impl ReflectedStream {
 /// What the hub knows of its relay.
 #[derive(Debug)]
 pub(super) struct ReflectionState {
-    tags: Unguessable,
+    tags: SecretRng,
     /// What is left of the uplink for copies, kbit/s, and how many nodes are sent something:
     /// both as the owner has said last.
     residual_kbps: u32,
@@ -122,7 +122,7 @@ pub(super) struct ReflectionState {
 #[derive(Clone, Copy, Debug)]
 struct StreamCopy {
     to: SocketAddr,
-    kind: Kind,
+    kind: DownstreamKind,
     service: Service,
     /// Whose, if that is known.
     provider: Option<NodeId>,
@@ -140,14 +140,14 @@ impl StreamCopy {
 /// What was granted for a request, as it was last handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Granted {
-    pub(super) tag: Tag,
+    pub(super) tag: StreamTag,
     pub(super) provider: Option<NodeId>,
 }
 
 impl ReflectionState {
     pub(super) fn new(secret: RootSecret) -> Self {
         Self {
-            tags: Unguessable::new(secret, "grant"),
+            tags: SecretRng::new(secret, "grant"),
             residual_kbps: u32::MAX,
             subscribers: 0,
             carried: Vec::new(),
@@ -190,7 +190,7 @@ impl ReflectionState {
     /// A provider in `area` whose stream is carried, and where it is. Where the
     /// nearest is asked for, none is preferred.
     pub(super) fn carried_in(&self, service: Service, area: Area) -> Option<(NodeId, Cell)> {
-        let fits = |carried: &&ReflectedStream| carried.service == service && !matches!(area, Area::Near(_));
+        let fits = |carried: &&ReflectedStream| carried.service == service && !matches!(area, Area::Nearest(_));
         let named = self.carried.iter().filter(fits).filter_map(|carried| Some((carried.provider?, carried.cell?)));
         named.into_iter().find(|(_, cell)| area.contains(*cell))
     }
@@ -244,17 +244,17 @@ impl Hub {
             self.admit_copy(now, key, copy)?;
         }
         // Another choice must not be taken for the one before.
-        let tag = Tag(self.reflecting.tags.next_u64());
+        let tag = StreamTag(self.reflecting.tags.next_u64());
         self.requests.set_granted(key, Some(Granted { tag, provider }));
         Ok(())
     }
 
     /// Another hub passes the same request on, and wants the copy: the one before
     /// may be gone.
-    pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<Reflect>) {
-        let tag = Tag(self.reflecting.tags.next_u64());
+    pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
+        let tag = StreamTag(self.reflecting.tags.next_u64());
         let Some(params) = self.requests.get(key).and_then(|asked| asked.params) else { return };
-        if params.reflect != reflect {
+        if params.copy_target != reflect {
             self.requests.set_reflect(key, reflect, tag);
         }
     }
@@ -269,10 +269,10 @@ impl Hub {
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.target_cell()));
         let cell = held.flatten();
         let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.link));
-        let grant = Grant { tag, to, their_tag, kind, service, cell, provider, begin };
+        let grant = ReflectionGrant { tag, to, their_tag, kind, service, cell, provider, begin };
         let requester = asked.requester;
         self.reflecting.pledges.renew(now, key, provider);
-        if let Some(provider) = provider.filter(|_| kind == Kind::Subscriber) {
+        if let Some(provider) = provider.filter(|_| kind == DownstreamKind::Subscriber) {
             self.reflecting.takers.record_copy(now, requester, (to, service, provider));
         }
         self.events.push_back(HubEvent::Reflect(grant));
@@ -292,30 +292,30 @@ impl Hub {
     }
 
     /// What goes on with a request in place of what came with it.
-    pub(super) fn params_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<Params> {
+    pub(super) fn params_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<RequestParams> {
         let mut params = asked.params?;
-        params.reflect = match (asked.copy_wanted(), asked.granted, self.config.reflection) {
+        params.copy_target = match (asked.copy_wanted(), asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
             (_, _, _) if relayed => None,
-            (Some(reflect), Some(granted), Some(ReflectionConfig { media, .. })) => Some(Reflect {
+            (Some(reflect), Some(granted), Some(ReflectionConfig { media, .. })) => Some(CopyTarget {
                 to: media,
                 tag: granted.tag,
                 hops: reflect.hops.saturating_add(1),
                 provider: None,
-                resumes: None,
+                is_resuming: None,
             }),
             (Some(reflect), _, _) => {
-                Some(Reflect { to: self.seen_from(reflect.to, asked.link), provider: None, ..reflect })
+                Some(CopyTarget { to: self.seen_from(reflect.to, asked.link), provider: None, ..reflect })
             }
             (None, _, _) => None,
         };
-        Some(params).filter(|params| *params != Params::default())
+        Some(params).filter(|params| *params != RequestParams::default())
     }
 
     /// Whether this hub reflects what is asked for: as the home of who asks, as
     /// the home of who provides, in that one's place, or as the layer between.
     /// One that leaves does not begin.
-    fn reflects(&self, asked: &RoutedRequest, reflect: Reflect, choice: RequestTarget) -> bool {
+    fn reflects(&self, asked: &RoutedRequest, reflect: CopyTarget, choice: RequestTarget) -> bool {
         let Some(ReflectionConfig { layers, .. }) = self.config.reflection.filter(|_| self.leaving.is_none()) else {
             return false;
         };
@@ -334,18 +334,18 @@ impl Hub {
 
     /// When who asks over `link` is sent a copy. A super node may have the stream from
     /// elsewhere, and says so when it answers.
-    fn begin(&self, to: SocketAddr, reflect: Reflect, link: LinkId) -> Begin {
+    fn begin(&self, to: SocketAddr, reflect: CopyTarget, link: LinkId) -> StartCondition {
         let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
         let is_there = seen.is_some_and(|seen| seen.ip().to_canonical() == to.ip().to_canonical());
         match kind_of(reflect) {
-            _ if reflect.resumes == Some(true) => Begin::Resumed,
-            Kind::Subscriber if is_there => Begin::Offered,
-            Kind::Subscriber | Kind::Reflector => Begin::Answered,
+            _ if reflect.is_resuming == Some(true) => StartCondition::Resumed,
+            DownstreamKind::Subscriber if is_there => StartCondition::Offered,
+            DownstreamKind::Subscriber | DownstreamKind::Reflector => StartCondition::Answered,
         }
     }
 }
 
 /// Who is sent a copy: a hub says that it reflects.
-fn kind_of(reflect: Reflect) -> Kind {
-    if reflect.hops > 0 { Kind::Reflector } else { Kind::Subscriber }
+fn kind_of(reflect: CopyTarget) -> DownstreamKind {
+    if reflect.hops > 0 { DownstreamKind::Reflector } else { DownstreamKind::Subscriber }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{BEGINNING, CopyReceiver, StreamCopy};
 use crate::hub::requests::RequestKey;
 use crate::ids::NodeId;
-use crate::reflection::Kind;
+use crate::reflection::DownstreamKind;
 use crate::time::Time;
 
 /// The most pledges. Where room is limited nothing is granted beyond.
@@ -61,7 +61,8 @@ impl Reservations {
 
     /// How many copies a node is pledged as a subscriber, and what they take, kbit/s.
     pub(super) fn reserved_by(&self, requester: NodeId) -> (usize, u32) {
-        let of_it = |pledge: &&Reservation| pledge.requester == requester && pledge.copy.kind == Kind::Subscriber;
+        let of_it =
+            |pledge: &&Reservation| pledge.requester == requester && pledge.copy.kind == DownstreamKind::Subscriber;
         let add = |(count, kbps): (usize, u32), pledge: &Reservation| (count + 1, kbps.saturating_add(pledge.kbps));
         self.all.values().filter(of_it).fold((0, 0), add)
     }
@@ -100,7 +101,7 @@ impl Reservations {
             (pledge.kbps, pledge.copy.kind) = (first.kbps, first.copy.kind);
         } else {
             self.kbps += u64::from(pledge.kbps);
-            self.subscribers += u32::from(pledge.copy.kind == Kind::Subscriber);
+            self.subscribers += u32::from(pledge.copy.kind == DownstreamKind::Subscriber);
         }
         self.all.insert(key, pledge);
     }
@@ -127,7 +128,7 @@ impl Reservations {
             self.shared.remove(&receiver);
         }
         self.kbps -= u64::from(pledge.kbps);
-        self.subscribers -= u32::from(pledge.copy.kind == Kind::Subscriber);
+        self.subscribers -= u32::from(pledge.copy.kind == DownstreamKind::Subscriber);
     }
 
     /// Ends those that have become copies.
@@ -152,7 +153,7 @@ mod tests {
     fn pledge(requester: u8, to: u8) -> (RequestKey, Reservation) {
         let (requester, provider) = (NodeId::from_bytes([requester; 16]), Some(NodeId::from_bytes([99; 16])));
         let to = ([10, 0, 0, to], 9_000).into();
-        let copy = StreamCopy { to, kind: Kind::Subscriber, service: Service::Video, provider };
+        let copy = StreamCopy { to, kind: DownstreamKind::Subscriber, service: Service::Video, provider };
         (
             RequestKey { asker: requester, id: RequestId(1) },
             Reservation { copy, requester, kbps: 700, until: Time::ZERO + BEGINNING },

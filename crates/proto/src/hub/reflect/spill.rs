@@ -14,10 +14,10 @@ use crate::hub::requests::{RequestKey, RequestTarget};
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
-use crate::reflection::Kind;
+use crate::reflection::DownstreamKind;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Carry, Decline, Message, Params, Reason, Reflect, Way};
+use crate::wire::{CopyTarget, Decline, Message, Reason, RequestParams, RouteDirection, RouteRequest};
 
 /// How many hubs are tried for one copy.
 const MAX_TRIED: usize = 8;
@@ -28,7 +28,7 @@ pub(in crate::hub) struct Overflow {
     hub: NodeId,
     provider: NodeId,
     /// Where it wants the stream, in full.
-    pub(in crate::hub) reflect: Reflect,
+    pub(in crate::hub) reflect: CopyTarget,
 }
 
 impl ReflectionConfig {
@@ -57,7 +57,7 @@ impl Hub {
         copy: &StreamCopy,
     ) -> Result<bool, Reason> {
         let Some(asked) = self.requests.get(key) else { return Ok(false) };
-        let may_spill = copy.kind == Kind::Subscriber && !asked.elsewhere && !asked.is_overflow_here();
+        let may_spill = copy.kind == DownstreamKind::Subscriber && !asked.elsewhere && !asked.is_overflow_here();
         if !may_spill || self.room().is_none() || self.is_receiver(copy) {
             return Ok(false);
         }
@@ -79,7 +79,7 @@ impl Hub {
         let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.target_cell());
         let (asker, reason) = (asked.neighbour, asked.reason);
         let named = cell.map(|cell| (provider, cell));
-        let back = |hub| RequestTarget::Hub { hub, way: Way::Back, named, silences: 0 };
+        let back = |hub| RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 };
         let hubs = self.hubs_with_room(asker, copy.service, provider, kbps);
         if hubs.is_empty() || named.is_none() {
             return Ok(false);
@@ -133,10 +133,12 @@ impl Hub {
         now: Time,
         from: Sender,
         key: RequestKey,
-        carry: &Carry,
+        carry: &RouteRequest,
     ) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == carry.nonce) else { return false };
-        let Some(reflect) = Params::reflect_of(carry.params).filter(|reflect| reflect.hops > 0) else { return false };
+        let Some(reflect) = RequestParams::copy_target(carry.params).filter(|reflect| reflect.hops > 0) else {
+            return false;
+        };
         let (tried, spill) = (asked.overflow_hub(), asked.spill);
         let (id, requester) = (key.id, Some(key.asker));
         let is_awaited = tried.filter(|(hub, _)| *hub == from.node);
@@ -153,10 +155,10 @@ impl Hub {
             self.go_on(now, key, Reason::NotAllowed);
             return true;
         }
-        let taken = Message::Underway { id, requester, provider: None };
+        let taken = Message::RequestAck { id, requester, provider: None };
         self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
         if let Some((hub, provider)) = is_awaited {
-            let reflect = Reflect { to: self.seen_from(reflect.to, from.link), ..reflect };
+            let reflect = CopyTarget { to: self.seen_from(reflect.to, from.link), ..reflect };
             self.requests.set_overflow(key, Some(Overflow { hub, provider, reflect }));
             if let Err(reason) = self.hand(now, key, RequestTarget::Node(provider), false) {
                 self.drop_overflow(key);

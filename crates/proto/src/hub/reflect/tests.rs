@@ -9,15 +9,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::*;
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::hub::testing::{Bench, HERE, carried, copies, decline, forwarded, node, record, refused, request};
 use crate::hub::{HubCommand, HubConfig, HubKind};
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Input;
-use crate::reflection::Kind;
+use crate::reflection::DownstreamKind;
 use crate::service::Role;
-use crate::wire::{Carry, Decline, Forward, Message, Mode, Request, Summary, Way};
+use crate::wire::{Decline, Message, ProviderRequest, Request, RequestMode, RouteDirection, RouteRequest, Summary};
 
 /// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.
 const VIDEO_KBPS: u32 = 725;
@@ -36,45 +36,51 @@ fn bench() -> Bench {
     reflecting(1, Policy::Residual)
 }
 
-fn wanted(hops: u8) -> Option<Params> {
-    let reflect = Some(Reflect { to: ([0, 0, 0, 0], 9_000).into(), tag: Tag(7), hops, provider: None, resumes: None });
-    Some(Params { reflect, ..Params::default() })
+fn wanted(hops: u8) -> Option<RequestParams> {
+    let reflect = Some(CopyTarget {
+        to: ([0, 0, 0, 0], 9_000).into(),
+        tag: StreamTag(7),
+        hops,
+        provider: None,
+        is_resuming: None,
+    });
+    Some(RequestParams { copy_target: reflect, ..RequestParams::default() })
 }
 
 fn subscribe(id: u32) -> Request {
-    Request { service: Service::Video, params: wanted(0), ..request(id, Mode::Forward) }
+    Request { service: Service::Video, params: wanted(0), ..request(id, RequestMode::Forward) }
 }
 
 fn naming(id: u32, provider: u8) -> Request {
     let mut asked = subscribe(id);
-    if let Some(Params { reflect: Some(reflect), .. }) = &mut asked.params {
+    if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut asked.params {
         reflect.provider = Some(node(provider));
     }
     asked
 }
 
-fn reflect_of(params: Option<Params>) -> Reflect {
-    Params::reflect_of(params).unwrap()
+fn reflect_of(params: Option<RequestParams>) -> CopyTarget {
+    RequestParams::copy_target(params).unwrap()
 }
 
 /// What the owner was told to let pass since it was last asked.
-fn grants(bench: &mut Bench) -> Vec<Grant> {
+fn grants(bench: &mut Bench) -> Vec<ReflectionGrant> {
     let events = std::mem::take(&mut bench.events);
     let grant = |event| if let HubEvent::Reflect(grant) = event { Some(grant) } else { None };
     events.into_iter().filter_map(grant).collect()
 }
 
-fn the_carry(sent: &[(LinkId, Message)]) -> (LinkId, Carry) {
+fn the_carry(sent: &[(LinkId, Message)]) -> (LinkId, RouteRequest) {
     let carry = |(link, message): &(LinkId, Message)| match message {
-        Message::Carry(carry) => Some((*link, carry.clone())),
+        Message::RouteRequest(carry) => Some((*link, carry.clone())),
         _ => None,
     };
     sent.iter().find_map(carry).unwrap()
 }
 
-fn the_forward(sent: &[(LinkId, Message)]) -> (LinkId, Forward) {
+fn the_forward(sent: &[(LinkId, Message)]) -> (LinkId, ProviderRequest) {
     let forward = |(link, message): &(LinkId, Message)| match message {
-        Message::Forward(forward) => Some((*link, forward.clone())),
+        Message::ProviderRequest(forward) => Some((*link, forward.clone())),
         _ => None,
     };
     sent.iter().find_map(forward).unwrap()
@@ -106,15 +112,15 @@ fn common_home_reflects_between_both() {
     let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
     let onward = reflect_of(forward.params);
     assert_eq!((onward.to, onward.hops), (media(), 1));
-    let grant = Grant {
+    let grant = ReflectionGrant {
         tag: onward.tag,
         to: ([10, 0, 0, 2], 9_000).into(),
-        their_tag: Tag(7),
-        kind: Kind::Subscriber,
+        their_tag: StreamTag(7),
+        kind: DownstreamKind::Subscriber,
         service: Service::Video,
         cell: Some(HERE),
         provider: Some(node(1)),
-        begin: Begin::Offered,
+        begin: StartCondition::Offered,
     };
     assert_eq!(grants(&mut bench), [grant]);
     bench.wait(Duration::from_millis(150));
@@ -128,10 +134,10 @@ fn common_home_reflects_between_both() {
 #[test]
 fn only_requesting_host_starts_with_offer() {
     let cases = [
-        ([10, 0, 0, 2], None, Begin::Offered),
-        ([0, 0, 0, 0], None, Begin::Offered),
-        ([10, 0, 0, 3], None, Begin::Answered),
-        ([10, 0, 0, 2], Some(true), Begin::Resumed),
+        ([10, 0, 0, 2], None, StartCondition::Offered),
+        ([0, 0, 0, 0], None, StartCondition::Offered),
+        ([10, 0, 0, 3], None, StartCondition::Answered),
+        ([10, 0, 0, 2], Some(true), StartCondition::Resumed),
     ];
     for (host, resumes, begin) in cases {
         let mut bench = bench();
@@ -141,8 +147,8 @@ fn only_requesting_host_starts_with_offer() {
         let version = crate::hub::testing::version(2);
         bench.say(asker, &Message::Publish(crate::record::Record { addresses, version, ..record(2) }));
         let mut asked = naming(1, 1);
-        if let Some(Params { reflect: Some(reflect), .. }) = &mut asked.params {
-            (reflect.to, reflect.resumes) = ((host, 9_000).into(), resumes);
+        if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut asked.params {
+            (reflect.to, reflect.is_resuming) = ((host, 9_000).into(), resumes);
         }
         bench.ask(asker, asked);
         assert_eq!(grants(&mut bench)[0].begin, begin, "{host:?}");
@@ -169,20 +175,23 @@ fn non_reflecting_hub_fills_requester_address() {
     let (_, asker) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(reflect_of(forward.params), Reflect { to, tag: Tag(7), hops: 0, provider: None, resumes: None });
+    assert_eq!(
+        reflect_of(forward.params),
+        CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None }
+    );
     assert!(grants(&mut bench).is_empty());
 }
 
 /// A hub that has a record of node 1 from its home, hub 101, and is asked by hub 100.
 fn between(bench: &mut Bench) -> (LinkId, LinkId) {
     let (below, beyond) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(beyond, &Message::Mirror(copies(vec![record(1)])));
+    bench.say(beyond, &Message::ReplicaUpdate(copies(vec![record(1)])));
     (below, beyond)
 }
 
-fn passed_on(bench: &mut Bench, from: LinkId, hops: u8) -> Reflect {
-    let carry = Carry { service: Service::Video, params: wanted(hops), ..carried(1) };
-    reflect_of(the_carry(&bench.say(from, &Message::Carry(carry))).1.params)
+fn passed_on(bench: &mut Bench, from: LinkId, hops: u8) -> CopyTarget {
+    let carry = RouteRequest { service: Service::Video, params: wanted(hops), ..carried(1) };
+    reflect_of(the_carry(&bench.say(from, &Message::RouteRequest(carry))).1.params)
 }
 
 #[test]
@@ -195,9 +204,9 @@ fn middle_hub_reflects_only_as_layer() {
         let granted = grants(&mut bench);
         if reflects {
             assert_eq!((onward.to, onward.hops), (media(), hops + 1));
-            assert_eq!((granted[0].to, granted[0].kind), (seen, Kind::Reflector));
+            assert_eq!((granted[0].to, granted[0].kind), (seen, DownstreamKind::Reflector));
         } else {
-            assert_eq!((onward.to, onward.tag, onward.hops), (seen, Tag(7), hops));
+            assert_eq!((onward.to, onward.tag, onward.hops), (seen, StreamTag(7), hops));
             assert!(granted.is_empty());
         }
     }
@@ -207,22 +216,22 @@ fn middle_hub_reflects_only_as_layer() {
 fn provider_home_reflects_and_names_provider() {
     let mut bench = bench();
     let (peer, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    let carry = Carry { service: Service::Video, provider: None, params: wanted(1), ..carried(1) };
-    let sent = bench.say(peer, &Message::Carry(carry));
+    let carry = RouteRequest { service: Service::Video, provider: None, params: wanted(1), ..carried(1) };
+    let sent = bench.say(peer, &Message::RouteRequest(carry));
     let (to, forward) = the_forward(&sent);
     assert_eq!((to, reflect_of(forward.params).hops), (provider, 2));
     let (id, requester) = (RequestId(1), Some(node(50)));
-    assert!(sent.contains(&(peer, Message::Underway { id, requester, provider: Some(node(1)) })), "{sent:?}");
+    assert!(sent.contains(&(peer, Message::RequestAck { id, requester, provider: Some(node(1)) })), "{sent:?}");
     let granted = grants(&mut bench);
-    assert_eq!((granted[0].kind, granted[0].provider), (Kind::Reflector, Some(node(1))));
+    assert_eq!((granted[0].kind, granted[0].provider), (DownstreamKind::Reflector, Some(node(1))));
 }
 
 #[test]
 fn fourth_hub_does_not_reflect() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    let carry = Carry { service: Service::Video, params: wanted(3), ..carried(1) };
-    let (_, forward) = the_forward(&bench.say(peer, &Message::Carry(carry)));
+    let carry = RouteRequest { service: Service::Video, params: wanted(3), ..carried(1) };
+    let (_, forward) = the_forward(&bench.say(peer, &Message::RouteRequest(carry)));
     assert_eq!(reflect_of(forward.params).to, ([10, 0, 0, 100], 9_000).into());
 }
 
@@ -246,7 +255,7 @@ fn already_reflected_stream_is_preferred() {
         assert_eq!(forwarded(&bench.ask(asker, subscribe(id))).0, second);
     }
     assert_eq!(left(&bench), before, "a copy costs the provider nothing");
-    let nearest = Request { area: Area::Near(HERE), ..subscribe(9) };
+    let nearest = Request { area: Area::Nearest(HERE), ..subscribe(9) };
     assert_eq!(forwarded(&bench.ask(asker, nearest)).0, LinkId(1), "the nearest is what was asked for");
 }
 
@@ -264,9 +273,9 @@ fn full_provider_preferred_for_copy() {
 fn child(bench: &mut Bench) -> LinkId {
     bench.hub.config.tier = 1;
     let child = bench.up(100, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
-    let patches = vec![(Patch::of(Service::Video, HERE), 2)];
-    bench.say(child, &Message::Summary(Summary { run: 1, version: 1, patches, since: None }));
+    bench.say(child, &Message::RegisterChild { tier: 0 });
+    let patches = vec![(BlockService::from_cell(Service::Video, HERE), 2)];
+    bench.say(child, &Message::Summary(Summary { run: 1, version: 1, block_services: patches, since: None }));
     child
 }
 
@@ -279,9 +288,9 @@ fn provider_known_once_hub_names_it() {
     let unknown = grants(&mut bench)[0];
     assert_eq!((unknown.provider, unknown.cell), (None, None));
     let (id, requester) = (RequestId(1), Some(node(2)));
-    bench.say(child, &Message::Underway { id, requester, provider: Some(node(77)) });
+    bench.say(child, &Message::RequestAck { id, requester, provider: Some(node(77)) });
     let known = grants(&mut bench)[0];
-    assert_eq!(known, Grant { provider: Some(node(77)), cell: Some(HERE), ..unknown });
+    assert_eq!(known, ReflectionGrant { provider: Some(node(77)), cell: Some(HERE), ..unknown });
     // The next one is meant for the same provider.
     carries(&mut bench, 77);
     let (_, carry) = the_carry(&bench.ask(asker, subscribe(2)));
@@ -301,7 +310,7 @@ fn named_provider_or_none() {
     assert_eq!(refused(&bench.ask(asker, naming(10, 77))), (asker, Reason::NotFound));
     let child = child(&mut bench);
     let (to, carry) = the_carry(&bench.ask(asker, naming(11, 77)));
-    assert_eq!((to, carry.provider, carry.way), (child, Some(node(77)), Way::Down));
+    assert_eq!((to, carry.provider, carry.direction), (child, Some(node(77)), RouteDirection::Down));
 }
 
 #[test]
@@ -322,7 +331,7 @@ fn provider_requested_directly_when_home_silent() {
     let mut bench = bench();
     let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
     let home = bench.up(100, Role::SuperNode);
-    bench.say(home, &Message::Mirror(copies(vec![record(2)])));
+    bench.say(home, &Message::ReplicaUpdate(copies(vec![record(2)])));
     let (to, carry) = the_carry(&bench.ask(asker, naming(1, 2)));
     assert_eq!((to, carry.provider), (home, Some(node(2))));
     let sent = bench.wait(Duration::from_millis(400));
@@ -340,17 +349,17 @@ fn latest_requesting_hub_gets_copy() {
     bench.provider(1);
     let carry = |tag| {
         let mut params = wanted(1);
-        if let Some(Params { reflect: Some(reflect), .. }) = &mut params {
-            reflect.tag = Tag(tag);
+        if let Some(RequestParams { copy_target: Some(reflect), .. }) = &mut params {
+            reflect.tag = StreamTag(tag);
         }
-        Message::Carry(Carry { service: Service::Video, params, ..carried(1) })
+        Message::RouteRequest(RouteRequest { service: Service::Video, params, ..carried(1) })
     };
     let (_, one) = the_forward(&bench.say(first, &carry(7)));
     bench.wait(Duration::from_millis(300));
     let (_, other) = the_forward(&bench.say(second, &carry(8)));
     let granted = grants(&mut bench);
     let last = granted.last().unwrap();
-    assert_eq!((last.to, last.their_tag), (([10, 0, 0, 101], 9_000).into(), Tag(8)));
+    assert_eq!((last.to, last.their_tag), (([10, 0, 0, 101], 9_000).into(), StreamTag(8)));
     assert_eq!(last.tag, reflect_of(other.params).tag);
     assert_ne!(last.tag, reflect_of(one.params).tag);
 }
@@ -373,6 +382,6 @@ fn reflected_stream_serves_own_area_only() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
     carries(&mut bench, 1);
-    let away = Request { area: Area::At(Cell::new(1, 1)), ..subscribe(1) };
+    let away = Request { area: Area::Exact(Cell::new(1, 1)), ..subscribe(1) };
     assert_eq!(refused(&bench.ask(asker, away)), (asker, Reason::NotFound));
 }

@@ -94,7 +94,7 @@ fn inner(message: &[u8]) -> Option<Message> {
         return None;
     }
     match Message::decode(&Bytes::copy_from_slice(message)) {
-        Ok(Message::Through { message, .. }) => Message::decode(&message).ok(),
+        Ok(Message::Tunneled { message, .. }) => Message::decode(&message).ok(),
         _ => None,
     }
 }

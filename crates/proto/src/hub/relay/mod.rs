@@ -23,7 +23,7 @@ use self::table::{Relay, RelayVerdict, Side};
 use super::requests::RequestKey;
 use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
-use crate::delivery::Terms;
+use crate::delivery::DeliveryPreferences;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
@@ -50,7 +50,7 @@ impl Hub {
         key: RequestKey,
         asker_link: LinkId,
         (provider, provider_link): (NodeId, LinkId),
-        (service, terms): (Service, Terms),
+        (service, terms): (Service, DeliveryPreferences),
     ) -> Result<RequestId, Reason> {
         let (total, limits) = (self.relays.len(), &self.config.limits);
         let neighbour = self.neighbours.get_mut(key.asker).ok_or(Reason::Unreachable)?;
@@ -121,7 +121,7 @@ impl Hub {
         self.out.push_back(Transmit::Message {
             link,
             channel,
-            delivery: delivery.over(channel),
+            delivery: delivery.on_channel(channel),
             traffic: Traffic::Payload,
             message,
         });
@@ -151,7 +151,7 @@ impl Hub {
         };
         self.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
         if side == Side::Provider {
-            self.directory.failed(provider);
+            self.directory.record_failure(provider);
             return self.end_relay(id, Some(Reason::Unreachable), Some(Reason::Protocol));
         }
         self.end_relay(id, Some(Reason::Protocol), Some(Reason::Unreachable));

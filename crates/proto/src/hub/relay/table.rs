@@ -7,13 +7,13 @@ use super::IDLE;
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
 use super::header::kind;
-use crate::delivery::{Delivery, Terms};
+use crate::delivery::{Delivery, DeliveryPreferences};
 use crate::hub::requests::RequestKey;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::Channel;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Accept, Message, Offer};
+use crate::wire::{Accept, FlowDescription, Message};
 
 /// Flows through the hub.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct Relay {
     pub(super) provider: NodeId,
     pub(super) provider_link: LinkId,
     pub(super) service: Service,
-    pub(super) terms: Terms,
+    pub(super) terms: DeliveryPreferences,
     pub(super) accepted: bool,
     pub(super) ended: bool,
     pub(super) heard: Time,
@@ -59,7 +59,7 @@ pub(super) enum RelayVerdict {
 
 impl Relay {
     fn delivery(&self) -> Delivery {
-        Delivery::asked(self.service, self.terms)
+        Delivery::for_request(self.service, self.terms)
     }
 
     fn must_be_whole(&self) -> bool {
@@ -186,7 +186,7 @@ impl Relays {
 
     /// How the data goes that must not overtake its acceptance, if it must not.
     pub(in crate::hub) fn flow_after(&self, accept: &Accept) -> Option<Delivery> {
-        let is_inline = matches!(&accept.offer, Offer::Object { inline: Some(_), .. });
+        let is_inline = matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. });
         self.table.get(&accept.id).filter(|relay| relay.must_be_whole() && !is_inline).map(Relay::delivery)
     }
 
@@ -227,7 +227,8 @@ impl Relays {
             }
         };
         // Whatever two nodes say to one another, most of it is of files.
-        let delivery = if kind == kind::THROUGH { Delivery::asked(Service::Image, relay.terms) } else { delivery };
+        let delivery =
+            if kind == kind::THROUGH { Delivery::for_request(Service::Image, relay.terms) } else { delivery };
         let datagram = (kind == kind::PACKET || kind == kind::REPORT) && !relay.must_be_whole();
         let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
         let has_credit = match side {

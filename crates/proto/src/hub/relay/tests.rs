@@ -8,7 +8,7 @@ use crate::hub::{HubConfig, HubKind};
 use crate::ids::Nonce;
 use crate::machine::Input;
 use crate::service::Role;
-use crate::wire::{Accept, Chunk, Mode, Offer, Packet, Push, Report, Request};
+use crate::wire::{Accept, Chunk, Datagram, FlowDescription, Push, Report, Request, RequestMode};
 
 const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 
@@ -16,7 +16,7 @@ const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 fn relaying_changes_only_the_id() {
     let all = |id| {
         [
-            Message::Packet(Packet { id, sequence: 9, sent_us: 70_000, payload: PAYLOAD }),
+            Message::Datagram(Datagram { id, sequence: 9, sent_us: 70_000, payload: PAYLOAD }),
             Message::Chunk(Chunk { id, offset: 16_384, payload: PAYLOAD }),
             Message::End { id, packets: 3, bytes: 900, digest: [5; 32] },
             Message::Report(Report { id, bytes: 1, packets: 2, lost: 3, jitter_us: 4 }),
@@ -51,21 +51,28 @@ fn relaying(request: Request) -> (Bench, LinkId, LinkId, RequestId) {
 }
 
 fn accept(bench: &mut Bench, provider: LinkId, id: RequestId) -> Vec<(LinkId, Message)> {
-    let offer = Offer::Stream { duration_ms: 10_000, bits_per_second: 40_000, format: String::new() };
+    let offer = FlowDescription::Stream { duration_ms: 10_000, bits_per_second: 40_000, format: String::new() };
     let cell = crate::hub::testing::HERE;
     bench.say(
         provider,
-        &Message::Accept(Accept { id, nonce: Nonce::from_u64(1), offer, cell, provider: None, reflected: None }),
+        &Message::Accept(Accept {
+            id,
+            nonce: Nonce::from_u64(1),
+            flow: offer,
+            cell,
+            provider: None,
+            stream_keys: None,
+        }),
     )
 }
 
 fn packet(id: RequestId) -> Message {
-    Message::Packet(Packet { id, sequence: 0, sent_us: 0, payload: PAYLOAD })
+    Message::Datagram(Datagram { id, sequence: 0, sent_us: 0, payload: PAYLOAD })
 }
 
 #[test]
 fn server_relays_answer_data_and_reports() {
-    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Forward));
+    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Forward));
     match &accept(&mut bench, provider, id)[..] {
         [(link, Message::Accept(accept))] => {
             assert_eq!((*link, accept.id, accept.provider), (asker, RequestId(1), Some(node(1))));
@@ -86,7 +93,7 @@ fn server_relays_answer_data_and_reports() {
 
 #[test]
 fn third_party_messages_are_dropped() {
-    let (mut bench, _, asker, id) = relaying(request(1, Mode::Relay));
+    let (mut bench, _, asker, id) = relaying(request(1, RequestMode::Relay));
     let third = bench.requester(3);
     assert!(bench.say(third, &packet(id)).is_empty());
     assert!(bench.say(asker, &packet(RequestId(1))).is_empty());
@@ -95,7 +102,7 @@ fn third_party_messages_are_dropped() {
 
 #[test]
 fn stop_ends_flow_for_both() {
-    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
     let stop = |id| Message::Stop { id, reason: Reason::Cancelled };
     assert_eq!(bench.say(asker, &stop(RequestId(1))), [(provider, stop(id))]);
@@ -105,32 +112,32 @@ fn stop_ends_flow_for_both() {
 
 #[test]
 fn whoever_goes_the_other_is_told() {
-    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
     let stop = |id| Message::Stop { id, reason: Reason::Unreachable };
     assert_eq!(bench.down(provider), [(asker, stop(RequestId(1)))]);
-    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
     assert_eq!(bench.down(asker), [(provider, stop(id))]);
     assert_eq!(bench.hub.status(bench.now).relays, 0);
 }
 
 #[test]
 fn provider_lost_before_accept_is_replaced() {
-    let (mut bench, provider, asker, _) = relaying(request(1, Mode::Relay));
+    let (mut bench, provider, asker, _) = relaying(request(1, RequestMode::Relay));
     let second = bench.provider(4);
     // The second was not known when the request came: it is asked anew.
     assert_eq!(refused(&bench.down(provider)), (asker, Reason::Unreachable));
-    let (link, forward) = forwarded(&bench.ask(asker, request(2, Mode::Relay)));
+    let (link, forward) = forwarded(&bench.ask(asker, request(2, RequestMode::Relay)));
     assert_eq!(link, second);
     let third = bench.provider(5);
     assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (asker, Reason::Busy));
-    bench.ask(asker, request(3, Mode::Relay));
+    bench.ask(asker, request(3, RequestMode::Relay));
     assert_eq!(forwarded(&bench.down(third)).0, second);
 }
 
 #[test]
 fn a_silent_flow_is_ended() {
-    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    let (mut bench, provider, asker, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
     let told = bench.wait(Duration::from_secs(59));
     assert!(told.is_empty());
@@ -143,7 +150,7 @@ fn a_silent_flow_is_ended() {
 #[test]
 fn requested_transport_applies_to_both_sides() {
     let tcp = |number| Address { scheme: Scheme::Tcp, ..address(number) };
-    let wanted = |id| Request { params: over(Scheme::Tcp), ..request(id, Mode::Relay) };
+    let wanted = |id| Request { params: over(Scheme::Tcp), ..request(id, RequestMode::Relay) };
     let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     let provider = bench.up(1, Role::Node);
     let mut record = crate::hub::testing::record(1);
@@ -169,16 +176,16 @@ fn flows_per_requester_are_limited() {
     let mut bench = Bench::with(config);
     let (_, asker) = (bench.provider(1), bench.requester(2));
     for id in 1..=2 {
-        forwarded(&bench.ask(asker, request(id, Mode::Relay)));
+        forwarded(&bench.ask(asker, request(id, RequestMode::Relay)));
     }
-    assert_eq!(refused(&bench.ask(asker, request(3, Mode::Relay))), (asker, Reason::TooMany));
+    assert_eq!(refused(&bench.ask(asker, request(3, RequestMode::Relay))), (asker, Reason::TooMany));
 }
 
 #[test]
 fn stop_before_accept_tries_next_provider() {
     let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let (link, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
+    let (link, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Relay)));
     assert_eq!(link, first);
     let stop = Message::Stop { id: forward.id, reason: Reason::SourceFailed };
     assert_eq!(forwarded(&bench.say(first, &stop)).0, second);
@@ -186,10 +193,12 @@ fn stop_before_accept_tries_next_provider() {
 
 #[test]
 fn object_never_overtakes_acceptance() {
-    let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
-    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
+    let (mut bench, provider, asker, id) =
+        relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
+    let offer =
+        FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
-    let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None });
+    let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
     let sent = bench.channels(Input::Message { link: provider, message: accept.encode() });
     assert!(matches!(&sent[..], [(link, Channel::Reliable { flow: 1 }, Message::Accept(_))] if *link == asker));
 }
@@ -201,11 +210,16 @@ fn inline_object_leaves_no_flow() {
     let mut bench = Bench::with(config);
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     for id in 1..=10 {
-        let (_, forward) = forwarded(&bench.ask(asker, request(id, Mode::Relay)));
-        let offer =
-            Offer::Object { bytes: 300, digest: [0; 32], format: String::new(), inline: Some(PAYLOAD), offset: None };
+        let (_, forward) = forwarded(&bench.ask(asker, request(id, RequestMode::Relay)));
+        let offer = FlowDescription::Object {
+            bytes: 300,
+            digest: [0; 32],
+            format: String::new(),
+            inline: Some(PAYLOAD),
+            offset: None,
+        };
         let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
-        let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None });
+        let accept = Message::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
         assert!(matches!(&bench.say(provider, &accept)[..], [(link, Message::Accept(_))] if *link == asker));
         // It may have been lost on its way, and can be had once more.
         assert_eq!(bench.say(provider, &accept).len(), 1);
@@ -216,7 +230,7 @@ fn inline_object_leaves_no_flow() {
 
 /// A message between the ends of a way, as one of them says it.
 fn through(id: RequestId, inner: &Message) -> Bytes {
-    Message::Through { id, message: inner.encode() }.encode()
+    Message::Tunneled { id, message: inner.encode() }.encode()
 }
 
 fn file_chunk(id: RequestId) -> Message {
@@ -232,7 +246,8 @@ fn deliver(bench: &mut Bench, link: LinkId, message: &Bytes) -> Vec<(LinkId, Mes
 fn a_long_file_passes_through() {
     const FILE: RequestId = RequestId(9);
     for sends in [Side::Asker, Side::Provider] {
-        let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+        let (mut bench, provider, asker, id) =
+            relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
         let (from, to) = match sends {
             Side::Asker => ((asker, RequestId(1)), (provider, id)),
             Side::Provider => ((provider, id), (asker, RequestId(1))),
@@ -250,12 +265,13 @@ fn a_long_file_passes_through() {
 /// Small files come with their acceptances, and nobody reports them.
 #[test]
 fn many_small_files_pass_through() {
-    let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+    let (mut bench, provider, asker, id) =
+        relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
     let inline = Some(Bytes::from(vec![7; INLINE_BYTES]));
     for number in 1..=20_000 {
         let file = RequestId(number);
         let push = Push { id: file, name: "x".repeat(200), bytes: 1_024, digest: [1; 32], addresses: vec![address(1)] };
-        let offer = Offer::Object {
+        let offer = FlowDescription::Object {
             bytes: 1_024,
             digest: [1; 32],
             format: String::new(),
@@ -263,11 +279,11 @@ fn many_small_files_pass_through() {
             offset: None,
         };
         let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
-        let accept = Accept { id: file, nonce, offer, cell, provider: None, reflected: None };
+        let accept = Accept { id: file, nonce, flow: offer, cell, provider: None, stream_keys: None };
         for message in [Message::Push(push), Message::Accept(accept)] {
             assert_eq!(deliver(&mut bench, asker, &through(RequestId(1), &message)).len(), 1, "{number}");
         }
-        let wanted = Message::Request(request(number, Mode::Forward));
+        let wanted = Message::Request(request(number, RequestMode::Forward));
         assert_eq!(deliver(&mut bench, provider, &through(id, &wanted)).len(), 1);
     }
     assert_eq!(bench.hub.counters().overruns, 0);
@@ -277,7 +293,8 @@ fn many_small_files_pass_through() {
 #[test]
 fn flooding_side_loses_the_flow() {
     for (floods, number) in [(Side::Asker, 2), (Side::Provider, 1)] {
-        let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+        let (mut bench, provider, asker, id) =
+            relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
         let (from, other) = match floods {
             Side::Asker => ((asker, RequestId(1)), (provider, id)),
             Side::Provider => ((provider, id), (asker, RequestId(1))),
@@ -308,7 +325,8 @@ fn flooding_side_loses_the_flow() {
 /// They go as control, before everything else: so they are short, and few.
 #[test]
 fn odd_reports_are_dropped() {
-    let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+    let (mut bench, provider, asker, id) =
+        relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
     let padding = 60_000_u16.to_be_bytes();
     let padded = |head: &[u8]| [head, &[0x59, padding[0], padding[1]], &[7; 60_000]].concat();
     // One that does not decode, and one that says more than a report does.
@@ -324,11 +342,13 @@ fn odd_reports_are_dropped() {
 #[test]
 fn endless_accepts_end_the_flow() {
     for length in [0, INLINE_BYTES] {
-        let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+        let (mut bench, provider, asker, id) =
+            relaying(Request { service: Service::Image, ..request(1, RequestMode::Relay) });
         let inline = (length > 0).then(|| Bytes::from(vec![7; length]));
-        let offer = Offer::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };
+        let offer =
+            FlowDescription::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };
         let cell = crate::hub::testing::HERE;
-        let accept = Accept { id, nonce: Nonce::from_u64(1), offer, cell, provider: None, reflected: None };
+        let accept = Accept { id, nonce: Nonce::from_u64(1), flow: offer, cell, provider: None, stream_keys: None };
         let message = Message::Accept(accept);
         let mut passed = 0;
         for _ in 0..20_000 {

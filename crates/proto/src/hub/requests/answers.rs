@@ -11,7 +11,9 @@ use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
-use crate::wire::{Accept, Decline, Message, Offer, Reason, Request, Step, Way, Whereabouts};
+use crate::wire::{
+    Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RouteDirection,
+};
 
 /// When to ask again for a copy for which there was no room: subscribers come
 /// and go in seconds, not at once.
@@ -58,11 +60,11 @@ impl Hub {
         }
         self.note_answer(now, key);
         self.note_refusal(to, decline.reason);
-        self.report(now, key, Step::Declined, to.neighbour(), Some(decline.reason));
+        self.report(now, key, HopAction::Declined, to.neighbour(), Some(decline.reason));
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
-                to.node().into_iter().for_each(|node| self.directory.busy(node));
+                to.node().into_iter().for_each(|node| self.directory.mark_busy(node));
                 self.note_retry(key, decline.retry_after_ms);
             }
             Reason::Saturated => {
@@ -105,7 +107,7 @@ impl Hub {
             (RequestTarget::Hub { .. }, Reason::Leaving) => Reason::Unreachable,
             (RequestTarget::Hub { .. }, reason) => reason,
         };
-        if matches!(to, RequestTarget::Hub { way: Way::Up, .. }) {
+        if matches!(to, RequestTarget::Hub { way: RouteDirection::Up, .. }) {
             self.clear_unreachable_above(key);
         }
         self.record_reason(key, reason);
@@ -141,7 +143,7 @@ impl Hub {
         now: Time,
         from: Sender,
         (id, requester): (RequestId, Option<NodeId>),
-        told: Option<Whereabouts>,
+        told: Option<ProviderAddress>,
     ) {
         let Some((key, to)) = self.handed_to(from, id, requester) else {
             self.counters.stray += 1;
@@ -170,24 +172,24 @@ impl Hub {
         &self,
         key: RequestKey,
         (to, link): (RequestTarget, LinkId),
-        told: Option<Whereabouts>,
-    ) -> Option<Whereabouts> {
+        told: Option<ProviderAddress>,
+    ) -> Option<ProviderAddress> {
         let asked = self.requests.get(key).filter(|asked| asked.relay().is_none())?;
-        let Whereabouts { node, mut addresses } = match to {
+        let ProviderAddress { node, mut addresses } = match to {
             RequestTarget::Hub { .. } => {
-                let Whereabouts { node, addresses } = told?;
-                Whereabouts { node, addresses: self.told_by_hub(link, addresses) }
+                let ProviderAddress { node, addresses } = told?;
+                ProviderAddress { node, addresses: self.told_by_hub(link, addresses) }
             }
             RequestTarget::Node(node) => {
                 let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
                 self.add_seen(link, &mut addresses);
                 let (addresses, _) = foreign::split(&addresses, &self.hosts_of(node));
-                Whereabouts { node, addresses }
+                ProviderAddress { node, addresses }
             }
         };
         addresses.retain(|address| asked.transports().contains(address.scheme));
         let addresses = self.shareable(asked.link, addresses);
-        (!addresses.is_empty()).then_some(Whereabouts { node, addresses })
+        (!addresses.is_empty()).then_some(ProviderAddress { node, addresses })
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
@@ -202,7 +204,7 @@ impl Hub {
         self.note_answer(now, key);
         self.note_success(to);
         self.relays.accepted(now, accept.id);
-        if matches!(&accept.offer, Offer::Object { inline: Some(_), .. }) {
+        if matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
             self.relays.ended(now, accept.id);
         }
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
@@ -258,7 +260,7 @@ impl Hub {
         if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, reason.into());
         }
-        self.report(now, key, Step::Refused, None, Some(reason));
+        self.report(now, key, HopAction::Exhausted, None, Some(reason));
         self.say_refused(key);
     }
 

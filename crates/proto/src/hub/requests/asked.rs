@@ -11,7 +11,7 @@ use crate::hub::route::{HOPS, RoutePlan};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Carry, Mode, Params, Reason, Reflect, Request, Way};
+use crate::wire::{CopyTarget, Reason, Request, RequestMode, RequestParams, RouteDirection, RouteRequest};
 
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(120);
@@ -37,8 +37,8 @@ pub(in crate::hub) struct RoutedRequest {
     pub(in crate::hub) requester: NodeId,
     pub(in crate::hub) nonce: Nonce,
     pub(in crate::hub) service: Service,
-    pub(super) mode: Mode,
-    pub(in crate::hub) params: Option<Params>,
+    pub(super) mode: RequestMode,
+    pub(in crate::hub) params: Option<RequestParams>,
     /// From a node: the only provider that it means.
     named: Option<NodeId>,
     /// What was granted of a stream to reflect, as it was last handed on.
@@ -89,7 +89,7 @@ pub(in crate::hub) enum RequestTarget {
     Node(NodeId),
     /// Another hub, which way; a provider that it has named before, and where;
     /// and how often it was asked in vain.
-    Hub { hub: NodeId, way: Way, named: Option<(NodeId, Cell)>, silences: u8 },
+    Hub { hub: NodeId, way: RouteDirection, named: Option<(NodeId, Cell)>, silences: u8 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,15 +125,15 @@ impl RoutedRequest {
             neighbour: from.node,
             link: from.link,
             carried: None,
-            cell: if let Area::At(cell) = request.area { Some(cell) } else { None },
+            cell: if let Area::Exact(cell) = request.area { Some(cell) } else { None },
             requester: from.node,
             nonce: request.nonce,
             service: request.service,
             mode: request.mode,
             params: request.params.map(unreflected),
-            named: Params::reflect_of(request.params)
+            named: RequestParams::copy_target(request.params)
                 .and_then(|reflect| reflect.provider)
-                .or(Params::call_of(request.params)),
+                .or(RequestParams::connect_to(request.params)),
             granted: None,
             elsewhere: false,
             spill: None,
@@ -154,8 +154,8 @@ impl RoutedRequest {
     }
 
     /// What another hub passes on.
-    pub(super) fn by_hub(now: Time, from: Sender, carry: Carry) -> Self {
-        let Carry { hops, provider, .. } = carry;
+    pub(super) fn by_hub(now: Time, from: Sender, carry: RouteRequest) -> Self {
+        let RouteRequest { hops_left: hops, provider, .. } = carry;
         Self {
             neighbour: from.node,
             link: from.link,
@@ -164,7 +164,7 @@ impl RoutedRequest {
             requester: carry.requester,
             nonce: carry.nonce,
             service: carry.service,
-            mode: if carry.reply_to.is_empty() { Mode::Relay } else { Mode::Forward },
+            mode: if carry.reply_to.is_empty() { RequestMode::Relay } else { RequestMode::Forward },
             params: carry.params,
             named: None,
             granted: None,
@@ -177,7 +177,7 @@ impl RoutedRequest {
             choices: VecDeque::new(),
             rest: Vec::new(),
             climbed: false,
-            course: Some(RoutePlan::from(carry.way, from.node)),
+            course: Some(RoutePlan::from(carry.direction, from.node)),
             stage: RequestStage::Seeking,
             reason: Reason::NotFound,
             retry_after_ms: None,
@@ -202,8 +202,8 @@ impl RoutedRequest {
 
     /// Whether another hub passes on this very request, and not one that was refused
     /// with a wish that may be met elsewhere.
-    pub(super) fn is_same(&self, carry: &Carry) -> bool {
-        let hops = |params| Params::reflect_of(params).map(|reflect| reflect.hops);
+    pub(super) fn is_same(&self, carry: &RouteRequest) -> bool {
+        let hops = |params| RequestParams::copy_target(params).map(|reflect| reflect.hops);
         let anew = matches!(self.stage, RequestStage::Refused { .. }) && hops(self.params) != hops(carry.params);
         self.nonce == carry.nonce && self.named_provider() == carry.provider && !anew
     }
@@ -223,8 +223,8 @@ impl RoutedRequest {
     }
 
     /// Where a copy is wanted.
-    pub(in crate::hub) fn copy_wanted(&self) -> Option<Reflect> {
-        self.spill.map(|spill| spill.reflect).or(Params::reflect_of(self.params))
+    pub(in crate::hub) fn copy_wanted(&self) -> Option<CopyTarget> {
+        self.spill.map(|spill| spill.reflect).or(RequestParams::copy_target(self.params))
     }
 
     /// The neighbour that has it and answers to the requester, a hub or the provider.
@@ -239,26 +239,26 @@ impl RoutedRequest {
     /// whose stream.
     pub(in crate::hub) fn overflow_hub(&self) -> Option<(NodeId, NodeId)> {
         match self.stage {
-            RequestStage::Handed { to: RequestTarget::Hub { hub, way: Way::Back, named, .. }, .. } => {
-                named.map(|(provider, _)| (hub, provider))
-            }
+            RequestStage::Handed {
+                to: RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, .. }, ..
+            } => named.map(|(provider, _)| (hub, provider)),
             _ => None,
         }
     }
 
     /// Whether a provider's home wants the stream reflected in its place.
     pub(in crate::hub) fn is_overflow_here(&self) -> bool {
-        self.is_carried() && self.course.is_some_and(|course| course.way == Way::Back)
+        self.is_carried() && self.course.is_some_and(|course| course.way == RouteDirection::Overflow)
     }
 
     /// True if only a way to a node is wanted.
     pub(super) fn is_call(&self) -> bool {
-        Params::call_of(self.params).is_some()
+        RequestParams::connect_to(self.params).is_some()
     }
 
     /// Whether a reflected stream is wanted.
     pub(super) fn is_reflected(&self) -> bool {
-        Params::reflect_of(self.params).is_some()
+        RequestParams::copy_target(self.params).is_some()
     }
 
     pub(in crate::hub) fn transports(&self) -> SchemeSet {
@@ -272,7 +272,7 @@ impl RoutedRequest {
 
     /// Whether the hub carries the answer from the start.
     pub(super) fn is_relay(&self) -> bool {
-        self.mode == Mode::Relay
+        self.mode == RequestMode::Relay
     }
 
     /// Whether it can be forgotten for the sake of a newer one: what follows
@@ -327,11 +327,11 @@ impl RequestTarget {
 
     /// Whether another hub is to reflect what is of a provider here.
     pub(in crate::hub) fn is_overflow(self) -> bool {
-        matches!(self, Self::Hub { way: Way::Back, .. })
+        matches!(self, Self::Hub { way: RouteDirection::Overflow, .. })
     }
 
     /// Another hub that has not been asked yet.
-    pub(super) fn hub((hub, way): (NodeId, Way)) -> Self {
+    pub(super) fn hub((hub, way): (NodeId, RouteDirection)) -> Self {
         Self::Hub { hub, way, named: None, silences: 0 }
     }
 }
@@ -342,6 +342,6 @@ fn until(now: Time, deadline_ms: u32) -> Time {
 }
 
 /// What a node asks has been reflected by nobody yet, whatever it says.
-fn unreflected(params: Params) -> Params {
-    Params { reflect: params.reflect.map(|reflect| Reflect { hops: 0, ..reflect }), ..params }
+fn unreflected(params: RequestParams) -> RequestParams {
+    RequestParams { copy_target: params.copy_target.map(|reflect| CopyTarget { hops: 0, ..reflect }), ..params }
 }

@@ -4,7 +4,7 @@ use super::DEFAULT_CONSIDERED;
 use super::asked::{RequestStage, RequestTarget, RoutedRequest};
 use super::hand::REPEAT_PAUSE;
 use super::table::RequestKey;
-use crate::directory::{Aim, Entry, Query};
+use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
 use crate::grid::Area;
 use crate::hub::route::RoutePlan;
 use crate::hub::tree::Relation;
@@ -13,16 +13,16 @@ use crate::ids::{NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Carry, Decline, Message, Params, Reason, Way};
+use crate::wire::{Decline, Message, Reason, RequestParams, RouteDirection, RouteRequest};
 
 impl Hub {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn handle_routed_request(&mut self, now: Time, from: Sender, mut carry: Carry) {
+    pub(in crate::hub) fn handle_routed_request(&mut self, now: Time, from: Sender, mut carry: RouteRequest) {
         let relay = carry.reply_to.is_empty();
         carry.reply_to = self.told_by_hub(from.link, carry.reply_to);
         let key = RequestKey { asker: if relay { from.node } else { carry.requester }, id: carry.id };
         let requester = (!relay).then_some(carry.requester);
-        let taken = Message::Underway { id: carry.id, requester, provider: None };
+        let taken = Message::RequestAck { id: carry.id, requester, provider: None };
         let id = carry.id;
         let decline = |reason| Message::Decline(Decline { id, reason, retry_after_ms: None, requester });
         if !self.is_valid_target(from, &carry) {
@@ -34,13 +34,15 @@ impl Hub {
         if self.requests.get(key).is_some_and(|asked| asked.is_same(&carry)) {
             return self.handle_routed_duplicate(now, from, key, &carry, &taken);
         }
-        let is_known = carry.way == Way::Back && self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce);
+        let is_known = carry.direction == RouteDirection::Overflow
+            && self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce);
         let connected = carry.provider.is_some_and(|provider| self.neighbours.is_up(provider));
         let reason = if self.leaving.is_some() && !connected {
             Some(Reason::Leaving)
         } else if !relay && carry.reply_to.is_empty() {
             Some(Reason::NoTransport)
-        } else if carry.way == Way::Up && !matches!(self.relation(from.node), Some(Relation::Child(_))) {
+        } else if carry.direction == RouteDirection::Up && !matches!(self.relation(from.node), Some(Relation::Child(_)))
+        {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
@@ -56,20 +58,27 @@ impl Hub {
         self.begin_carried(now, key, from, carry);
     }
 
-    fn begin_carried(&mut self, now: Time, key: RequestKey, from: Sender, carry: Carry) {
+    fn begin_carried(&mut self, now: Time, key: RequestKey, from: Sender, carry: RouteRequest) {
         let (service, cell, requester) = (carry.service, carry.cell, carry.requester);
         let meant = carry.provider;
         self.remember(key, from, RoutedRequest::by_hub(now, from, carry));
         match meant {
             None => {
-                let (area, count) = (Area::At(cell), DEFAULT_CONSIDERED);
-                let query =
-                    Query { service, area, origin: cell, count, except: Some(requester), aim: Aim::Serve, names: None };
+                let (area, count) = (Area::Exact(cell), DEFAULT_CONSIDERED);
+                let query = DirectoryQuery {
+                    service,
+                    area,
+                    origin: cell,
+                    count,
+                    except: Some(requester),
+                    aim: SearchPurpose::Serve,
+                    names: None,
+                };
                 self.choose_or_lookup(now, key, (area, Scope::Anywhere), query);
             }
             Some(provider) if self.requests.get(key).is_some_and(RoutedRequest::is_overflow_here) => {
                 let named = Some((provider, cell));
-                let back = RequestTarget::Hub { hub: from.node, way: Way::Down, named, silences: 0 };
+                let back = RequestTarget::Hub { hub: from.node, way: RouteDirection::Down, named, silences: 0 };
                 if let Some(asked) = self.requests.table.get_mut(&key) {
                     (asked.climbed, asked.choices) = (true, [back].into());
                 }
@@ -86,7 +95,7 @@ impl Hub {
         // A node that is connected knows best what it offers, wherever its record is by now.
         let (connected, held) = (self.neighbours.is_up(provider), self.directory.get(provider));
         // A call is for the node, whatever that offers.
-        let offers = |entry: Entry<'_>| asked.is_call() || entry.services().contains(service);
+        let offers = |entry: DirectoryEntry<'_>| asked.is_call() || entry.services().contains(service);
         let offered = held.map_or(connected, offers);
         let moved = self.moved_to(now, provider).filter(|hub| *hub != asker);
         if !offered && moved.is_none() && self.has_moved(now, provider) {
@@ -94,8 +103,12 @@ impl Hub {
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
             return self.refuse(now, key, reason);
         }
-        let there =
-            |hub| RequestTarget::Hub { hub, way: Way::Down, named: cell.map(|cell| (provider, cell)), silences: 0 };
+        let there = |hub| RequestTarget::Hub {
+            hub,
+            way: RouteDirection::Down,
+            named: cell.map(|cell| (provider, cell)),
+            silences: 0,
+        };
         // Of one copy for all, its home is asked first: this hub may be about to stand by for it.
         let elsewhere = offered && held.is_none() && asked.is_reflected() && !is_carried && cell.is_some();
         let choice = if offered { Some(self.choice(key, provider)) } else { moved.map(there) };
@@ -111,23 +124,30 @@ impl Hub {
 
     /// The hub has this request already, from the same neighbour or along
     /// another way.
-    fn handle_routed_duplicate(&mut self, now: Time, from: Sender, key: RequestKey, carry: &Carry, taken: &Message) {
+    fn handle_routed_duplicate(
+        &mut self,
+        now: Time,
+        from: Sender,
+        key: RequestKey,
+        carry: &RouteRequest,
+        taken: &Message,
+    ) {
         let Some(asked) = self.requests.get(key) else { return };
         let (same, of_node) = (asked.neighbour == from.node, !asked.is_carried());
         let is_beyond = match asked.stage {
-            RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != Way::Down,
+            RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
             RequestStage::Seeking => true,
             _ => false,
         };
         // Two hubs that each know the other to have something would wait for one another.
         // What is relayed has another number there, so this is a repetition.
         let is_back = matches!(asked.stage, RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } if hub == from.node);
-        let is_back = is_back && carry.way != Way::Back;
+        let is_back = is_back && carry.direction != RouteDirection::Overflow;
         let refused = matches!(asked.stage, RequestStage::Refused { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
         let is_copy = matches!(asked.stage, RequestStage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
-        if is_back || !same && is_beyond && (of_node || carry.way != Way::Up) || refused && of_node {
+        if is_back || !same && is_beyond && (of_node || carry.direction != RouteDirection::Up) || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.asker));
@@ -144,7 +164,7 @@ impl Hub {
         }
         if !same && !of_node {
             self.now_asked_by(key, from);
-            self.grant_again(key, Params::reflect_of(carry.params));
+            self.grant_again(key, RequestParams::copy_target(carry.params));
         }
         if !is_copy && !of_node {
             self.repeat(now, key, from.link);
@@ -200,7 +220,7 @@ impl Hub {
             return;
         };
         let (link, requester) = (asked.link, asked.named_requester());
-        let found = Message::Underway { id: key.id, requester, provider: Some(provider) };
+        let found = Message::RequestAck { id: key.id, requester, provider: Some(provider) };
         self.send(link, Channel::Datagram, Traffic::Lookup, &found);
     }
 
@@ -213,7 +233,7 @@ impl Hub {
             _ => None,
         });
         for (key, way) in unconfirmed.collect::<Vec<_>>() {
-            self.record_reason(key, Reason::silence(way));
+            self.record_reason(key, Reason::for_silence(way));
             self.advance(now, key);
         }
     }

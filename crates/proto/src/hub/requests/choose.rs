@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::super::seek::Waiter;
 use super::asked::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
-use crate::block::Patch;
-use crate::directory::{Query, Rank};
+use crate::block::BlockService;
+use crate::directory::{DirectoryQuery, Rank};
 use crate::grid::Area;
 use crate::hub::Hub;
 use crate::hub::route::RoutePlan;
 use crate::ids::NodeId;
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Reason, Step, Way};
+use crate::wire::{Candidate, Coverage, HopAction, Reason, RouteDirection};
 
 impl Hub {
     /// In one cell the hub tries its own providers, then the other hubs one
@@ -21,9 +21,15 @@ impl Hub {
     /// asks the other hubs first, because something nearer may be theirs. A
     /// cache leaves the choice in a cell to the server, which has to have the
     /// request in any case.
-    pub(super) fn choose_or_lookup(&mut self, now: Time, key: RequestKey, (area, scope): (Area, Scope), query: Query) {
+    pub(super) fn choose_or_lookup(
+        &mut self,
+        now: Time,
+        key: RequestKey,
+        (area, scope): (Area, Scope),
+        query: DirectoryQuery,
+    ) {
         let is_carried = self.requests.get(key).is_some_and(RoutedRequest::is_carried);
-        if self.is_cache() && !is_carried && matches!(area, Area::At(_)) && RoutePlan::from_scope(scope).is_some() {
+        if self.is_cache() && !is_carried && matches!(area, Area::Exact(_)) && RoutePlan::from_scope(scope).is_some() {
             return self.advance(now, key);
         }
         let mut hits = self.search_within(now, scope, &query);
@@ -40,11 +46,11 @@ impl Hub {
             // What is left then is for handing it on.
             let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
             let waiter = Waiter::Request { key, query };
-            if !self.start_lookup(now, Query { area, ..query }, course, waiter, left * 3 / 4) {
+            if !self.start_lookup(now, DirectoryQuery { area, ..query }, course, waiter, left * 3 / 4) {
                 self.counters.over_limit += 1;
                 self.refuse(now, key, Reason::TooMany);
             }
-            return self.report(now, key, Step::Sought, None, None);
+            return self.report(now, key, HopAction::LookedUp, None, None);
         }
         let choices =
             |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(key, rank.node())).collect::<Vec<RequestTarget>>();
@@ -69,7 +75,7 @@ impl Hub {
             let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.service));
             return held.map(|_| self.choice(key, provider));
         }
-        let route = self.route(Patch::of(asked.service, cell), RoutePlan::from_scope(scope)?);
+        let route = self.route(BlockService::from_cell(asked.service, cell), RoutePlan::from_scope(scope)?);
         let (hub, way) = route.into_iter().next()?;
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
@@ -93,8 +99,8 @@ impl Hub {
             elsewhere && self.neighbours.is_up(*home) && !self.neighbours.is_unresponsive(*home)
         };
         let home = self.copies.home_of(node).filter(|home| !connected || is_copy_of(home));
-        let central = self.central().filter(|_| !is_carried).map(|server| (server, Way::Up));
-        let hub = central.or(home.map(|home| (home, Way::Down)));
+        let central = self.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
+        let hub = central.or(home.map(|home| (home, RouteDirection::Down)));
         match (hub, self.directory.get(node)) {
             (Some((hub, way)), Some(entry)) => {
                 RequestTarget::Hub { hub, way, named: Some((node, entry.cell())), silences: 0 }
@@ -105,10 +111,10 @@ impl Hub {
 
     /// In which area other hubs are to be asked before the request is handed to
     /// the best own provider that is free.
-    fn to_seek(&self, area: Area, query: &Query, best: Option<&Rank>) -> Option<Area> {
+    fn to_seek(&self, area: Area, query: &DirectoryQuery, best: Option<&Rank>) -> Option<Area> {
         match (area, best) {
             _ if !self.has_others() => None,
-            (Area::At(_), _) | (Area::Anywhere, Some(_)) => None,
+            (Area::Exact(_), _) | (Area::Anywhere, Some(_)) => None,
             (_, Some(best)) => query.nearer_than(best),
             (_, None) => Some(query.area),
         }
@@ -119,7 +125,7 @@ impl Hub {
         &mut self,
         now: Time,
         key: RequestKey,
-        query: &Query,
+        query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
@@ -140,8 +146,8 @@ impl Hub {
             asked.choices.extend(ranked.iter().take(query.count).map(|(_, choice)| *choice));
         }
         match coverage {
-            Coverage::Whole | Coverage::First => {}
-            Coverage::Young => self.record_reason(key, Reason::NotYetKnown),
+            Coverage::Complete | Coverage::FirstMatch => {}
+            Coverage::HubStarting => self.record_reason(key, Reason::NotYetKnown),
             Coverage::Partial => self.record_reason(key, Reason::Unreachable),
             Coverage::UnreachableAbove => self.record_reason(key, Reason::UnreachableAbove),
         }
@@ -154,7 +160,7 @@ impl Hub {
         &mut self,
         now: Time,
         (key, scope): (RequestKey, Scope),
-        query: &Query,
+        query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
     ) -> Vec<(Rank, RequestTarget)> {
         let hits = self.search_within(now, scope, query);
@@ -202,7 +208,7 @@ impl Hub {
             if meant.is_none() && self.summaries.is_none(now, service, cell) {
                 self.counters.negatives += 1;
             } else {
-                route = self.route(Patch::of(service, cell), course);
+                route = self.route(BlockService::from_cell(service, cell), course);
             }
             self.note_absence(key, course);
         }
@@ -213,7 +219,7 @@ impl Hub {
 
     /// Notes which hubs cannot be asked that should be.
     fn note_absence(&mut self, key: RequestKey, course: RoutePlan) {
-        if course.way == Way::Up && self.is_cut_off() {
+        if course.way == RouteDirection::Up && self.is_cut_off() {
             self.record_reason(key, Reason::UnreachableAbove);
         } else if course.is_everywhere() && self.is_root_missing() {
             self.record_reason(key, Reason::Unreachable);

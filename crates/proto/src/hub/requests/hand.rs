@@ -12,7 +12,7 @@ use crate::hub::{Hub, Outcome, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Carry, Forward, Message, Params, Reason, Step, Way};
+use crate::wire::{HopAction, Message, ProviderRequest, Reason, RequestParams, RouteDirection, RouteRequest};
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
@@ -46,7 +46,7 @@ impl Hub {
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let (service, asker_link) = (asked.service, asked.link);
-        let what = (service, Params::terms_of(asked.params));
+        let what = (service, RequestParams::delivery_preferences(asked.params));
         let Some(link) = self.neighbours.best_link(choice.neighbour(), wanted) else {
             return self.dial_for(now, key, choice, allowed);
         };
@@ -142,16 +142,27 @@ impl Hub {
         let params = self.params_onward(asked, relay.is_some());
         let message = match to {
             RequestTarget::Node(_) => {
-                let forward = Forward { id, nonce, service, requester, reply_to, deadline_ms, params };
-                Message::Forward(forward)
+                let forward = ProviderRequest { id, nonce, service, requester, reply_to, deadline_ms, params };
+                Message::ProviderRequest(forward)
             }
             RequestTarget::Hub { way, named, .. } => {
                 let hops = asked.carried.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
                 let provider = named.map(|(node, _)| node).or(asked.named_provider());
                 let Some(cell) = named.map(|(_, cell)| cell).or(asked.cell) else { return };
-                let carry =
-                    Carry { id, nonce, service, cell, requester, reply_to, deadline_ms, way, hops, provider, params };
-                Message::Carry(carry)
+                let carry = RouteRequest {
+                    id,
+                    nonce,
+                    service,
+                    cell,
+                    requester,
+                    reply_to,
+                    deadline_ms,
+                    direction: way,
+                    hops_left: hops,
+                    provider,
+                    params,
+                };
+                Message::RouteRequest(carry)
             }
         };
         self.send(link, Channel::Datagram, Traffic::Lookup, &message);
@@ -253,7 +264,7 @@ impl Hub {
         if silences + 1 < asks {
             asked.choices.push_back(RequestTarget::Hub { hub, way, named, silences: silences + 1 });
         }
-        let is_first = silences == 0 && way == Way::Down;
+        let is_first = silences == 0 && way == RouteDirection::Down;
         if let Some((provider, _)) = named.filter(|(node, _)| is_first && self.neighbours.is_up(*node)) {
             // Nothing has to be between it and this hub.
             let itself = RequestTarget::Node(provider);
@@ -262,7 +273,7 @@ impl Hub {
             asked.choices.push_front(itself);
         }
         self.neighbours.mark_unresponsive(hub);
-        self.give_up(now, key, to, relay, Reason::silence(way));
+        self.give_up(now, key, to, relay, Reason::for_silence(way));
     }
 
     /// The first answer to a request that was not repeated measures the way.
@@ -331,7 +342,7 @@ impl Hub {
             self.suspend_silent(node);
         }
         self.note_failure(to);
-        self.report(now, key, Step::Silent, to.neighbour(), Some(reason));
+        self.report(now, key, HopAction::TimedOut, to.neighbour(), Some(reason));
         if let Some(relay) = relay {
             self.end_relay(relay, None, Some(Reason::Cancelled));
         }

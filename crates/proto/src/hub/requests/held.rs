@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::asked::{RequestStage, RoutedRequest};
 use super::table::RequestKey;
-use crate::directory::Query;
+use crate::directory::DirectoryQuery;
 use crate::hub::{Hub, MAX_PER_WAKE};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_millis(500);
 
 /// The queries of requests that may be held. No more than there are requests.
-pub(super) type HoldableQueries = BTreeMap<RequestKey, (Query, Scope)>;
+pub(super) type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 
 impl Hub {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
@@ -59,8 +59,9 @@ impl Hub {
     pub(in crate::hub) fn serve_held(&mut self, now: Time, node: NodeId) {
         let Some(entry) = self.directory.get(node) else { return };
         let (services, cell) = (entry.services(), entry.cell());
-        let fits =
-            |query: &Query| services.contains(query.service) && query.area.contains(cell) && query.except != Some(node);
+        let fits = |query: &DirectoryQuery| {
+            services.contains(query.service) && query.area.contains(cell) && query.except != Some(node)
+        };
         let is_for = |key: &RequestKey| self.requests.early.get(key).is_some_and(|(query, _)| fits(query));
         for key in self.requests.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect::<Vec<_>>() {
             self.look_again(now, key);

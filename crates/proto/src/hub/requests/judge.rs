@@ -20,14 +20,14 @@ impl Hub {
         if let RequestStage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
             && let Some(node) = to.node()
         {
-            self.directory.answered(node, now.since(sent));
+            self.directory.record_response_time(node, now.since(sent));
         }
     }
 
     /// The provider serves, or has served.
     pub(super) fn note_success(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
-            self.directory.succeeded(node);
+            self.directory.record_success(node);
         }
     }
 
@@ -35,7 +35,7 @@ impl Hub {
     pub(super) fn note_failure(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
             self.counters.failures += 1;
-            self.directory.failed(node);
+            self.directory.record_failure(node);
         }
     }
 
@@ -58,7 +58,7 @@ impl Hub {
     /// How far away a provider is, until it has answered something.
     pub(in crate::hub) fn note_distance(&mut self, from: Sender) {
         if let Some(link) = self.neighbours.links.get(&from.link) {
-            self.directory.answered(from.node, link.rtt.smoothed());
+            self.directory.record_response_time(from.node, link.rtt.smoothed());
         }
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::{Hub, HubKind, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
-use crate::wire::{Mode, Reason, Request};
+use crate::wire::{Reason, Request, RequestMode};
 use asked::RequestStage;
 pub(super) use asked::{RequestTarget, RoutedRequest};
 pub(super) use table::{RequestKey, RequestTable};
@@ -37,8 +37,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 impl Hub {
     /// A node asks for a service.
     pub(super) fn request(&mut self, now: Time, from: Sender, mut request: Request) {
-        if self.config.kind == HubKind::Server && request.mode == Mode::Forward {
-            request.mode = Mode::Relay;
+        if self.config.kind == HubKind::Server && request.mode == RequestMode::Forward {
+            request.mode = RequestMode::Relay;
         }
         let key = RequestKey { asker: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
@@ -48,7 +48,7 @@ impl Hub {
         if let Some(reason) = self.objection(from, &request) {
             return self.decline_request(from.link, &request, reason);
         }
-        if request.mode == Mode::Locate {
+        if request.mode == RequestMode::Lookup {
             return self.answer_lookup(now, from, &request);
         }
         if !self.admit(from.node) {
@@ -71,7 +71,7 @@ impl Hub {
         if self.leaving.is_some() {
             return Some(Reason::Leaving);
         }
-        if self.is_cache() && self.is_cut_off() && request.mode != Mode::Locate {
+        if self.is_cache() && self.is_cut_off() && request.mode != RequestMode::Lookup {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }

@@ -6,9 +6,9 @@ use super::asked::{RequestStage, RequestTarget, RoutedRequest};
 use super::held::HoldableQueries;
 use crate::hub::reflect::{Granted, Overflow};
 use crate::ids::{NodeId, RequestId};
-use crate::reflection::Tag;
+use crate::reflection::StreamTag;
 use crate::time::Time;
-use crate::wire::{Params, Reflect};
+use crate::wire::{CopyTarget, RequestParams};
 
 /// How many requests are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;
@@ -109,9 +109,9 @@ impl RequestTable {
     }
 
     /// Changes where a copy is wanted; what is granted for it gets another tag.
-    pub(in crate::hub) fn set_reflect(&mut self, key: RequestKey, reflect: Option<Reflect>, tag: Tag) {
+    pub(in crate::hub) fn set_reflect(&mut self, key: RequestKey, reflect: Option<CopyTarget>, tag: StreamTag) {
         let Some(asked) = self.table.get_mut(&key) else { return };
-        asked.params = asked.params.map(|params| Params { reflect, ..params });
+        asked.params = asked.params.map(|params| RequestParams { copy_target: reflect, ..params });
         asked.granted = asked.granted.filter(|_| reflect.is_some()).map(|granted| Granted { tag, ..granted });
     }
 

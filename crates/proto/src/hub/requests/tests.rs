@@ -9,13 +9,16 @@ use crate::ids::{LinkId, RequestId};
 use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service};
-use crate::wire::{Carry, Decline, Hop, Message, Mode, Params, Reason, Request, Step, Traced, Whereabouts};
+use crate::wire::{
+    Decline, Hop, HopAction, HopReport, Message, ProviderAddress, Reason, Request, RequestMode, RequestParams,
+    RouteRequest,
+};
 
 #[test]
 fn request_carries_reply_address() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
-    let (link, forward) = forwarded(&bench.ask(asker, request(7, Mode::Forward)));
+    let (link, forward) = forwarded(&bench.ask(asker, request(7, RequestMode::Forward)));
     assert_eq!(link, provider);
     assert_eq!((forward.id, forward.requester), (RequestId(7), node(2)));
     assert_eq!(forward.reply_to, [address(2)]);
@@ -25,7 +28,7 @@ fn request_carries_reply_address() {
 fn nobody_is_handed_its_own_request() {
     let mut bench = Bench::new();
     let asker = bench.provider(1);
-    assert_eq!(refused(&bench.ask(asker, request(1, Mode::Forward))), (asker, Reason::NotFound));
+    assert_eq!(refused(&bench.ask(asker, request(1, RequestMode::Forward))), (asker, Reason::NotFound));
 }
 
 #[test]
@@ -34,11 +37,11 @@ fn repetition_tries_next_and_retries_last() {
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let to = |bench: &mut Bench| {
         bench.wait(Duration::from_millis(100));
-        forwarded(&bench.ask(asker, request(1, Mode::Forward))).0
+        forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).0
     };
     assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench)], [first, second, second]);
     bench.wait(Duration::from_millis(100));
-    let sent = bench.ask(asker, request(1, Mode::Forward));
+    let sent = bench.ask(asker, request(1, RequestMode::Forward));
     assert_eq!(sent[0], (second, Message::Ping(0)), "who is suspended until it speaks is asked to speak");
     assert_eq!(refused(&sent[1..]), (asker, Reason::Unreachable));
     assert_eq!((bench.hub.counters().suspensions, bench.hub.counters().failures), (1, 2));
@@ -50,11 +53,11 @@ fn pending_provider_is_kept() {
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     bench.provider(3);
     for _ in 0..5 {
-        let (link, _) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+        let (link, _) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
         assert_eq!(link, provider);
         let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
         let told = bench.say(provider, &pending);
-        let at = Some(Whereabouts { node: node(1), addresses: vec![address(1)] });
+        let at = Some(ProviderAddress { node: node(1), addresses: vec![address(1)] });
         assert_eq!(told, [(asker, Message::Pending { id: RequestId(1), requester: None, provider: at })]);
     }
 }
@@ -63,11 +66,11 @@ fn pending_provider_is_kept() {
 fn busy_provider_skipped_and_refusal_repeated() {
     let mut bench = Bench::new();
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+    let (_, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
     assert_eq!(forwarded(&bench.say(first, &decline(&forward, Reason::Busy))).0, second);
     let last = bench.say(second, &decline(&forward, Reason::SourceFailed));
     assert_eq!(refused(&last), (asker, Reason::Busy));
-    assert_eq!(bench.ask(asker, request(1, Mode::Forward)), last);
+    assert_eq!(bench.ask(asker, request(1, RequestMode::Forward)), last);
     assert!(bench.say(second, &decline(&forward, Reason::Busy)).is_empty());
     assert_eq!(bench.hub.counters().stray, 1);
 }
@@ -76,8 +79,8 @@ fn busy_provider_skipped_and_refusal_repeated() {
 fn two_requesters_may_count_alike() {
     let mut bench = Bench::new();
     let (provider, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
-    bench.ask(a, request(1, Mode::Forward));
-    let (_, forward) = forwarded(&bench.ask(b, request(1, Mode::Forward)));
+    bench.ask(a, request(1, RequestMode::Forward));
+    let (_, forward) = forwarded(&bench.ask(b, request(1, RequestMode::Forward)));
     assert_eq!(refused(&bench.say(provider, &decline(&forward, Reason::SourceFailed))), (b, Reason::SourceFailed));
 }
 
@@ -85,7 +88,7 @@ fn two_requesters_may_count_alike() {
 fn unreachable_requester_is_answered_by_relay() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
-    let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+    let (_, forward) = forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
     let (link, again) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
     assert_eq!(link, provider);
     assert!(again.reply_to.is_empty() && again.id.is_of_hub());
@@ -97,7 +100,7 @@ fn unreachable_requester_is_answered_by_relay() {
 fn young_hub_holds_unmatched_request() {
     let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
     let asker = bench.requester(2);
-    let sent = bench.ask(asker, request(1, Mode::Forward));
+    let sent = bench.ask(asker, request(1, RequestMode::Forward));
     assert!(matches!(sent[..], [(_, Message::Pending { .. })]), "{sent:?}");
     // It has been held as long as it may: the requester need not wait before it asks again.
     let sent = bench.wait(Duration::from_secs(3));
@@ -111,7 +114,7 @@ fn young_hub_holds_unmatched_request() {
     bench.wait(Duration::from_secs(56));
     bench.say(asker, &Message::Ping(0));
     bench.wait(Duration::from_secs(2));
-    assert_eq!(refused(&bench.ask(asker, request(2, Mode::Forward))), (asker, Reason::NotFound));
+    assert_eq!(refused(&bench.ask(asker, request(2, RequestMode::Forward))), (asker, Reason::NotFound));
 }
 
 #[test]
@@ -121,7 +124,8 @@ fn equal_providers_alternate_before_full_ones() {
     let full = Record { capacity: crate::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
     let c = bench.up(4, Role::Node);
     bench.say(c, &Message::Publish(full));
-    let links: Vec<LinkId> = (1..=9).map(|id| forwarded(&bench.ask(asker, request(id, Mode::Forward))).0).collect();
+    let links: Vec<LinkId> =
+        (1..=9).map(|id| forwarded(&bench.ask(asker, request(id, RequestMode::Forward))).0).collect();
     assert_eq!(links, [a, b, a, b, a, b, a, b, a]);
 }
 
@@ -131,8 +135,8 @@ fn nearest_first_with_requester_as_origin() {
     let far = bench.up(1, Role::Node);
     bench.say(far, &Message::Publish(Record { cell: Cell::new(500, 500), ..record(1) }));
     let (near, asker) = (bench.provider(2), bench.requester(3));
-    for (id, area, to) in [(1, Area::Anywhere, near), (2, Area::Near(Cell::new(499, 499)), far)] {
-        let asked = Request { area, ..request(id, Mode::Forward) };
+    for (id, area, to) in [(1, Area::Anywhere, near), (2, Area::Nearest(Cell::new(499, 499)), far)] {
+        let asked = Request { area, ..request(id, RequestMode::Forward) };
         assert_eq!(forwarded(&bench.ask(asker, asked)).0, to);
     }
 }
@@ -145,10 +149,10 @@ fn limit_counts_only_unhanded_requests() {
     bench.up(100, Role::SuperNode);
     let (_, asker) = (bench.provider(1), bench.requester(2));
     for id in 0..10 {
-        forwarded(&bench.ask(asker, Request { service: Service::Sensor, ..request(id, Mode::Forward) }));
+        forwarded(&bench.ask(asker, Request { service: Service::Sensor, ..request(id, RequestMode::Forward) }));
     }
     assert_eq!(bench.hub.status(bench.now).requests, 3);
-    let away = |id| Request { area: Area::At(Cell::new(1, 1)), ..request(id, Mode::Forward) };
+    let away = |id| Request { area: Area::Exact(Cell::new(1, 1)), ..request(id, RequestMode::Forward) };
     for id in 10..13 {
         bench.ask(asker, away(id));
     }
@@ -159,7 +163,7 @@ fn limit_counts_only_unhanded_requests() {
 fn requester_cannot_use_hub_ids() {
     let mut bench = Bench::new();
     let asker = bench.requester(2);
-    let asked = request(RequestId::FIRST_OF_HUB, Mode::Forward);
+    let asked = request(RequestId::FIRST_OF_HUB, RequestMode::Forward);
     assert_eq!(refused(&bench.ask(asker, asked)), (asker, Reason::Protocol));
 }
 
@@ -167,7 +171,7 @@ fn requester_cannot_use_hub_ids() {
 fn handed_request_forgotten_at_deadline() {
     let mut bench = Bench::new();
     let (_, asker) = (bench.provider(1), bench.requester(2));
-    bench.ask(asker, request(1, Mode::Forward));
+    bench.ask(asker, request(1, RequestMode::Forward));
     assert!(bench.wait(Duration::from_secs(6)).is_empty());
     assert_eq!(bench.hub.status(bench.now).requests, 0);
 }
@@ -179,7 +183,7 @@ fn silence_counts_after_two_round_trips() {
     bench.provider(3);
     // A network that repeats, or a requester that wants a provider put aside.
     for _ in 0..10 {
-        bench.ask(asker, request(1, Mode::Forward));
+        bench.ask(asker, request(1, RequestMode::Forward));
     }
     assert_eq!((bench.hub.counters().suspensions, bench.hub.counters().forwards), (0, 1));
     assert_eq!(bench.hub.counters().repeats, 1, "one repetition is passed on, the others say nothing new");
@@ -190,7 +194,7 @@ fn provider_refusal_is_not_hub_refusal() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     for (id, said, heard) in [(1, Reason::Leaving, Reason::NotFound), (2, Reason::TooMany, Reason::Busy)] {
-        let (_, forward) = forwarded(&bench.ask(asker, request(id, Mode::Forward)));
+        let (_, forward) = forwarded(&bench.ask(asker, request(id, RequestMode::Forward)));
         assert_eq!(refused(&bench.say(provider, &decline(&forward, said))), (asker, heard));
     }
 }
@@ -199,30 +203,30 @@ fn provider_refusal_is_not_hub_refusal() {
 fn provider_traces_only_its_own_hop() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
-    let params = Some(Params { trace: Some(true), ..Params::default() });
-    let sent = bench.ask(asker, Request { params, ..request(1, Mode::Forward) });
+    let params = Some(RequestParams { trace: Some(true), ..RequestParams::default() });
+    let sent = bench.ask(asker, Request { params, ..request(1, RequestMode::Forward) });
     let id = sent.iter().find_map(|(_, message)| match message {
-        Message::Forward(forward) => Some(forward.id),
+        Message::ProviderRequest(forward) => Some(forward.id),
         _ => None,
     });
     let hop = |number, step| Hop {
         node: node(77),
-        number,
+        index: number,
         tier: None,
         step,
         reason: None,
-        held_us: 1,
+        elapsed_us: 1,
         other: None,
         name: None,
         round_trip_us: None,
-        reached_us: None,
+        connected_us: None,
     };
     let mut said =
-        |hop| bench.say(provider, &Message::Traced(Traced { id: id.unwrap(), requester: Some(node(2)), hop }));
-    assert!(said(hop(2, Step::Warm)).is_empty(), "that of another hub");
-    assert!(said(hop(1, Step::Refused)).is_empty(), "that of a hub");
-    match &said(hop(1, Step::Warm))[..] {
-        [(to, Message::Traced(traced))] => assert_eq!((*to, traced.hop.node), (asker, node(1))),
+        |hop| bench.say(provider, &Message::HopReport(HopReport { id: id.unwrap(), requester: Some(node(2)), hop }));
+    assert!(said(hop(2, HopAction::ReusedConnection)).is_empty(), "that of another hub");
+    assert!(said(hop(1, HopAction::Exhausted)).is_empty(), "that of a hub");
+    match &said(hop(1, HopAction::ReusedConnection))[..] {
+        [(to, Message::HopReport(traced))] => assert_eq!((*to, traced.hop.node), (asker, node(1))),
         other => panic!("{other:?}"),
     }
 }
@@ -235,7 +239,7 @@ fn finished_requests_make_room() {
     let provider = bench.provider(1);
     for number in 2..20 {
         let asker = bench.requester(number);
-        assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).0, provider, "{number}");
+        assert_eq!(forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).0, provider, "{number}");
         assert!(bench.hub.status(bench.now).requests <= 4);
     }
 }
@@ -247,7 +251,7 @@ fn active_requests_fill_the_table() {
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
     let asker = bench.requester(2);
-    let near = |id| Request { area: Area::Near(Cell::new(0, 0)), ..request(id, Mode::Forward) };
+    let near = |id| Request { area: Area::Nearest(Cell::new(0, 0)), ..request(id, RequestMode::Forward) };
     (0..4).for_each(|id| drop(bench.ask(asker, near(id))));
     assert_eq!(refused(&bench.ask(asker, near(4))), (asker, Reason::TooMany));
 }
@@ -256,18 +260,18 @@ fn active_requests_fill_the_table() {
 fn looped_request_is_declined() {
     let mut bench = Bench::new();
     let (asker, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(other, &Message::Mirror(copies(vec![record(1)])));
-    let asked = Message::Carry(Carry { provider: None, ..carried(1) });
+    bench.say(other, &Message::ReplicaUpdate(copies(vec![record(1)])));
+    let asked = Message::RouteRequest(RouteRequest { provider: None, ..carried(1) });
     let to_other = |sent: &[(LinkId, Message)]| {
-        sent.iter().any(|(link, message)| *link == other && matches!(message, Message::Carry(_)))
+        sent.iter().any(|(link, message)| *link == other && matches!(message, Message::RouteRequest(_)))
     };
     assert!(to_other(&bench.say(asker, &asked)));
-    bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)), provider: None });
+    bench.say(other, &Message::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
     for _ in 0..2 {
         bench.wait(Duration::from_millis(300));
         assert_eq!(refused(&bench.say(other, &asked)), (other, Reason::NotFound));
         assert!(to_other(&bench.say(asker, &asked)), "the requester's repetition goes the same way");
-        bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)), provider: None });
+        bench.say(other, &Message::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
     }
     let last =
         Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };
@@ -285,14 +289,14 @@ fn hubs_in_turn_take_little_room() {
         bench.provider(1);
         for _ in 0..5_000 {
             let hub = hubs[random.below(3) as usize];
-            bench.say(hub, &Message::Carry(carried(random.below(60) as u32)));
+            bench.say(hub, &Message::RouteRequest(carried(random.below(60) as u32)));
             bench.wait(Duration::from_millis(random.below(3)));
             let room = |hub| bench.hub.neighbours.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
         }
         // Others are served as before.
         let (other, asker) = (bench.provider(3), bench.requester(2));
-        assert_eq!(forwarded(&bench.ask(asker, request(7, Mode::Forward))).0, other);
+        assert_eq!(forwarded(&bench.ask(asker, request(7, RequestMode::Forward))).0, other);
     }
 }
 
@@ -303,17 +307,17 @@ fn only_who_waits_is_looked_at() {
     let asker = bench.requester(2);
     let held = |bench: &Bench| bench.hub.requests.held.len();
     for id in 1..=3 {
-        bench.ask(asker, request(id, Mode::Forward));
+        bench.ask(asker, request(id, RequestMode::Forward));
     }
     assert_eq!(held(&bench), 3);
     let provider = bench.up(1, Role::Node);
     let sent = bench.say(provider, &Message::Publish(record(1)));
     assert_eq!(
-        (sent.iter().filter(|(_, message)| matches!(message, Message::Forward(_))).count(), held(&bench)),
+        (sent.iter().filter(|(_, message)| matches!(message, Message::ProviderRequest(_))).count(), held(&bench)),
         (3, 0)
     );
     for id in 4..=6 {
-        bench.ask(asker, request(id, Mode::Forward));
+        bench.ask(asker, request(id, RequestMode::Forward));
     }
     assert_eq!((held(&bench), bench.hub.requests.early.len()), (0, 6));
     bench.wait(Duration::from_secs(60));
@@ -325,7 +329,7 @@ fn only_who_waits_is_looked_at() {
 fn pending_messages_are_few() {
     let mut bench = Bench::new();
     let (provider, asker) = (bench.provider(1), bench.requester(2));
-    forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+    forwarded(&bench.ask(asker, request(1, RequestMode::Forward)));
     let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
     let told = (0..1_000).map(|_| bench.say(provider, &pending).len()).sum::<usize>();
     assert!((1..=10).contains(&told), "{told}");

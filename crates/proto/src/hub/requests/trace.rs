@@ -8,7 +8,7 @@ use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Params, Reason, Step, Traced};
+use crate::wire::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, RequestParams};
 
 /// The most reports on one request that a hub makes or passes on.
 const MAX_REPORTS: u8 = 32;
@@ -16,7 +16,7 @@ const MAX_REPORTS: u8 = 32;
 impl RoutedRequest {
     /// Whether one more report on it goes out, which then counts.
     fn may_report(&mut self) -> bool {
-        let may = Params::is_traced(self.params) && self.reports < MAX_REPORTS;
+        let may = RequestParams::is_traced(self.params) && self.reports < MAX_REPORTS;
         self.reports += u8::from(may);
         may
     }
@@ -28,7 +28,7 @@ impl Hub {
         &mut self,
         now: Time,
         key: RequestKey,
-        step: Step,
+        step: HopAction,
         other: impl Into<Option<NodeId>>,
         reason: Option<Reason>,
     ) {
@@ -40,15 +40,15 @@ impl Hub {
         let name = other.and_then(|other| self.neighbours.get(other)).map(|neighbour| neighbour.name.clone());
         let hop = Hop {
             node: self.config.node,
-            number: 1,
+            index: 1,
             tier: Some(self.config.tier),
             step,
             reason,
-            held_us: u32::try_from(held.as_micros()).unwrap_or(u32::MAX),
+            elapsed_us: u32::try_from(held.as_micros()).unwrap_or(u32::MAX),
             other,
             name: name.filter(|name| name.len() <= MAX_NAME_BYTES),
             round_trip_us: None,
-            reached_us: None,
+            connected_us: None,
         };
         self.send_report(key, hop);
     }
@@ -56,19 +56,19 @@ impl Hub {
     /// Reports to whom a request was handed.
     pub(super) fn report_handed(&mut self, now: Time, key: RequestKey, to: RequestTarget, relayed: bool) {
         let step = match to {
-            RequestTarget::Hub { .. } => Step::Passed,
-            RequestTarget::Node(_) if relayed => Step::Relayed,
-            RequestTarget::Node(_) => Step::Handed,
+            RequestTarget::Hub { .. } => HopAction::PassedToHub,
+            RequestTarget::Node(_) if relayed => HopAction::Relayed,
+            RequestTarget::Node(_) => HopAction::HandedToProvider,
         };
         self.report(now, key, step, to.neighbour(), None);
     }
 
     /// Somebody further on tells what has become of a request: goes back the
     /// way that the request came.
-    pub(in crate::hub) fn handle_trace(&mut self, now: Time, from: Sender, traced: Traced) {
-        let Traced { id, requester, mut hop } = traced;
+    pub(in crate::hub) fn handle_trace(&mut self, now: Time, from: Sender, traced: HopReport) {
+        let HopReport { id, requester, mut hop } = traced;
         // A provider speaks for itself; what hubs did is for hubs to say.
-        if from.role == Role::Node && (hop.number != 1 || !hop.step.is_of_provider()) {
+        if from.role == Role::Node && (hop.index != 1 || !hop.step.is_of_provider()) {
             self.counters.stray += 1;
             return;
         }
@@ -77,28 +77,28 @@ impl Hub {
             return;
         };
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        if hop.number >= MAX_TRACED_HOPS || !asked.may_report() {
+        if hop.index >= MAX_TRACED_HOPS || !asked.may_report() {
             return;
         }
-        if hop.number == 1 {
+        if hop.index == 1 {
             // The certificate says who it is.
             hop.node = from.node;
             hop.round_trip_us = match asked.stage {
                 RequestStage::Handed { sent, repeated: false, .. } => {
                     let after = u32::try_from(now.since(sent).as_micros()).unwrap_or(u32::MAX);
-                    Some(after.saturating_sub(hop.held_us))
+                    Some(after.saturating_sub(hop.elapsed_us))
                 }
                 _ => None,
             };
         }
-        hop.number += 1;
+        hop.index += 1;
         self.send_report(key, hop);
     }
 
     fn send_report(&mut self, key: RequestKey, hop: Hop) {
         let Some(asked) = self.requests.get(key) else { return };
         let (link, traffic) = (asked.link, Traffic::Lookup);
-        let traced = Traced { id: key.id, requester: asked.named_requester(), hop };
-        self.send(link, Channel::Datagram, traffic, &Message::Traced(traced));
+        let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
+        self.send(link, Channel::Datagram, traffic, &Message::HopReport(traced));
     }
 }

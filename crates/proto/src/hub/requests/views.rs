@@ -12,30 +12,33 @@ use crate::ids::{LinkId, NodeId};
 use crate::record::{Capacity, Record};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{Forward, Hop, MAX_TRACED_HOPS, Message, Mode, Params, Reason, Renew, Request, Step, Traced};
+use crate::wire::{
+    Hop, HopAction, HopReport, MAX_TRACED_HOPS, Message, ProviderRequest, Reason, Renew, Request, RequestMode,
+    RequestParams,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn traced(id: u32, mode: Mode) -> Request {
-    Request { params: Some(Params { trace: Some(true), ..Params::default() }), ..request(id, mode) }
+fn traced(id: u32, mode: RequestMode) -> Request {
+    Request { params: Some(RequestParams { trace: Some(true), ..RequestParams::default() }), ..request(id, mode) }
 }
 
 /// The reports among what was sent, and to whom they went.
 fn reports(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Hop)> {
     let report = |(link, message): &(LinkId, Message)| match message {
-        Message::Traced(traced) => Some((*link, traced.hop.clone())),
+        Message::HopReport(traced) => Some((*link, traced.hop.clone())),
         _ => None,
     };
     sent.iter().filter_map(report).collect()
 }
 
-fn steps(sent: &[(LinkId, Message)]) -> Vec<(Step, Option<NodeId>, Option<Reason>, u32)> {
-    reports(sent).into_iter().map(|(_, hop)| (hop.step, hop.other, hop.reason, hop.held_us / 1_000)).collect()
+fn steps(sent: &[(LinkId, Message)]) -> Vec<(HopAction, Option<NodeId>, Option<Reason>, u32)> {
+    reports(sent).into_iter().map(|(_, hop)| (hop.step, hop.other, hop.reason, hop.elapsed_us / 1_000)).collect()
 }
 
-fn handed(sent: &[(LinkId, Message)]) -> Option<(LinkId, Forward)> {
+fn handed(sent: &[(LinkId, Message)]) -> Option<(LinkId, ProviderRequest)> {
     sent.iter().find_map(|(link, message)| match message {
-        Message::Forward(forward) => Some((*link, forward.clone())),
+        Message::ProviderRequest(forward) => Some((*link, forward.clone())),
         _ => None,
     })
 }
@@ -44,23 +47,29 @@ fn handed(sent: &[(LinkId, Message)]) -> Option<(LinkId, Forward)> {
 fn only_traced_requests_are_reported() {
     let mut bench = Bench::new();
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let sent = bench.ask(asker, traced(1, Mode::Forward));
-    assert_eq!(steps(&sent), [(Step::Handed, Some(node(1)), None, 0)]);
+    let sent = bench.ask(asker, traced(1, RequestMode::Forward));
+    assert_eq!(steps(&sent), [(HopAction::HandedToProvider, Some(node(1)), None, 0)]);
     let (to, hop) = &reports(&sent)[0];
-    assert_eq!((*to, hop.node, hop.number, hop.name.as_deref()), (asker, node(200), 1, Some("n1")));
+    assert_eq!((*to, hop.node, hop.index, hop.name.as_deref()), (asker, node(200), 1, Some("n1")));
     let (_, forward) = handed(&sent).unwrap();
     bench.wait(30 * MS);
     let sent = bench.say(first, &decline(&forward, Reason::SourceFailed));
     assert_eq!(
         steps(&sent),
-        [(Step::Declined, Some(node(1)), Some(Reason::SourceFailed), 30), (Step::Handed, Some(node(2)), None, 30)]
+        [
+            (HopAction::Declined, Some(node(1)), Some(Reason::SourceFailed), 30),
+            (HopAction::HandedToProvider, Some(node(2)), None, 30)
+        ]
     );
     let sent = bench.say(second, &decline(&forward, Reason::Busy));
     assert_eq!(
         steps(&sent),
-        [(Step::Declined, Some(node(2)), Some(Reason::Busy), 30), (Step::Refused, None, Some(Reason::Busy), 30)]
+        [
+            (HopAction::Declined, Some(node(2)), Some(Reason::Busy), 30),
+            (HopAction::Exhausted, None, Some(Reason::Busy), 30)
+        ]
     );
-    let sent = bench.ask(asker, request(2, Mode::Forward));
+    let sent = bench.ask(asker, request(2, RequestMode::Forward));
     assert!(handed(&sent).is_some() && reports(&sent).is_empty());
 }
 
@@ -71,11 +80,14 @@ fn a_silent_provider_is_told_of() {
     let mut last = Vec::new();
     for _ in 0..2 {
         bench.wait(100 * MS);
-        last = bench.ask(asker, traced(1, Mode::Forward));
+        last = bench.ask(asker, traced(1, RequestMode::Forward));
     }
     assert_eq!(
         steps(&last),
-        [(Step::Silent, Some(node(1)), Some(Reason::Unreachable), 100), (Step::Handed, Some(node(2)), None, 100)]
+        [
+            (HopAction::TimedOut, Some(node(1)), Some(Reason::Unreachable), 100),
+            (HopAction::HandedToProvider, Some(node(2)), None, 100)
+        ]
     );
 }
 
@@ -83,37 +95,38 @@ fn a_silent_provider_is_told_of() {
 fn forwarded_trace_reports_are_bounded() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    bench.say(peer, &Message::Mirror(copies(vec![record(1)])));
-    let sent = bench.ask(asker, traced(1, Mode::Relay));
-    assert_eq!(steps(&sent), [(Step::Passed, Some(node(100)), None, 0)]);
+    bench.say(peer, &Message::ReplicaUpdate(copies(vec![record(1)])));
+    let sent = bench.ask(asker, traced(1, RequestMode::Relay));
+    assert_eq!(steps(&sent), [(HopAction::PassedToHub, Some(node(100)), None, 0)]);
     let carried = sent.iter().find_map(|(_, message)| match message {
-        Message::Carry(carry) => Some(carry.id),
+        Message::RouteRequest(carry) => Some(carry.id),
         _ => None,
     });
     let id = carried.unwrap();
-    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
+    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
     bench.wait(50 * MS);
-    let hop = |number| Hop { node: node(9), number, held_us: 10_000, tier: None, ..reports(&sent)[0].1.clone() };
+    let hop =
+        |number| Hop { node: node(9), index: number, elapsed_us: 10_000, tier: None, ..reports(&sent)[0].1.clone() };
     let say = |bench: &mut Bench, number| {
-        let report = Traced { id, requester: None, hop: hop(number) };
-        reports(&bench.say(peer, &Message::Traced(report)))
+        let report = HopReport { id, requester: None, hop: hop(number) };
+        reports(&bench.say(peer, &Message::HopReport(report)))
     };
     let passed = say(&mut bench, 1);
     let [(to, hop)] = &passed[..] else { panic!("{passed:?}") };
     // Who says it is who the certificate names, and the round trip is the hub's own measure.
-    assert_eq!((*to, hop.node, hop.number, hop.round_trip_us), (asker, node(100), 2, Some(40_000)));
+    assert_eq!((*to, hop.node, hop.index, hop.round_trip_us), (asker, node(100), 2, Some(40_000)));
     assert!(say(&mut bench, MAX_TRACED_HOPS).is_empty());
     let all: usize = (0..100).map(|_| say(&mut bench, 2).len()).sum();
     assert_eq!(all, 30, "with the two before it");
-    let stray = Traced { id, requester: Some(node(2)), hop: hop.clone() };
-    assert!(bench.say(peer, &Message::Traced(stray)).is_empty());
+    let stray = HopReport { id, requester: Some(node(2)), hop: hop.clone() };
+    assert!(bench.say(peer, &Message::HopReport(stray)).is_empty());
 }
 
 #[test]
 fn faster_equal_provider_comes_first() {
     let mut bench = Bench::new();
     let (slow, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let image = |id| Request { service: Service::Image, ..request(id, Mode::Forward) };
+    let image = |id| Request { service: Service::Image, ..request(id, RequestMode::Forward) };
     for id in 0..4 {
         let (to, forward) = handed(&bench.ask(asker, image(id))).unwrap();
         if to == slow {
@@ -157,7 +170,7 @@ struct SelectionFixture {
     providers: BTreeMap<NodeId, LinkId>,
     asker: LinkId,
     asked: u32,
-    last: Option<(Request, LinkId, Forward)>,
+    last: Option<(Request, LinkId, ProviderRequest)>,
     failed: BTreeMap<NodeId, Time>,
 }
 
@@ -197,8 +210,8 @@ impl SelectionFixture {
 
     fn ask(&mut self) {
         self.asked += 1;
-        let area = Area::Near(Cell::new(0, 0));
-        let asked = Request { service: Service::Video, area, ..request(self.asked, Mode::Forward) };
+        let area = Area::Nearest(Cell::new(0, 0));
+        let asked = Request { service: Service::Video, area, ..request(self.asked, RequestMode::Forward) };
         let before = self.bench.hub.index(self.bench.now, None, 100);
         let sent = self.bench.ask(self.asker, asked.clone());
         let Some((link, forward)) = handed(&sent) else { return };
@@ -219,7 +232,7 @@ impl SelectionFixture {
         self.last = Some((asked, link, forward));
     }
 
-    fn asked_last(&self) -> Option<(Request, LinkId, Forward, NodeId)> {
+    fn asked_last(&self) -> Option<(Request, LinkId, ProviderRequest, NodeId)> {
         let (request, link, forward) = self.last.clone()?;
         let node = self.providers.iter().find(|(_, other)| **other == link)?.0;
         Some((request, link, forward, *node))

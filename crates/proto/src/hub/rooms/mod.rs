@@ -10,17 +10,17 @@ use super::tree::Relation;
 use super::{Hub, Sender, route};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
-use crate::room::Room;
+use crate::room::RoomId;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Join, Message, Quit, Reason, Roster, Way};
+use crate::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster, RouteDirection};
 pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 
 impl Hub {
     /// Somebody is in a room.
-    pub(super) fn room_joined(&mut self, now: Time, from: Sender, join: Join) {
-        let Join { room, member, way } = join;
+    pub(super) fn room_joined(&mut self, now: Time, from: Sender, join: JoinRoom) {
+        let JoinRoom { room, member, direction: way } = join;
         let Some(way) = self.way_of_word(from, member.node, way) else { return };
         let neighbour = self.neighbours.get_mut(from.node);
         if !neighbour.is_some_and(|neighbour| neighbour.try_charge(now, WORD)) {
@@ -37,7 +37,7 @@ impl Hub {
         let mut told = self.rooms.get(room, member.node).map(|entry| entry.told).unwrap_or_default();
         let (ahead, owned) = self.ahead(room, way, from.node);
         for (hub, way) in ahead {
-            self.pass_word(hub, &Message::Join(Join { way: Some(way), ..join }));
+            self.pass_word(hub, &Message::JoinRoom(JoinRoom { direction: Some(way), ..join }));
             told.record_hub(hub);
         }
         let entry = RoomEntry { member, via: from.node, owned, told, state: MembershipState::In, until: now + LEASE };
@@ -49,8 +49,8 @@ impl Hub {
     }
 
     /// Somebody has left a room.
-    pub(super) fn room_left(&mut self, now: Time, from: Sender, quit: Quit) {
-        let Quit { room, node, way } = quit;
+    pub(super) fn room_left(&mut self, now: Time, from: Sender, quit: LeaveRoom) {
+        let LeaveRoom { room, node, direction: way } = quit;
         let Some(way) = self.way_of_word(from, node, way) else { return };
         // It may have come back another way meanwhile.
         let is_held = |entry: &&RoomEntry| entry.is_in() && entry.via == from.node;
@@ -65,7 +65,7 @@ impl Hub {
     /// The association with a node of this hub has gone. Its rooms need not wait until
     /// it has been silent for long.
     pub(super) fn room_member_lost(&mut self, now: Time, node: NodeId) {
-        let rooms: Vec<Room> = self.rooms.of.get(&node).into_iter().flatten().copied().collect();
+        let rooms: Vec<RoomId> = self.rooms.of.get(&node).into_iter().flatten().copied().collect();
         for room in rooms {
             let is_here = |entry: &&RoomEntry| entry.state == MembershipState::In && entry.via == node;
             if let Some(entry) = self.rooms.get(room, node).filter(is_here).copied() {
@@ -100,7 +100,7 @@ impl Hub {
         for _ in 0..super::MAX_PER_WAKE {
             let Some((room, entry)) = self.rooms.expired(now) else { break };
             if entry.state == MembershipState::Lost {
-                self.pass_quit(room, &entry, Way::Up);
+                self.pass_quit(room, &entry, RouteDirection::Up);
             }
             if entry.owned && entry.is_in() {
                 self.tell_everybody(now, room);
@@ -114,12 +114,14 @@ impl Hub {
 
     /// The way that a word of a member takes, if its sender may say it: a node
     /// for itself, a hub below this one, or, to an owner, another top.
-    fn way_of_word(&mut self, from: Sender, member: NodeId, way: Option<Way>) -> Option<Way> {
-        let objection = match (way.unwrap_or(Way::Up), self.relation(from.node)) {
-            _ if from.role == Role::Node && member == from.node => return Some(Way::Up),
+    fn way_of_word(&mut self, from: Sender, member: NodeId, way: Option<RouteDirection>) -> Option<RouteDirection> {
+        let objection = match (way.unwrap_or(RouteDirection::Up), self.relation(from.node)) {
+            _ if from.role == Role::Node && member == from.node => return Some(RouteDirection::Up),
             _ if from.role == Role::Node => "it speaks for another node",
-            (Way::Up, Some(Relation::Child(_))) => return Some(Way::Up),
-            (Way::Across, Some(Relation::Peer | Relation::Aside)) if self.is_root() => return Some(Way::Across),
+            (RouteDirection::Up, Some(Relation::Child(_))) => return Some(RouteDirection::Up),
+            (RouteDirection::Across, Some(Relation::Peer | Relation::Aside)) if self.is_root() => {
+                return Some(RouteDirection::Across);
+            }
             // It has not enrolled, or that has not arrived yet.
             _ => "it speaks of a room's member and is neither below nor beside this hub",
         };
@@ -129,37 +131,37 @@ impl Hub {
 
     /// The hubs that are nearer to a room's owners, and whether this one lists
     /// who is in: as an owner, or because there is nobody above.
-    fn ahead(&self, room: Room, way: Way, from: NodeId) -> (Vec<(NodeId, Way)>, bool) {
+    fn ahead(&self, room: RoomId, way: RouteDirection, from: NodeId) -> (Vec<(NodeId, RouteDirection)>, bool) {
         let beside = |hub: &NodeId| *hub != from && *hub != self.config.node && self.neighbours.is_up(*hub);
         match way {
-            Way::Up if !self.is_root() => {
-                let parent = self.parents().into_iter().find(beside).map(|parent| (parent, Way::Up));
+            RouteDirection::Up if !self.is_root() => {
+                let parent = self.parents().into_iter().find(beside).map(|parent| (parent, RouteDirection::Up));
                 (parent.into_iter().collect(), parent.is_none())
             }
-            Way::Up => {
+            RouteDirection::Up => {
                 let owners = route::greatest(&self.roots(), room.0);
                 let owned = owners.contains(&self.config.node);
-                (owners.into_iter().filter(beside).map(|owner| (owner, Way::Across)).collect(), owned)
+                (owners.into_iter().filter(beside).map(|owner| (owner, RouteDirection::Across)).collect(), owned)
             }
-            Way::Across | Way::Down | Way::Back => (Vec::new(), true),
+            RouteDirection::Across | RouteDirection::Down | RouteDirection::Overflow => (Vec::new(), true),
         }
     }
 
     /// Passes on that somebody has left, to whoever was told that it is in. Where it was not told, the hubs
     /// beyond may know from another one that is gone: there it comes and leaves at once.
-    fn pass_quit(&mut self, room: Room, entry: &RoomEntry, way: Way) {
+    fn pass_quit(&mut self, room: RoomId, entry: &RoomEntry, way: RouteDirection) {
         let RoomEntry { member, via, told, .. } = *entry;
-        let onward = Some(if self.is_root() { Way::Across } else { Way::Up });
+        let onward = Some(if self.is_root() { RouteDirection::Across } else { RouteDirection::Up });
         let ahead = self.ahead(room, way, via).0.into_iter().map(|(hub, _)| hub);
         let untold: Vec<NodeId> = ahead.filter(|hub| !told.has(*hub)).collect();
-        let join = Message::Join(Join { room, member, way: onward });
+        let join = Message::JoinRoom(JoinRoom { room, member, direction: onward });
         untold.iter().for_each(|hub| self.pass_word(*hub, &join));
-        let quit = Message::Quit(Quit { room, node: member.node, way: onward });
+        let quit = Message::LeaveRoom(LeaveRoom { room, node: member.node, direction: onward });
         told.iter().chain(untold).for_each(|hub| self.pass_word(hub, &quit));
     }
 
     /// Says why somebody is not let in, to whoever said that it is. It then leaves everywhere.
-    fn refuse_member(&mut self, from: Sender, room: Room, node: NodeId, full: JoinRefusal) {
+    fn refuse_member(&mut self, from: Sender, room: RoomId, node: NodeId, full: JoinRefusal) {
         self.counters.over_limit += 1;
         let reason = match full {
             JoinRefusal::Room => Reason::TooMany,
@@ -173,14 +175,14 @@ impl Hub {
     }
 
     /// Lists who is in to one member.
-    fn tell_member(&mut self, room: Room, node: NodeId) {
+    fn tell_member(&mut self, room: RoomId, node: NodeId) {
         let Some(via) = self.rooms.get(room, node).map(|entry| entry.via) else { return };
         let (owner, members) = (self.config.node, self.rooms.list(room));
         self.tell_room(via, &Message::Roster(Roster { room, owner, members, to: Some(node), refused: None }));
     }
 
     /// Lists who is in to all; soon, if they were told just now. Returns whether it did.
-    fn tell_everybody(&mut self, now: Time, room: Room) -> bool {
+    fn tell_everybody(&mut self, now: Time, room: RoomId) -> bool {
         if !self.rooms.may_tell(now, room) {
             return false;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::ids::NodeId;
-use crate::room::{MAX_MEMBERS, Member, Room};
+use crate::room::{MAX_MEMBERS, RoomId, RoomMember};
 use crate::time::Time;
 
 /// How long a member counts as in without a word: three of its words.
@@ -35,13 +35,13 @@ pub(super) const MAX_ROOMS_EACH: usize = 2 * crate::peer::MAX_ROOMS;
 /// The rooms of which this hub has heard.
 #[derive(Debug, Default)]
 pub(in crate::hub) struct RoomDirectory {
-    pub(super) rooms: BTreeMap<Room, RoomState>,
+    pub(super) rooms: BTreeMap<RoomId, RoomState>,
     /// The rooms of each node.
-    pub(super) of: BTreeMap<NodeId, BTreeSet<Room>>,
+    pub(super) of: BTreeMap<NodeId, BTreeSet<RoomId>>,
     /// When entries end.
-    pub(super) ends: BTreeSet<(Time, Room, NodeId)>,
+    pub(super) ends: BTreeSet<(Time, RoomId, NodeId)>,
     /// When everybody in a room is to be told who is in.
-    pub(super) lists: BTreeSet<(Time, Room)>,
+    pub(super) lists: BTreeSet<(Time, RoomId)>,
 }
 
 /// What is known of a room.
@@ -56,7 +56,7 @@ pub(super) struct RoomState {
 /// One who is in, or has just left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoomEntry {
-    pub(super) member: Member,
+    pub(super) member: RoomMember,
     /// The neighbour that said so: the node, or the hub on the way to it.
     pub(super) via: NodeId,
     /// Whether this hub lists it: nobody nearer to the room's owners was there
@@ -133,12 +133,12 @@ impl RoomDirectory {
         self.ends.len()
     }
 
-    pub(super) fn get(&self, room: Room, node: NodeId) -> Option<&RoomEntry> {
+    pub(super) fn get(&self, room: RoomId, node: NodeId) -> Option<&RoomEntry> {
         self.rooms.get(&room)?.members.get(&node)
     }
 
     /// Whether there is room for one more.
-    pub(super) fn takes(&self, room: Room, node: NodeId) -> Result<(), JoinRefusal> {
+    pub(super) fn takes(&self, room: RoomId, node: NodeId) -> Result<(), JoinRefusal> {
         let entry = self.get(room, node);
         if entry.is_some_and(RoomEntry::is_in) {
             return Ok(());
@@ -155,7 +155,7 @@ impl RoomDirectory {
     }
 
     /// Notes a member; returns whether that is news.
-    pub(super) fn record_member(&mut self, room: Room, entry: RoomEntry) -> bool {
+    pub(super) fn record_member(&mut self, room: RoomId, entry: RoomEntry) -> bool {
         let node = entry.member.node;
         let before = self.rooms.entry(room).or_default().members.insert(node, entry);
         if let Some(before) = &before {
@@ -167,7 +167,7 @@ impl RoomDirectory {
         before.is_none_or(|before| (before.member, before.owned) != (entry.member, entry.owned))
     }
 
-    pub(super) fn remove(&mut self, room: Room, node: NodeId) -> Option<RoomEntry> {
+    pub(super) fn remove(&mut self, room: RoomId, node: NodeId) -> Option<RoomEntry> {
         let known = self.rooms.get_mut(&room)?;
         let entry = known.members.remove(&node)?;
         if known.members.is_empty() {
@@ -184,14 +184,14 @@ impl RoomDirectory {
     }
 
     /// The next entry whose time is over, taken out.
-    pub(super) fn expired(&mut self, now: Time) -> Option<(Room, RoomEntry)> {
+    pub(super) fn expired(&mut self, now: Time) -> Option<(RoomId, RoomEntry)> {
         let (_, room, node) = self.ends.first().copied().filter(|(at, ..)| *at <= now)?;
         Some((room, self.remove(room, node)?))
     }
 
     /// Whether everybody in a room may be told now who is in. If not, or not
     /// yet, it is put down for later.
-    pub(super) fn may_tell(&mut self, now: Time, room: Room) -> bool {
+    pub(super) fn may_tell(&mut self, now: Time, room: RoomId) -> bool {
         let inside = self.inside(room).count().min(MAX_MEMBERS) as u32;
         let Some(known) = self.rooms.get_mut(&room) else { return false };
         if known.next_list > now {
@@ -203,23 +203,23 @@ impl RoomDirectory {
     }
 
     /// A room whose list is due, taken out.
-    pub(super) fn due(&mut self, now: Time) -> Option<Room> {
+    pub(super) fn due(&mut self, now: Time) -> Option<RoomId> {
         let next = self.lists.first().copied().filter(|(at, _)| *at <= now)?;
         self.lists.remove(&next);
         Some(next.1)
     }
 
     /// Who is in, as far as this hub is the one to say so.
-    pub(super) fn list(&self, room: Room) -> Vec<Member> {
+    pub(super) fn list(&self, room: RoomId) -> Vec<RoomMember> {
         self.inside(room).filter(|entry| entry.owned).map(|entry| entry.member).collect()
     }
 
     /// The neighbours from whom members were heard.
-    pub(super) fn vias(&self, room: Room) -> BTreeSet<NodeId> {
+    pub(super) fn vias(&self, room: RoomId) -> BTreeSet<NodeId> {
         self.inside(room).map(|entry| entry.via).collect()
     }
 
-    fn inside(&self, room: Room) -> impl Iterator<Item = &RoomEntry> {
+    fn inside(&self, room: RoomId) -> impl Iterator<Item = &RoomEntry> {
         let entries = self.rooms.get(&room).into_iter().flat_map(|known| known.members.values());
         entries.filter(|entry| entry.is_in())
     }

@@ -4,17 +4,17 @@ use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE, PACE_EACH};
 use super::*;
 use crate::grid::Cell;
 use crate::ids::LinkId;
-use crate::room::{MAX_MEMBERS, Member};
+use crate::room::{MAX_MEMBERS, RoomMember};
 use crate::service::ServiceSet;
 
-const ROOM: Room = Room(7);
+const ROOM: RoomId = RoomId(7);
 
-fn member(number: u8) -> Member {
-    Member { node: node(number), cell: HERE, services: ServiceSet::ALL }
+fn member(number: u8) -> RoomMember {
+    RoomMember { node: node(number), cell: HERE, services: ServiceSet::ALL }
 }
 
-fn join(number: u8, way: Option<Way>) -> Message {
-    Message::Join(Join { room: ROOM, member: member(number), way })
+fn join(number: u8, way: Option<RouteDirection>) -> Message {
+    Message::JoinRoom(JoinRoom { room: ROOM, member: member(number), direction: way })
 }
 
 fn rosters(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Vec<NodeId>)> {
@@ -35,7 +35,7 @@ fn roster_change_goes_to_all_members() {
     assert_eq!(rosters(&bench.say(b, &join(2, None))), [(a, both.clone()), (b, both.clone())]);
     assert_eq!(rosters(&bench.say(a, &join(1, None))), [(a, both)]);
     bench.wait(PACE);
-    let quit = Message::Quit(Quit { room: ROOM, node: node(2), way: None });
+    let quit = Message::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None });
     assert_eq!(rosters(&bench.say(b, &quit)), [(a, vec![node(1)])]);
     assert!(bench.say(a, &join(2, None)).is_empty(), "a node speaks for itself");
 }
@@ -59,10 +59,10 @@ fn join_crosses_owners_and_roster_returns() {
     let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
     // Both tops own every room: each lists, and tells the other.
     let sent = bench.say(a, &join(1, None));
-    assert!(sent.contains(&(peer, join(1, Some(Way::Across)))), "{sent:?}");
+    assert!(sent.contains(&(peer, join(1, Some(RouteDirection::Across)))), "{sent:?}");
     assert_eq!(rosters(&sent), [(a, vec![node(1)])]);
     bench.wait(PACE);
-    let sent = bench.say(peer, &join(50, Some(Way::Across)));
+    let sent = bench.say(peer, &join(50, Some(RouteDirection::Across)));
     assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (peer, vec![node(1), node(50)])]);
     bench.say(b, &join(2, None));
     let list =
@@ -76,18 +76,21 @@ fn rooms_and_members_are_bounded() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..=u8::MAX {
-        bench.say(peer, &join(number, Some(Way::Across)));
+        bench.say(peer, &join(number, Some(RouteDirection::Across)));
     }
     assert_eq!(bench.hub.rooms.rooms[&ROOM].members.len(), MAX_MEMBERS);
     for room in 0..2 * MAX_ROOMS as u64 {
         let member = member((room % 200) as u8);
-        bench.say(peer, &Message::Join(Join { room: Room(room), member, way: Some(Way::Across) }));
+        bench.say(
+            peer,
+            &Message::JoinRoom(JoinRoom { room: RoomId(room), member, direction: Some(RouteDirection::Across) }),
+        );
     }
     assert_eq!(bench.hub.rooms.rooms.len(), MAX_ROOMS);
 }
 
-fn quit(number: u8, way: Option<Way>) -> Message {
-    Message::Quit(Quit { room: ROOM, node: node(number), way })
+fn quit(number: u8, way: Option<RouteDirection>) -> Message {
+    Message::LeaveRoom(LeaveRoom { room: ROOM, node: node(number), direction: way })
 }
 
 fn refusals(sent: &[(LinkId, Message)]) -> Vec<(LinkId, NodeId, Reason)> {
@@ -103,14 +106,14 @@ fn full_room_refuses_until_member_leaves() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..64 {
-        bench.say(peer, &join(number, Some(Way::Across)));
+        bench.say(peer, &join(number, Some(RouteDirection::Across)));
     }
     let late = bench.up(64, Role::Node);
     let sent = bench.say(late, &join(64, None));
     assert_eq!(refusals(&sent), [(late, node(64), Reason::TooMany)]);
     assert!(sent.iter().all(|(link, _)| *link == late), "nobody else hears of it: {sent:?}");
-    assert_eq!(refusals(&bench.say(peer, &join(3, Some(Way::Across)))), [], "who is in stays in");
-    bench.say(peer, &quit(3, Some(Way::Across)));
+    assert_eq!(refusals(&bench.say(peer, &join(3, Some(RouteDirection::Across)))), [], "who is in stays in");
+    bench.say(peer, &quit(3, Some(RouteDirection::Across)));
     assert_eq!(refusals(&bench.say(late, &join(64, None))), []);
     assert_eq!(bench.hub.rooms.list(ROOM).len(), MAX_MEMBERS);
 }
@@ -125,7 +128,7 @@ fn refusal_reaches_the_refused_node() {
     let no = Roster { room: ROOM, owner, members, to: Some(node(1)), refused: Some(Reason::TooMany) };
     assert_eq!(bench.say(peer, &Message::Roster(no.clone())), [(a, Message::Roster(no))]);
     // The node then says that it has left, and whoever has noted it forgets it.
-    assert!(bench.say(a, &quit(1, None)).contains(&(peer, quit(1, Some(Way::Across)))));
+    assert!(bench.say(a, &quit(1, None)).contains(&(peer, quit(1, Some(RouteDirection::Across)))));
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn only_notified_hubs_refuse_member() {
     for (number, top) in (100..).zip(tops) {
         let (owner, members, to) = (node(number), Vec::new(), Some(node(1)));
         let no = Message::Roster(Roster { room: ROOM, owner, members, to, refused: Some(Reason::TooMany) });
-        let was_told = sent.contains(&(top, join(1, Some(Way::Across))));
+        let was_told = sent.contains(&(top, join(1, Some(RouteDirection::Across))));
         assert_eq!(!bench.say(top, &no).is_empty(), was_told, "{number}");
     }
     // Nor does anybody list who is in that has nothing to do with rooms here.
@@ -162,13 +165,13 @@ fn below_two() -> (Bench, [LinkId; 2]) {
 fn quit_reaches_all_notified_parents() {
     let (mut bench, [first, second]) = below_two();
     let a = bench.up(1, Role::Node);
-    assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(Way::Up)))]);
+    assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(RouteDirection::Up)))]);
     // The next word goes to the other one.
     bench.hub.neighbours.mark_unresponsive(node(100));
-    assert_eq!(bench.say(a, &join(1, None)), [(second, join(1, Some(Way::Up)))]);
+    assert_eq!(bench.say(a, &join(1, None)), [(second, join(1, Some(RouteDirection::Up)))]);
     let mut sent = bench.say(a, &quit(1, None));
     sent.sort_by_key(|(link, _)| *link);
-    assert_eq!(sent, [first, second].map(|parent| (parent, quit(1, Some(Way::Up)))));
+    assert_eq!(sent, [first, second].map(|parent| (parent, quit(1, Some(RouteDirection::Up)))));
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn new_parent_gets_join_before_quit() {
     let a = bench.up(1, Role::Node);
     bench.say(a, &join(1, None));
     bench.down(first);
-    let up = Some(Way::Up);
+    let up = Some(RouteDirection::Up);
     assert_eq!(bench.say(a, &quit(1, None)), [(second, join(1, up)), (second, quit(1, up))]);
 }
 
@@ -187,13 +190,15 @@ fn rooms_per_node_are_limited() {
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
     let mut words = 0;
     for room in 0..10 * MAX_ROOMS as u64 {
-        words += bench.say(a, &Message::Join(Join { room: Room(room), member: member(1), way: None })).len();
+        words +=
+            bench.say(a, &Message::JoinRoom(JoinRoom { room: RoomId(room), member: member(1), direction: None })).len();
         bench.wait(std::time::Duration::from_millis(1));
     }
     assert_eq!(bench.hub.rooms.of[&node(1)].len(), MAX_ROOMS_EACH);
     assert!(words <= 2 * MAX_ROOMS_EACH, "{words} answers");
     for room in 0..crate::peer::MAX_ROOMS as u64 {
-        let sent = bench.say(b, &Message::Join(Join { room: Room(room), member: member(2), way: None }));
+        let sent =
+            bench.say(b, &Message::JoinRoom(JoinRoom { room: RoomId(room), member: member(2), direction: None }));
         assert!(sent.iter().any(|(link, _)| *link == b), "room {room}: {sent:?}");
     }
 }
@@ -219,7 +224,7 @@ fn endless_changes_are_rate_limited() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..63 {
-        bench.say(peer, &join(number, Some(Way::Across)));
+        bench.say(peer, &join(number, Some(RouteDirection::Across)));
     }
     let restless = bench.up(150, Role::Node);
     let to_all = |sent: Vec<(LinkId, Message)>| -> Vec<Roster> {
@@ -232,7 +237,8 @@ fn endless_changes_are_rate_limited() {
     let mut lists = Vec::new();
     for step in 0..100 {
         let cell = Cell::new(step % 2, 0);
-        let word = Message::Join(Join { room: ROOM, member: Member { cell, ..member(150) }, way: None });
+        let word =
+            Message::JoinRoom(JoinRoom { room: ROOM, member: RoomMember { cell, ..member(150) }, direction: None });
         lists.extend(to_all([bench.say(restless, &word), bench.wait(PACE)].concat()));
     }
     assert!((9..=12).contains(&lists.len()), "{} lists in ten seconds", lists.len());
@@ -246,16 +252,21 @@ fn endless_changes_are_rate_limited() {
 fn unregistered_hub_is_no_child() {
     let mut bench = Bench::with(HubConfig { tier: 1, ..HubConfig::new(node(200), HubKind::SuperNode, 1) });
     let hub = bench.up(100, Role::SuperNode);
-    for word in [join(1, None), join(1, Some(Way::Up)), join(1, Some(Way::Down)), join(1, Some(Way::Back))] {
+    for word in [
+        join(1, None),
+        join(1, Some(RouteDirection::Up)),
+        join(1, Some(RouteDirection::Down)),
+        join(1, Some(RouteDirection::Overflow)),
+    ] {
         assert!(bench.say(hub, &word).is_empty(), "{word:?}");
         assert!(bench.hub.rooms.rooms.is_empty(), "{word:?}");
     }
-    bench.say(hub, &join(1, Some(Way::Across)));
-    bench.say(hub, &quit(1, Some(Way::Up)));
+    bench.say(hub, &join(1, Some(RouteDirection::Across)));
+    bench.say(hub, &quit(1, Some(RouteDirection::Up)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
     let child = bench.up(101, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
-    bench.say(child, &join(2, Some(Way::Across)));
+    bench.say(child, &Message::RegisterChild { tier: 0 });
+    bench.say(child, &join(2, Some(RouteDirection::Across)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)], "one below speaks to the owners through this hub only");
     bench.say(child, &join(2, None));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1), member(2)]);
@@ -290,11 +301,11 @@ fn disconnected_member_leaves_after_grace() {
     let again = bench.up(1, Role::Node);
     bench.say(again, &join(1, None));
     let sent = bench.wait(GRACE);
-    assert!(sent.contains(&(peer, quit(2, Some(Way::Across)))), "{sent:?}");
+    assert!(sent.contains(&(peer, quit(2, Some(RouteDirection::Across)))), "{sent:?}");
     assert!(rosters(&sent).contains(&(again, vec![node(1)])), "{sent:?}");
     // One that is at home elsewhere by then stays.
     bench.down(again);
-    bench.say(peer, &join(1, Some(Way::Across)));
+    bench.say(peer, &join(1, Some(RouteDirection::Across)));
     bench.wait(GRACE * 2);
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
 }

@@ -18,14 +18,14 @@ use super::requests::RequestKey;
 use super::route::{HubQuery, RoutePlan};
 use super::tree::Relation;
 use super::{Hub, Sender};
-use crate::called::Called;
-use crate::directory::{Aim, Query};
+use crate::called::NodeSelector;
+use crate::directory::{DirectoryQuery, SearchPurpose};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Seek, Way};
+use crate::wire::{Candidate, Coverage, HubLookup, LookupResult, MAX_CANDIDATES, Message, RouteDirection};
 pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the asker would wait.
@@ -55,7 +55,7 @@ pub(super) struct HubLookups {
     last: u32,
 }
 
-type LookupKey = (Service, Area, usize, Option<Called>, RoutePlan);
+type LookupKey = (Service, Area, usize, Option<NodeSelector>, RoutePlan);
 
 /// How a search goes on: from whom, to whom, and how far that reaches at most.
 type Plan = (RoutePlan, Vec<HubQuery>, Coverage);
@@ -77,7 +77,7 @@ struct PendingLookup {
 /// A hub that has not answered yet.
 #[derive(Debug)]
 struct Awaited {
-    way: Way,
+    way: RouteDirection,
     /// Who is asked in its place.
     instead: Vec<NodeId>,
     /// How often it was asked since it last said that it is searching.
@@ -92,11 +92,11 @@ struct Awaited {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
     /// A lookup, which is answered with what was found.
-    Lookup { link: LinkId, node: NodeId, id: RequestId, query: Query },
+    Lookup { link: LinkId, node: NodeId, id: RequestId, query: DirectoryQuery },
     /// A request, which goes on to what was found.
-    Request { key: RequestKey, query: Query },
+    Request { key: RequestKey, query: DirectoryQuery },
     /// Another hub's search.
-    Hub { link: LinkId, node: NodeId, id: RequestId, query: Query },
+    Hub { link: LinkId, node: NodeId, id: RequestId, query: DirectoryQuery },
 }
 
 impl HubLookups {
@@ -149,7 +149,7 @@ impl Hub {
     pub(super) fn start_lookup(
         &mut self,
         now: Time,
-        query: Query,
+        query: DirectoryQuery,
         course: RoutePlan,
         waiter: Waiter,
         patience: Duration,
@@ -158,7 +158,7 @@ impl Hub {
         self.seek_at(now, query, plan, waiter, patience)
     }
 
-    fn seek_at(&mut self, now: Time, query: Query, plan: Plan, waiter: Waiter, patience: Duration) -> bool {
+    fn seek_at(&mut self, now: Time, query: DirectoryQuery, plan: Plan, waiter: Waiter, patience: Duration) -> bool {
         let (course, asks, coverage) = plan;
         let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
         let allowed = self.config.limits.requests_per_node;
@@ -222,35 +222,49 @@ impl Hub {
         self.send_seek(now, id, hub, way);
     }
 
-    fn send_seek(&mut self, now: Time, id: RequestId, hub: NodeId, way: Way) {
+    fn send_seek(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
         let (Some(link), Some(seeking)) = (self.link_to(hub), self.seeks.table.get(&id)) else { return };
         let (service, area, count, names, _) = seeking.want;
         let left = u32::try_from(seeking.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
-        let seek = Seek { id, service, area, count, way: Some(way), patience_ms: Some(left), names };
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Seek(seek));
+        let seek =
+            HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::HubLookup(seek));
     }
 
     /// Another hub asks. It hears what is held here, and what others have that
     /// are to be asked on its way.
-    pub(super) fn handle_hub_lookup(&mut self, now: Time, from: Sender, seek: Seek) {
+    pub(super) fn handle_hub_lookup(&mut self, now: Time, from: Sender, seek: HubLookup) {
         self.counters.sought += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let query = Query { service, area, origin, count, except: None, aim: Aim::List, names: seek.names };
+        let query = DirectoryQuery {
+            service,
+            area,
+            origin,
+            count,
+            except: None,
+            aim: SearchPurpose::List,
+            names: seek.selector,
+        };
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
-        let way = seek.way.filter(|way| *way != Way::Up || enrolled).unwrap_or(Way::Down);
+        let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
         let course = RoutePlan::from(way, from.node);
         let (link, id) = (from.link, seek.id);
         let plan = self.search_route(service, area, course);
         let (_, asks, coverage) = &plan;
         if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
-            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::First) };
+            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
             let coverage = self.coverage(now, reach);
             return self.answer_hub_lookup((link, id), &query, &[], coverage);
         }
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None, provider: None });
-        let patience = self.time_to_answer(link, seek.patience_ms.unwrap_or(u32::MAX));
+        self.send(
+            link,
+            Channel::Datagram,
+            Traffic::Lookup,
+            &Message::RequestAck { id, requester: None, provider: None },
+        );
+        let patience = self.time_to_answer(link, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { link, node: from.node, id, query };
         if !self.seek_at(now, query, plan, waiter, patience) {
             self.counters.over_limit += 1;
@@ -279,7 +293,7 @@ impl Hub {
     }
 
     /// A hub has answered.
-    pub(super) fn handle_lookup_result(&mut self, now: Time, from: Sender, found: Found) {
+    pub(super) fn handle_lookup_result(&mut self, now: Time, from: Sender, found: LookupResult) {
         let Some(seeking) = self.seeks.table.get_mut(&found.id) else {
             self.counters.stray += 1;
             return;
@@ -291,7 +305,7 @@ impl Hub {
         seeking.coverage = seeking.coverage.with(found.coverage);
         let (service, area, _, names, _) = seeking.want;
         let fits = |candidate: &Candidate| {
-            let is_meant = names.is_none_or(|called| called.means(candidate.node, candidate.name.as_deref()));
+            let is_meant = names.is_none_or(|called| called.matches(candidate.node, candidate.name.as_deref()));
             // A node that is called is wanted whatever it offers.
             let is_called = names.is_some_and(|called| !called.is_everybody());
             is_meant && (is_called || candidate.services.contains(service)) && area.contains(candidate.cell)
@@ -312,7 +326,7 @@ impl Hub {
 
     /// How far an answer reaches in which this hub has a part.
     pub(super) fn coverage(&self, now: Time, others: Coverage) -> Coverage {
-        if self.is_young(now) { others.with(Coverage::Young) } else { others }
+        if self.is_young(now) { others.with(Coverage::HubStarting) } else { others }
     }
 
     fn conclude(&mut self, now: Time, id: RequestId) {
@@ -348,7 +362,7 @@ impl PendingLookup {
 
     /// How far the answers reach that were waited for.
     fn reach(&self) -> Coverage {
-        if self.awaited.is_empty() { self.coverage } else { self.coverage.with(Coverage::First) }
+        if self.awaited.is_empty() { self.coverage } else { self.coverage.with(Coverage::FirstMatch) }
     }
 
     /// Keeps the newest record of each node, at most as many as all hubs may send.

@@ -5,7 +5,7 @@ use crate::hub::route::HubQuery;
 use crate::hub::{Hub, MAX_PER_WAKE};
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Coverage, Way};
+use crate::wire::{Coverage, RouteDirection};
 
 /// How often a hub is asked that is silent, if nobody can be asked in its
 /// place: on a path that loses, silence is not death.
@@ -30,7 +30,7 @@ impl Hub {
             return;
         }
         if instead.is_empty() {
-            let above = way == Way::Up;
+            let above = way == RouteDirection::Up;
             let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
             seeking.coverage = seeking.coverage.with(reach);
             self.counters.partial_seeks += 1;
@@ -63,7 +63,7 @@ impl Hub {
             return seeking.awaited.clear();
         }
         let due = seeking.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
-        let due: Vec<(NodeId, Way, bool, bool)> =
+        let due: Vec<(NodeId, RouteDirection, bool, bool)> =
             due.map(|(hub, awaited)| (*hub, awaited.way, awaited.asked > 0, awaited.is_over())).collect();
         for (hub, way, silent, is_over) in due {
             if silent {

@@ -1,12 +1,12 @@
 //! Searches at other hubs, case by case.
 
 use super::*;
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::hub::testing::{Bench, HERE, address, node, refused, request, version};
 use crate::hub::{HubConfig, HubKind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Mode, Reason, Request, Summary};
+use crate::wire::{Reason, Request, RequestMode, Summary};
 
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
     let capacity = Capacity { streams: 2, uplink_kbps: 1_000 };
@@ -15,27 +15,27 @@ fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
 }
 
 fn answer(id: RequestId, candidates: Vec<Candidate>) -> Message {
-    Message::Found(Found { id, candidates, coverage: Coverage::Whole })
+    Message::LookupResult(LookupResult { id, candidates, coverage: Coverage::Complete })
 }
 
 fn seek_of(sent: &[(LinkId, Message)]) -> RequestId {
     match sent {
-        [(_, Message::Seek(seek)), ..] => seek.id,
+        [(_, Message::HubLookup(seek)), ..] => seek.id,
         other => panic!("{other:?}"),
     }
 }
 
-fn near(id: u32, mode: Mode) -> Request {
-    Request { area: Area::Near(Cell::new(0, 0)), ..request(id, mode) }
+fn near(id: u32, mode: RequestMode) -> Request {
+    Request { area: Area::Nearest(Cell::new(0, 0)), ..request(id, mode) }
 }
 
 #[test]
 fn provider_found_by_sibling_is_requested() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let id = seek_of(&bench.ask(asker, near(1, Mode::Forward)));
+    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Forward)));
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(link, Message::Carry(carry))] => {
+        [(link, Message::RouteRequest(carry))] => {
             assert_eq!((*link, carry.provider, carry.id), (peer, Some(node(9)), RequestId(1)));
             assert_eq!((carry.cell, &carry.reply_to[..]), (HERE, &[address(2)][..]));
         }
@@ -48,21 +48,21 @@ fn local_and_remote_hits_ranked_together() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let (_, asker) = (bench.provider(1), bench.requester(2));
-    assert!(matches!(bench.ask(asker, request(1, Mode::Locate))[..], [(_, Message::Found(_))]));
-    let id = seek_of(&bench.ask(asker, near(2, Mode::Locate)));
+    assert!(matches!(bench.ask(asker, request(1, RequestMode::Lookup))[..], [(_, Message::LookupResult(_))]));
+    let id = seek_of(&bench.ask(asker, near(2, RequestMode::Lookup)));
     let there = vec![candidate(9, 1, Cell::new(1, 1)), candidate(1, 7, Cell::new(300, 300))];
     match &bench.say(peer, &answer(id, there))[..] {
-        [(link, Message::Found(found))] => {
+        [(link, Message::LookupResult(found))] => {
             let nodes: Vec<NodeId> = found.candidates.iter().map(|candidate| candidate.node).collect();
             assert_eq!((*link, nodes), (asker, vec![node(9), node(1)]));
             assert_eq!(found.candidates[1].version, version(7), "the newer record of the two counts");
-            assert_eq!(found.coverage, Coverage::Whole);
+            assert_eq!(found.coverage, Coverage::Complete);
         }
         other => panic!("{other:?}"),
     }
-    let one = Request { count: 1, ..near(3, Mode::Locate) };
+    let one = Request { count: 1, ..near(3, RequestMode::Lookup) };
     match &bench.ask(asker, one)[..] {
-        [(_, Message::Seek(seek))] => assert_eq!(seek.area, Area::Within { centre: Cell::new(0, 0), radius: 96 }),
+        [(_, Message::HubLookup(seek))] => assert_eq!(seek.area, Area::Radius { center: Cell::new(0, 0), radius: 96 }),
         other => panic!("{other:?}"),
     }
 }
@@ -72,9 +72,9 @@ fn the_same_question_is_asked_once() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let (a, b) = (bench.requester(2), bench.requester(3));
-    let id = seek_of(&bench.ask(a, near(1, Mode::Locate)));
-    assert!(bench.ask(b, near(1, Mode::Locate)).is_empty());
-    assert!(bench.ask(b, near(1, Mode::Locate)).is_empty());
+    let id = seek_of(&bench.ask(a, near(1, RequestMode::Lookup)));
+    assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
+    assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
     let told: Vec<LinkId> = bench.say(peer, &answer(id, Vec::new())).iter().map(|(link, _)| *link).collect();
     assert_eq!(told, [a, b]);
     assert_eq!((bench.hub.counters().seeks, bench.hub.counters().merged_seeks), (1, 2));
@@ -85,15 +85,15 @@ fn silent_sibling_leaves_partial_answer() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
-    let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
+    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Lookup)));
     for _ in 0..2 {
         assert_eq!(seek_of(&bench.wait(Duration::from_millis(90))), id);
     }
     match &bench.wait(Duration::from_millis(90))[..] {
-        [(link, Message::Found(found))] => assert_eq!((*link, found.coverage), (asker, Coverage::Partial)),
+        [(link, Message::LookupResult(found))] => assert_eq!((*link, found.coverage), (asker, Coverage::Partial)),
         other => panic!("{other:?}"),
     }
-    bench.ask(asker, near(2, Mode::Forward));
+    bench.ask(asker, near(2, RequestMode::Forward));
     assert_eq!(refused(&bench.down(peer)), (asker, Reason::Unreachable));
 }
 
@@ -102,13 +102,13 @@ fn searching_hub_gets_more_time() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
-    let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
-    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
+    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Lookup)));
+    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
     assert!(bench.wait(Duration::from_millis(900)).is_empty());
     assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(link, Message::Found(found))] => {
-            assert_eq!((*link, found.candidates.len(), found.coverage), (asker, 1, Coverage::Whole));
+        [(link, Message::LookupResult(found))] => {
+            assert_eq!((*link, found.candidates.len(), found.coverage), (asker, 1, Coverage::Complete));
         }
         other => panic!("{other:?}"),
     }
@@ -131,21 +131,23 @@ fn child() -> (Bench, [LinkId; 2], LinkId) {
 fn second_parent_asked_before_unreachable_above() {
     let (mut bench, [first, second], asker) = child();
     let asked = |sent: &[(LinkId, Message)]| match sent {
-        [(link, Message::Seek(seek))] => (*link, seek.way),
+        [(link, Message::HubLookup(seek))] => (*link, seek.direction),
         other => panic!("{other:?}"),
     };
-    assert_eq!(asked(&bench.ask(asker, near(1, Mode::Locate))), (first, Some(Way::Up)));
+    assert_eq!(asked(&bench.ask(asker, near(1, RequestMode::Lookup))), (first, Some(RouteDirection::Up)));
     for _ in 0..3 {
-        assert_eq!(asked(&bench.wait(Duration::from_millis(90))), (second, Some(Way::Up)));
+        assert_eq!(asked(&bench.wait(Duration::from_millis(90))), (second, Some(RouteDirection::Up)));
     }
     match &bench.wait(Duration::from_millis(90))[..] {
-        [(link, Message::Found(found))] => assert_eq!((*link, found.coverage), (asker, Coverage::UnreachableAbove)),
+        [(link, Message::LookupResult(found))] => {
+            assert_eq!((*link, found.coverage), (asker, Coverage::UnreachableAbove))
+        }
         other => panic!("{other:?}"),
     }
     bench.down(first);
     bench.down(second);
-    match &bench.ask(asker, near(2, Mode::Locate))[..] {
-        [(_, Message::Found(found))] => assert_eq!(found.coverage, Coverage::UnreachableAbove),
+    match &bench.ask(asker, near(2, RequestMode::Lookup))[..] {
+        [(_, Message::LookupResult(found))] => assert_eq!(found.coverage, Coverage::UnreachableAbove),
         other => panic!("{other:?}"),
     }
 }
@@ -154,10 +156,11 @@ fn second_parent_asked_before_unreachable_above() {
 fn hub_lookup_answered_from_own_directory() {
     let mut bench = Bench::new();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    let (service, area) = (Service::Track, Area::At(HERE));
-    let seek = Seek { id: RequestId(5), service, area, count: 4, way: None, patience_ms: None, names: None };
-    let sent = bench.say(peer, &Message::Seek(seek));
-    assert!(matches!(&sent[..], [(_, Message::Found(found))] if found.candidates[0].node == node(1)));
+    let (service, area) = (Service::Track, Area::Exact(HERE));
+    let seek =
+        HubLookup { id: RequestId(5), service, area, count: 4, direction: None, timeout_ms: None, selector: None };
+    let sent = bench.say(peer, &Message::HubLookup(seek));
+    assert!(matches!(&sent[..], [(_, Message::LookupResult(found))] if found.candidates[0].node == node(1)));
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn lookups_per_node_are_limited() {
 }
 
 fn there(id: u32) -> Request {
-    Request { area: Area::Near(Cell::new(id as i32, 0)), ..request(id, Mode::Locate) }
+    Request { area: Area::Nearest(Cell::new(id as i32, 0)), ..request(id, RequestMode::Lookup) }
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn hub_lookups_are_rate_limited() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let ask = |bench: &mut Bench, id| match &bench.ask(asker, there(id))[..] {
-        [(_, Message::Seek(seek))] => {
+        [(_, Message::HubLookup(seek))] => {
             bench.say(peer, &answer(seek.id, Vec::new()));
             1
         }
@@ -204,12 +207,14 @@ fn hub_lookups_are_rate_limited() {
 fn searching(bench: &mut Bench, peer: LinkId, asker: LinkId, request: Request, span: Duration) -> RequestId {
     let id = seek_of(&bench.ask(asker, request));
     let until = bench.now + span;
-    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
+    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
     while bench.now < until {
         for (to, message) in bench.wait(Duration::from_millis(50)) {
             match message {
-                Message::Seek(_) => drop(bench.say(peer, &Message::Underway { id, requester: None, provider: None })),
-                Message::Found(_) => panic!("{to:?} was answered after {:?}", span - until.since(bench.now)),
+                Message::HubLookup(_) => {
+                    drop(bench.say(peer, &Message::RequestAck { id, requester: None, provider: None }))
+                }
+                Message::LookupResult(_) => panic!("{to:?} was answered after {:?}", span - until.since(bench.now)),
                 _ => {}
             }
         }
@@ -221,14 +226,14 @@ fn searching(bench: &mut Bench, peer: LinkId, asker: LinkId, request: Request, s
 fn lookup_lasts_until_requester_deadline() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let patient = Request { deadline_ms: 20_000, ..near(1, Mode::Locate) };
+    let patient = Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) };
     let id = searching(&mut bench, peer, asker, patient, Duration::from_secs(15));
     assert!(matches!(&bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..],
-        [(link, Message::Found(found))] if *link == asker && found.coverage == Coverage::Whole));
-    let request = Request { deadline_ms: 20_000, ..near(2, Mode::Forward) };
+        [(link, Message::LookupResult(found))] if *link == asker && found.coverage == Coverage::Complete));
+    let request = Request { deadline_ms: 20_000, ..near(2, RequestMode::Forward) };
     let id = searching(&mut bench, peer, asker, request, Duration::from_secs(10));
     let sent = bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]));
-    assert!(matches!(&sent[..], [(_, Message::Carry(_))]), "{sent:?}");
+    assert!(matches!(&sent[..], [(_, Message::RouteRequest(_))]), "{sent:?}");
 }
 
 #[test]
@@ -236,36 +241,39 @@ fn dead_hub_leaves_lookup_partial() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
-    let id = seek_of(&bench.ask(asker, Request { deadline_ms: 20_000, ..near(1, Mode::Locate) }));
-    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
+    let id = seek_of(&bench.ask(asker, Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) }));
+    bench.say(peer, &Message::RequestAck { id, requester: None, provider: None });
     let sent = bench.wait(Duration::from_secs(2));
-    assert!(matches!(sent.last(), Some((_, Message::Found(found))) if found.coverage == Coverage::Partial), "{sent:?}");
+    assert!(
+        matches!(sent.last(), Some((_, Message::LookupResult(found))) if found.coverage == Coverage::Partial),
+        "{sent:?}"
+    );
 }
 
 #[test]
 fn patient_requester_gets_own_lookup() {
     let mut bench = Bench::new();
     let (_, hasty, patient) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
-    let first = seek_of(&bench.ask(hasty, Request { deadline_ms: 100, ..near(1, Mode::Locate) }));
-    let second = seek_of(&bench.ask(patient, Request { deadline_ms: 5_000, ..near(1, Mode::Locate) }));
+    let first = seek_of(&bench.ask(hasty, Request { deadline_ms: 100, ..near(1, RequestMode::Lookup) }));
+    let second = seek_of(&bench.ask(patient, Request { deadline_ms: 5_000, ..near(1, RequestMode::Lookup) }));
     assert_ne!(first, second);
 }
 
 /// A search of another hub's.
-fn seek(id: u32, area: Area, way: Way) -> Message {
+fn seek(id: u32, area: Area, way: RouteDirection) -> Message {
     let (id, service, way) = (RequestId(id), Service::Track, Some(way));
-    Message::Seek(Seek { id, service, area, count: 4, way, patience_ms: None, names: None })
+    Message::HubLookup(HubLookup { id, service, area, count: 4, direction: way, timeout_ms: None, selector: None })
 }
 
 fn has(cell: Cell) -> Message {
-    let patches = vec![(Patch::of(Service::Track, cell), 1)];
-    Message::Summary(Summary { run: 1, version: 1, patches, since: None })
+    let patches = vec![(BlockService::from_cell(Service::Track, cell), 1)];
+    Message::Summary(Summary { run: 1, version: 1, block_services: patches, since: None })
 }
 
 /// To whom a search goes on, and with which number.
 fn asked(sent: &[(LinkId, Message)]) -> Vec<(LinkId, RequestId)> {
     let seeks = sent.iter().filter_map(|(link, message)| match message {
-        Message::Seek(seek) => Some((*link, seek.id)),
+        Message::HubLookup(seek) => Some((*link, seek.id)),
         _ => None,
     });
     seeks.collect()
@@ -278,11 +286,11 @@ fn leaving_hub_serves_sibling_lookups() {
     bench.provider(1);
     bench.say(other, &has(Cell::new(500, 500)));
     bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
-    let sent = bench.say(one, &seek(5, Area::At(Cell::new(500, 500)), Way::Across));
+    let sent = bench.say(one, &seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Across));
     let [(to, id)] = asked(&sent)[..] else { panic!("{sent:?}") };
     assert_eq!(to, other);
     let sent = bench.say(other, &answer(id, vec![candidate(9, 1, Cell::new(500, 500))]));
-    assert!(matches!(&sent[..], [(link, Message::Found(found))] if *link == one && found.candidates.len() == 1));
+    assert!(matches!(&sent[..], [(link, Message::LookupResult(found))] if *link == one && found.candidates.len() == 1));
 }
 
 #[test]
@@ -294,10 +302,10 @@ fn leaving_hub_still_asks_parent() {
     let (dial, _) = bench.dialled.remove(0);
     let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &Message::RegisterChild { tier: 0 });
     bench.provider(1);
     bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
-    let sent = bench.say(child, &seek(5, Area::At(Cell::new(500, 500)), Way::Up));
+    let sent = bench.say(child, &seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Up));
     assert!(matches!(asked(&sent)[..], [(to, _)] if to == parent), "{sent:?}");
     bench.down(parent);
     bench.wait(Duration::from_secs(3));
@@ -312,20 +320,20 @@ fn same_child_lookups_share_one_search() {
     let top = bench.up(100, Role::SuperNode);
     let children = [50, 51, 52].map(|number| {
         let child = bench.up(number, Role::SuperNode);
-        bench.say(child, &Message::Enrol { tier: 0 });
+        bench.say(child, &Message::RegisterChild { tier: 0 });
         child
     });
-    let area = Area::Near(Cell::new(0, 0));
-    let first = asked(&bench.say(children[0], &seek(1, area, Way::Up)));
+    let area = Area::Nearest(Cell::new(0, 0));
+    let first = asked(&bench.say(children[0], &seek(1, area, RouteDirection::Up)));
     assert!(matches!(first[..], [(to, _)] if to == top), "{first:?}");
-    assert_eq!(asked(&bench.say(children[1], &seek(1, area, Way::Up))), []);
+    assert_eq!(asked(&bench.say(children[1], &seek(1, area, RouteDirection::Up))), []);
     let sent = bench.say(top, &answer(first[0].1, vec![candidate(9, 1, HERE)]));
     let told: Vec<LinkId> = sent.iter().map(|(link, _)| *link).collect();
     assert_eq!(told, children[..2]);
     // Who has something itself asks the others only, who ask it.
     bench.say(children[2], &has(HERE));
-    assert_eq!(asked(&bench.say(children[2], &seek(2, area, Way::Up))).len(), 1);
-    let sent = asked(&bench.say(children[0], &seek(2, area, Way::Up)));
+    assert_eq!(asked(&bench.say(children[2], &seek(2, area, RouteDirection::Up))).len(), 1);
+    let sent = asked(&bench.say(children[0], &seek(2, area, RouteDirection::Up)));
     assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [children[2], top]);
 }
 
@@ -340,7 +348,7 @@ fn middle() -> (Bench, [LinkId; 2], [LinkId; 2]) {
         .map(|(parent, dial)| bench.up_over(parent, Role::SuperNode, address(parent), Some(dialled[dial].0)));
     let children = [50, 51].map(|child| {
         let link = bench.up(child, Role::SuperNode);
-        bench.say(link, &Message::Enrol { tier: 0 });
+        bench.say(link, &Message::RegisterChild { tier: 0 });
         bench.say(link, &has(HERE));
         link
     });
@@ -351,17 +359,17 @@ fn middle() -> (Bench, [LinkId; 2], [LinkId; 2]) {
 #[test]
 fn recent_result_answers_second_parent() {
     let (mut bench, [first, second], [has_it, has_not]) = middle();
-    let down = |id: u32| seek(id, Area::At(HERE), Way::Down);
+    let down = |id: u32| seek(id, Area::Exact(HERE), RouteDirection::Down);
     let below = asked(&bench.say(first, &down(5)));
     assert_eq!(below.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [has_it, has_not]);
     let found = |sent: &[(LinkId, Message)]| match sent {
-        [.., (link, Message::Found(found))] => (*link, found.id, found.candidates.len(), found.coverage),
+        [.., (link, Message::LookupResult(found))] => (*link, found.id, found.candidates.len(), found.coverage),
         other => panic!("{other:?}"),
     };
     let sent = bench.say(has_it, &answer(below[0].1, vec![candidate(9, 1, HERE)]));
-    assert_eq!(found(&sent), (first, RequestId(5), 1, Coverage::First));
+    assert_eq!(found(&sent), (first, RequestId(5), 1, Coverage::FirstMatch));
     let sent = bench.say(second, &down(6));
-    assert_eq!(found(&sent), (second, RequestId(6), 1, Coverage::First));
+    assert_eq!(found(&sent), (second, RequestId(6), 1, Coverage::FirstMatch));
     assert!(asked(&sent).is_empty(), "{sent:?}");
     let stray = bench.hub.counters().stray;
     assert!(bench.say(has_not, &answer(below[1].1, Vec::new())).is_empty());
@@ -372,10 +380,10 @@ fn recent_result_answers_second_parent() {
 }
 
 fn by_name(id: u32, called: &str) -> Request {
-    Request { names: Some(called.parse().unwrap()), ..near(id, Mode::Locate) }
+    Request { selector: Some(called.parse().unwrap()), ..near(id, RequestMode::Lookup) }
 }
 
-fn names(found: &Found) -> Vec<Option<&str>> {
+fn names(found: &LookupResult) -> Vec<Option<&str>> {
     found.candidates.iter().map(|candidate| candidate.name.as_deref()).collect()
 }
 
@@ -384,7 +392,7 @@ fn names_are_told_where_wanted_only() {
     let mut bench = Bench::new();
     let (_, _, asker) = (bench.provider(1), bench.provider(3), bench.requester(2));
     for (request, wanted) in [
-        (near(1, Mode::Locate), vec![None, None]),
+        (near(1, RequestMode::Lookup), vec![None, None]),
         (by_name(2, ""), vec![Some("n1"), Some("n3")]),
         (by_name(3, "n3"), vec![Some("n3")]),
         (by_name(4, &node(1).to_string()), vec![Some("n1")]),
@@ -392,7 +400,7 @@ fn names_are_told_where_wanted_only() {
         (by_name(6, "n"), vec![]),
     ] {
         let sent = bench.ask(asker, request.clone());
-        let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
+        let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
         assert_eq!(names(found), wanted, "{request:?}");
     }
 }
@@ -401,15 +409,15 @@ fn names_are_told_where_wanted_only() {
 fn other_hubs_are_asked_for_names() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
+    let id = seek_of(&bench.ask(asker, near(1, RequestMode::Lookup)));
     let sent = bench.ask(asker, by_name(2, "n9"));
-    let [(_, Message::Seek(seek))] = &sent[..] else { panic!("{sent:?}") };
+    let [(_, Message::HubLookup(seek))] = &sent[..] else { panic!("{sent:?}") };
     assert_ne!(seek.id, id, "a search without names is another one");
-    assert_eq!(seek.names, Some("n9".parse().unwrap()));
+    assert_eq!(seek.selector, Some("n9".parse().unwrap()));
     let called = |number, name: &str| Candidate { name: Some(name.to_owned()), ..candidate(number, 1, HERE) };
     // Whoever does not know of names lists everybody.
     let sent = bench.say(peer, &answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
-    let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
+    let [(_, Message::LookupResult(found))] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!(names(found), [Some("n9")]);
 }
 
@@ -419,8 +427,9 @@ fn lookups_by_name_are_limited() {
     config.limits.lookups_per_second = 100;
     let mut bench = Bench::with(config);
     let asker = bench.requester(2);
-    let answers: Vec<bool> =
-        (1..2_000).map(|id| matches!(bench.ask(asker, by_name(id, "n9"))[..], [(_, Message::Found(_))])).collect();
+    let answers: Vec<bool> = (1..2_000)
+        .map(|id| matches!(bench.ask(asker, by_name(id, "n9"))[..], [(_, Message::LookupResult(_))]))
+        .collect();
     assert!(answers[0]);
     assert!(!answers[answers.len() - 1], "each reads through all names");
 }

@@ -8,25 +8,25 @@ use crate::hub::{HubConfig, HubKind};
 use crate::ids::LinkId;
 use crate::record::Capacity;
 use crate::service::Role;
-use crate::wire::{Left, Mirror, Mode, Reason, Renew, Request};
+use crate::wire::{Reason, Renew, ReplicaCapacity, ReplicaUpdate, Request, RequestMode};
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
 fn copy(records: Vec<Record>) -> Message {
-    Message::Mirror(copies(records))
+    Message::ReplicaUpdate(copies(records))
 }
 
 /// What a home says next, after [`copy`] or `number - 1`.
-fn next(number: u32, change: Mirror) -> Message {
-    Message::Mirror(Mirror { number, ..change })
+fn next(number: u32, change: ReplicaUpdate) -> Message {
+    Message::ReplicaUpdate(ReplicaUpdate { sequence: number, ..change })
 }
 
 fn gone(number: u32) -> Message {
-    next(number, Mirror { gone: vec![0], ..Mirror::default() })
+    next(number, ReplicaUpdate { removed: vec![0], ..ReplicaUpdate::default() })
 }
 
 fn adopt(held: u32, new: u32) -> Message {
-    Message::Adopt(Adopt { held: version(held), version: version(new), capacity: LEFT, returns: None })
+    Message::Adopt(Adopt { held_version: version(held), version: version(new), capacity: LEFT, is_failback: None })
 }
 
 /// A hub that stands by for node 1, whose home is hub 100.
@@ -42,12 +42,12 @@ fn standing_by() -> (Bench, LinkId, LinkId) {
 fn replica_answers_over_own_connection() {
     let (mut bench, home, link) = standing_by();
     let asker = bench.requester(2);
-    assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).0, link);
+    assert_eq!(forwarded(&bench.ask(asker, request(1, RequestMode::Forward))).0, link);
     // Without that link it goes through the home.
     bench.down(link);
     bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
-    match &bench.ask(asker, request(2, Mode::Forward))[..] {
-        [(to, Message::Carry(carry))] => assert_eq!((*to, carry.provider), (home, Some(node(1)))),
+    match &bench.ask(asker, request(2, RequestMode::Forward))[..] {
+        [(to, Message::RouteRequest(carry))] => assert_eq!((*to, carry.provider), (home, Some(node(1)))),
         other => panic!("{other:?}"),
     }
 }
@@ -56,7 +56,7 @@ fn replica_answers_over_own_connection() {
 fn home_scope_uses_replicas_when_orphaned() {
     let (mut bench, home, link) = standing_by();
     let asker = bench.requester(2);
-    let near = |id| Request { scope: Some(Scope::Home), ..request(id, Mode::Forward) };
+    let near = |id| Request { scope: Some(Scope::Home), ..request(id, RequestMode::Forward) };
     assert_eq!(refused(&bench.ask(asker, near(1))), (asker, Reason::NotFound));
     bench.wait(LIVELY);
     assert_eq!(forwarded(&bench.ask(asker, near(2))).0, link);
@@ -85,7 +85,7 @@ fn adopt_makes_standby_the_home() {
 fn unknown_version_requests_full_record() {
     let (mut bench, home, link) = standing_by();
     for wrong in [adopt(2, 3), adopt(1, 1), Message::Renew(Renew { version: version(1), capacity: None })] {
-        assert_eq!(bench.say(link, &wrong), [(link, Message::Anew)], "{wrong:?}");
+        assert_eq!(bench.say(link, &wrong), [(link, Message::UnknownVersion)], "{wrong:?}");
     }
     let sent = bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
@@ -98,7 +98,7 @@ fn replica_expires_without_home_liveness() {
     for number in 2..7 {
         bench.wait(Duration::from_secs(15));
         let heard = Some(Bytes::from_static(&[1]));
-        bench.say(home, &next(number, Mirror { heard, ..Mirror::default() }));
+        bench.say(home, &next(number, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
     }
     assert_eq!(bench.hub.status(bench.now).mirrored, 1);
     for _ in 0..5 {
@@ -122,19 +122,19 @@ fn only_home_removes_replica() {
 }
 
 fn shift(number: u32, versions: u32, x: i32) -> Message {
-    next(number, Mirror { shifts: vec![Shift { node: 0, versions, x, y: -1 }], ..Mirror::default() })
+    next(number, ReplicaUpdate { moves: vec![ReplicaMove { node: 0, versions, x, y: -1 }], ..ReplicaUpdate::default() })
 }
 
 fn retell(number: u32, nodes: Vec<u32>) -> Message {
-    Message::Retell(Retell { number, nodes })
+    Message::ResyncRequest(ResyncRequest { number, nodes })
 }
 
 #[test]
 fn a_copy_moves_with_its_node() {
     let (mut bench, home, _) = standing_by();
     assert!(bench.say(home, &shift(2, 3, 2)).is_empty());
-    let left = vec![Left { node: 0, capacity: LEFT }];
-    assert!(bench.say(home, &next(3, Mirror { left, ..Mirror::default() })).is_empty());
+    let left = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
+    assert!(bench.say(home, &next(3, ReplicaUpdate { capacities, ..ReplicaUpdate::default() })).is_empty());
     let held = bench.hub.directory.get(node(1)).unwrap().record();
     let cell = Cell::new(record(1).cell.x + 2, record(1).cell.y - 1);
     assert_eq!(held, Record { version: version(4), cell, capacity: LEFT, ..record(1) });
@@ -147,7 +147,7 @@ fn missed_update_requests_full_resync() {
     assert_eq!(bench.say(home, &shift(4, 1, 1)), [(home, retell(4, vec![]))]);
     assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), record(1));
     let again = Record { version: version(4), ..record(1) };
-    bench.say(home, &Message::Mirror(Mirror { number: 5, ..copies(vec![again.clone()]) }));
+    bench.say(home, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![again.clone()]) }));
     assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), again);
     // Over another association nothing is known.
     let other = bench.up(100, Role::SuperNode);
@@ -180,14 +180,14 @@ fn what_was_overtaken_is_not_believed() {
     let (mut bench, home, _) = standing_by();
     let other = bench.up(100, Role::SuperNode);
     let newer = Record { version: version(2), ..record(1) };
-    bench.say(other, &Message::Mirror(Mirror { number: 5, ..copies(vec![newer]) }));
+    bench.say(other, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![newer]) }));
     assert_eq!(bench.say(home, &gone(2)), [(home, retell(2, vec![]))]);
     assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
     assert!(bench.say(other, &shift(6, 1, 1)).is_empty(), "it goes on over the other association");
     bench.down(other);
     assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
     assert_eq!(bench.hub.status(bench.now).mirrored, 1);
-    bench.say(home, &Message::Mirror(Mirror { number: 7, ..copies(vec![]) }));
+    bench.say(home, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 7, ..copies(vec![]) }));
     assert_eq!(bench.hub.status(bench.now).mirrored, 0);
 }
 
@@ -200,11 +200,11 @@ fn replica_requested_once_room_is_free() {
     bench.say(home, &copy(vec![record(1), record(2)]));
     let status = bench.hub.status(bench.now);
     assert_eq!((status.mirrored, status.numbered, bench.hub.counters().over_limit), (1, 1, 1));
-    let (shifts, heard) = (vec![Shift { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
-    assert!(bench.say(home, &next(2, Mirror { shifts, heard, ..Mirror::default() })).is_empty());
+    let (shifts, heard) = (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
+    assert!(bench.say(home, &next(2, ReplicaUpdate { moves, alive, ..ReplicaUpdate::default() })).is_empty());
     assert!(bench.say(home, &gone(3)).is_empty());
     let heard = Some(Bytes::from_static(&[2]));
-    let sent = bench.say(home, &next(4, Mirror { heard, ..Mirror::default() }));
+    let sent = bench.say(home, &next(4, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(4, vec![1]))]);
 }
 
@@ -214,11 +214,11 @@ fn many_missing_replicas_request_full_resync() {
     let home = bench.up(100, Role::SuperNode);
     bench.say(home, &copy(vec![]));
     let heard = |count: usize| Some(Bytes::from(vec![255; count / 8]));
-    let sent = bench.say(home, &next(2, Mirror { heard: heard(520), ..Mirror::default() }));
+    let sent = bench.say(home, &next(2, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(2, vec![]))]);
     // Only as many as can be had.
     bench.hub.directory = crate::directory::Directory::new(515, LIVELY);
-    let sent = bench.say(home, &next(3, Mirror { heard: heard(520), ..Mirror::default() }));
+    let sent = bench.say(home, &next(3, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(3, (0..512).collect()))]);
 }
 

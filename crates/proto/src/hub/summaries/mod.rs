@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::Relation;
 use super::{Hub, Sender};
-use crate::block::{Block, Patch};
-use crate::directory::Place;
+use crate::block::{Block, BlockService};
+use crate::directory::PreviousEntry;
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::service::Service;
@@ -33,7 +33,7 @@ const MAX_SCANNED: usize = 4_096;
 #[derive(Debug)]
 pub(super) struct Summaries {
     /// This hub's entries and those below it.
-    aggregate: BTreeMap<Patch, u32>,
+    aggregate: BTreeMap<BlockService, u32>,
     sources: BTreeMap<NodeId, SummarySource>,
     outboxes: BTreeMap<NodeId, Outbox>,
     negatives: Negatives,
@@ -49,7 +49,7 @@ struct SummarySource {
     /// Whether it is a child: what it has counts as below this hub.
     below: bool,
     run: u32,
-    patches: BTreeMap<Patch, VersionedCount>,
+    patches: BTreeMap<BlockService, VersionedCount>,
     /// Patches of each service.
     totals: [u32; Service::ALL.len()],
 }
@@ -80,7 +80,7 @@ impl Summaries {
 
     /// The hubs that have something in the patch, with how much; below this
     /// hub, or beside it.
-    pub(super) fn having(&self, patch: Patch, below: bool) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+    pub(super) fn having(&self, patch: BlockService, below: bool) -> impl Iterator<Item = (NodeId, u32)> + '_ {
         let sources = self.sources.iter().filter(move |(_, source)| source.below == below);
         sources.filter_map(move |(hub, source)| source.patches.get(&patch).map(|told| (*hub, told.count)))
     }
@@ -96,7 +96,7 @@ impl Summaries {
     /// besides the one who did: so nothing is noted if something is known to be
     /// in the patch, which may be that one's and silent for a moment.
     pub(super) fn note_none(&mut self, now: Time, service: Service, cell: Cell) {
-        let patch = Patch::of(service, cell);
+        let patch = BlockService::from_cell(service, cell);
         if self.aggregate.contains_key(&patch) || self.having(patch, false).next().is_some() {
             return;
         }
@@ -105,11 +105,11 @@ impl Summaries {
 
     /// Whether there was none a moment ago.
     pub(super) fn is_none(&self, now: Time, service: Service, cell: Cell) -> bool {
-        self.negatives.holds(now, Patch::of(service, cell), cell)
+        self.negatives.holds(now, BlockService::from_cell(service, cell), cell)
     }
 
     /// Counts entries in or out. Gives the change if the patch was or becomes empty.
-    fn count(&mut self, patch: Patch, less: u32, more: u32) -> bool {
+    fn count(&mut self, patch: BlockService, less: u32, more: u32) -> bool {
         let held = self.aggregate.entry(patch).or_default();
         let before = *held;
         *held = before.saturating_sub(less).saturating_add(more);
@@ -129,8 +129,8 @@ impl SummarySource {
     /// long to be sure.
     fn may_have(&self, service: Service, area: Area) -> bool {
         let (rows, columns) = Block::bounds(area);
-        let first = Patch::at(service, Block { row: *rows.start(), column: *columns.start() });
-        let last = Patch::at(service, Block { row: *rows.end(), column: *columns.end() });
+        let first = BlockService::at(service, Block { row: *rows.start(), column: *columns.start() });
+        let last = BlockService::at(service, Block { row: *rows.end(), column: *columns.end() });
         for (scanned, patch) in self.patches.range(first..=last).map(|(patch, _)| patch).enumerate() {
             if scanned >= MAX_SCANNED || columns.contains(&patch.block().column) {
                 return true;
@@ -140,7 +140,7 @@ impl SummarySource {
     }
 
     /// Takes in what was told of one patch; gives the counts before and after.
-    fn update_count(&mut self, patch: Patch, told: VersionedCount, limit: usize) -> Option<(u32, u32)> {
+    fn update_count(&mut self, patch: BlockService, told: VersionedCount, limit: usize) -> Option<(u32, u32)> {
         let before = self.patches.get(&patch).copied();
         if before.is_some_and(|before| before.version >= told.version) {
             return None;
@@ -164,15 +164,17 @@ impl SummarySource {
 
 impl Hub {
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(super) fn summarize(&mut self, node: NodeId, before: Option<Place>) {
-        let patches = |place: Place| place.services.iter().map(move |service| Patch::of(service, place.cell));
+    pub(super) fn summarize(&mut self, node: NodeId, before: Option<PreviousEntry>) {
+        let patches = |place: PreviousEntry| {
+            place.services.iter().map(move |service| BlockService::from_cell(service, place.cell))
+        };
         let now = self.directory.get(node);
-        let now = now.map(|entry| Place { node, cell: entry.cell(), services: entry.services() });
+        let now = now.map(|entry| PreviousEntry { node, cell: entry.cell(), services: entry.services() });
         if before == now {
             return;
         }
-        let gone: BTreeSet<Patch> = before.into_iter().flat_map(patches).collect();
-        let here: BTreeSet<Patch> = now.into_iter().flat_map(patches).collect();
+        let gone: BTreeSet<BlockService> = before.into_iter().flat_map(patches).collect();
+        let here: BTreeSet<BlockService> = now.into_iter().flat_map(patches).collect();
         for patch in gone.symmetric_difference(&here) {
             let (less, more) = if gone.contains(patch) { (1, 0) } else { (0, 1) };
             if self.summaries.count(*patch, less, more) {
@@ -197,7 +199,7 @@ impl Hub {
             return self.refused(from.node, "it told what it has to a hub that is not above it");
         }
         self.counters.summaries_heard += 1;
-        let Summary { run, version, patches, since } = summary;
+        let Summary { run, version, block_services: patches, since } = summary;
         let below = matches!(relation, Some(Relation::Child(_)));
         // A child that comes back goes on where it was: its next round voids what is over.
         let is_same = |source: &SummarySource| (source.run, source.below) == (run, below);
@@ -221,7 +223,7 @@ impl Hub {
         }
     }
 
-    fn source_changed(&mut self, hub: NodeId, patch: Patch, (before, after): (u32, u32)) {
+    fn source_changed(&mut self, hub: NodeId, patch: BlockService, (before, after): (u32, u32)) {
         let below = self.summaries.sources.get(&hub).is_some_and(|source| source.below);
         if below && self.summaries.count(patch, before, after) {
             self.announce(patch);
@@ -236,7 +238,7 @@ impl Hub {
     fn void_summaries(&mut self, hub: NodeId, is_void: impl Fn(&VersionedCount) -> bool) {
         let Some(source) = self.summaries.sources.get_mut(&hub) else { return };
         let void = source.patches.iter().filter(|(_, told)| is_void(told));
-        let void: Vec<(Patch, u32)> = void.map(|(patch, told)| (*patch, told.count)).collect();
+        let void: Vec<(BlockService, u32)> = void.map(|(patch, told)| (*patch, told.count)).collect();
         for (patch, _) in &void {
             source.patches.remove(patch);
             source.totals[patch.service() as usize] -= 1;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::grid::Cell;
 use crate::time::Time;
 
@@ -16,14 +16,14 @@ const MAX_NEGATIVES: usize = 4_096;
 /// Cells where a service was asked for a moment ago in vain.
 #[derive(Debug, Default)]
 pub(super) struct Negatives {
-    cells: BTreeMap<(Patch, Cell), Time>,
+    cells: BTreeMap<(BlockService, Cell), Time>,
     /// In the order in which they end; some may be forgotten by now.
-    ends: VecDeque<(Time, (Patch, Cell))>,
+    ends: VecDeque<(Time, (BlockService, Cell))>,
 }
 
 impl Negatives {
     /// What is remembered already lives no longer for being said again.
-    pub(super) fn record_absence(&mut self, now: Time, patch: Patch, cell: Cell) {
+    pub(super) fn record_absence(&mut self, now: Time, patch: BlockService, cell: Cell) {
         while let Some((until, place)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
             self.ends.pop_front();
             if self.cells.get(&place) == Some(&until) {
@@ -37,12 +37,12 @@ impl Negatives {
         }
     }
 
-    pub(super) fn holds(&self, now: Time, patch: Patch, cell: Cell) -> bool {
+    pub(super) fn holds(&self, now: Time, patch: BlockService, cell: Cell) -> bool {
         self.cells.get(&(patch, cell)).is_some_and(|until| *until > now)
     }
 
     /// Something has come to the patch.
-    pub(super) fn forget(&mut self, patch: Patch) {
+    pub(super) fn forget(&mut self, patch: BlockService) {
         let (first, last) = (Cell::new(i32::MIN, i32::MIN), Cell::new(i32::MAX, i32::MAX));
         let here: Vec<Cell> = self.cells.range((patch, first)..=(patch, last)).map(|((_, cell), _)| *cell).collect();
         for cell in here {
@@ -56,9 +56,9 @@ mod tests {
     use super::*;
     use crate::service::Service;
 
-    fn track(x: i32) -> (Patch, Cell) {
+    fn track(x: i32) -> (BlockService, Cell) {
         let cell = Cell::new(x, 0);
-        (Patch::of(Service::Track, cell), cell)
+        (BlockService::from_cell(Service::Track, cell), cell)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::ids::LinkId;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Message, Mode};
+use crate::wire::{Message, RequestMode};
 
 const NEXT: Cell = Cell::new(28, 92);
 const FAR: Cell = Cell::new(280, 92);
@@ -23,28 +23,28 @@ fn middle() -> (Bench, LinkId, LinkId) {
     let (dial, _) = bench.dialled.remove(0);
     let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &Message::RegisterChild { tier: 0 });
     bench.wait(Duration::from_secs(1));
     (bench, parent, child)
 }
 
 /// The patches of a summary, and since when everything has been told.
-type ReceivedSummary = (Vec<(Patch, u32)>, Option<u64>);
+type ReceivedSummary = (Vec<(BlockService, u32)>, Option<u64>);
 
 fn told(sent: &[(LinkId, Message)], to: LinkId) -> Vec<ReceivedSummary> {
     let summaries = sent.iter().filter(|(link, _)| *link == to).filter_map(|(_, message)| match message {
-        Message::Summary(summary) => Some((summary.patches.clone(), summary.since)),
+        Message::Summary(summary) => Some((summary.block_services.clone(), summary.since)),
         _ => None,
     });
     summaries.collect()
 }
 
-fn track(cell: Cell) -> Patch {
-    Patch::of(Service::Track, cell)
+fn track(cell: Cell) -> BlockService {
+    BlockService::from_cell(Service::Track, cell)
 }
 
-fn says(run: u32, version: u64, patches: &[(Patch, u32)], since: Option<u64>) -> Message {
-    Message::Summary(Summary { run, version, patches: patches.to_vec(), since })
+fn says(run: u32, version: u64, patches: &[(BlockService, u32)], since: Option<u64>) -> Message {
+    Message::Summary(Summary { run, version, block_services: patches.to_vec(), since })
 }
 
 fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {
@@ -121,7 +121,7 @@ fn summaries_stay_within_rate() {
     let (mut bench, parent, child) = middle();
     let (mut bytes, mut version) = (0, 0);
     for second in 0..600 {
-        let patches: BTreeMap<Patch, u32> =
+        let patches: BTreeMap<BlockService, u32> =
             (0..40).map(|n| (track(Cell::new(8 * n, 8 * (second % 100))), u32::from(second % 2 == 0))).collect();
         version += 1;
         bench.say(child, &says(1, version, &patches.into_iter().collect::<Vec<_>>(), None));
@@ -140,15 +140,15 @@ fn negative_result_expires_or_is_replaced() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &Message::RegisterChild { tier: 0 });
     let asker = bench.requester(2);
-    let ask = |bench: &mut Bench, id| bench.ask(asker, request(id, Mode::Forward)).len();
+    let ask = |bench: &mut Bench, id| bench.ask(asker, request(id, RequestMode::Forward)).len();
     ask(&mut bench, 1);
     ask(&mut bench, 2);
     assert_eq!(bench.hub.counters().negatives, 1);
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
-    let sent = bench.ask(asker, request(3, Mode::Forward));
-    assert!(matches!(sent[..], [(link, Message::Carry(_))] if link == child), "{sent:?}");
+    let sent = bench.ask(asker, request(3, RequestMode::Forward));
+    assert!(matches!(sent[..], [(link, Message::RouteRequest(_))] if link == child), "{sent:?}");
     assert_eq!(bench.hub.counters().negatives, 1);
 }
 
@@ -159,7 +159,7 @@ fn same_tier_child_is_refused() {
     bench.say(parent, &says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!((bench.hub.counters().refused_by_role, bench.hub.counters().stray), (0, 1));
     let twin = bench.up(51, Role::SuperNode);
-    bench.say(twin, &Message::Enrol { tier: 1 });
+    bench.say(twin, &Message::RegisterChild { tier: 1 });
     assert_eq!((bench.hub.status(bench.now).patches, bench.closed.last().unwrap().0), (0, twin));
     assert_eq!(bench.hub.counters().refused_by_role, 1);
 }
@@ -171,7 +171,7 @@ fn returning_child_counted_once() {
     bench.wait(Duration::from_secs(1));
     bench.down(child);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &Message::RegisterChild { tier: 0 });
     let known: Vec<_> = bench.hub.summaries.having(track(HERE), true).collect();
     assert_eq!(known, [(node(50), 1)], "it is not forgotten until the child has told everything anew");
     bench.say(child, &says(1, 2, &[(track(HERE), 1)], Some(2)));
@@ -187,7 +187,7 @@ fn former_child_becomes_sibling_root() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &Message::RegisterChild { tier: 0 });
     bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!(bench.hub.status(bench.now).announced, 1);
     bench.down(child);
@@ -201,7 +201,7 @@ fn former_child_becomes_sibling_root() {
 fn moving_node_does_not_starve_others() {
     let (mut bench, parent, child) = middle();
     let (rogue, quiet) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    let patch = Patch::of(Service::Sensor, Cell::new(900_000, 900_000));
+    let patch = BlockService::from_cell(Service::Sensor, Cell::new(900_000, 900_000));
     let (mut told_after, mut rounds) = (None, 0);
     for step in 0..4_000 {
         let cell = Cell::new(step, 8 * step);
@@ -241,7 +241,7 @@ fn one_wake_serves_one_hub() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &Message::RegisterChild { tier: 0 });
     let patches: Vec<_> = (0..500).map(|n| (track(Cell::new(8 * n, 0)), 1)).collect();
     bench.say(child, &says(1, 1, &patches, None));
     for top in 100..110 {

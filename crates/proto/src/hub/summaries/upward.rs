@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::super::route::owners;
 use super::super::tree::Relation;
 use super::super::{Hub, HubKind};
-use crate::block::Patch;
+use crate::block::BlockService;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{MAX_PATCHES, Message, Summary};
+use crate::wire::{MAX_SUMMARY_BLOCKS, Message, Summary};
 
 /// The least time between two summaries to the same hub. The first news goes
 /// at once, what follows it closely goes together.
@@ -48,7 +48,7 @@ const TOPS_FACTOR: u64 = 100;
 pub(super) struct Outbox {
     /// Patches in which it believes something to be, and in which round it last
     /// heard so; no more than it keeps.
-    told: BTreeMap<Patch, u32>,
+    told: BTreeMap<BlockService, u32>,
     /// Patches of which that is wrong: never more than there are in `told` and
     /// in the aggregate.
     news: ChangeQueue,
@@ -68,20 +68,20 @@ pub(super) struct Outbox {
 struct RefreshRound {
     /// The version that was the next one when the round began.
     since: u64,
-    after: Option<Patch>,
+    after: Option<BlockService>,
 }
 
 /// Patches in the order in which they became news, each once. Who makes news
 /// without end stands behind everybody else.
 #[derive(Debug, Default)]
 struct ChangeQueue {
-    order: BTreeMap<u64, Patch>,
-    numbers: BTreeMap<Patch, u64>,
+    order: BTreeMap<u64, BlockService>,
+    numbers: BTreeMap<BlockService, u64>,
     last: u64,
 }
 
 impl ChangeQueue {
-    fn insert(&mut self, patch: Patch) {
+    fn insert(&mut self, patch: BlockService) {
         if let Entry::Vacant(free) = self.numbers.entry(patch) {
             self.last += 1;
             free.insert(self.last);
@@ -89,13 +89,13 @@ impl ChangeQueue {
         }
     }
 
-    fn remove(&mut self, patch: Patch) {
+    fn remove(&mut self, patch: BlockService) {
         if let Some(number) = self.numbers.remove(&patch) {
             self.order.remove(&number);
         }
     }
 
-    fn pop(&mut self) -> Option<Patch> {
+    fn pop(&mut self) -> Option<BlockService> {
         let (_, patch) = self.order.pop_first()?;
         self.numbers.remove(&patch);
         Some(patch)
@@ -114,7 +114,7 @@ impl Outbox {
 
     /// Something is in the patch now, or nothing: news, unless the hub believes
     /// just that. `limit` is how many patches it keeps.
-    fn announce(&mut self, patch: Patch, filled: bool, limit: usize) {
+    fn announce(&mut self, patch: BlockService, filled: bool, limit: usize) {
         if self.told.contains_key(&patch) == filled || filled && self.told.len() >= limit {
             self.news.remove(patch);
         } else {
@@ -124,17 +124,17 @@ impl Outbox {
     }
 
     /// Takes as many of the oldest news as there is room for.
-    fn take_news(&mut self, room: usize) -> BTreeSet<Patch> {
+    fn take_news(&mut self, room: usize) -> BTreeSet<BlockService> {
         std::iter::from_fn(|| self.news.pop()).take(room).collect()
     }
 
     /// Whether the round passes the patch by: it is told in it, or will be, as news.
-    fn is_fresh(&self, patch: Patch) -> bool {
+    fn is_fresh(&self, patch: BlockService) -> bool {
         self.told.get(&patch) == Some(&self.rounds) || self.news.numbers.contains_key(&patch)
     }
 
     /// Takes note of what the hub has been told.
-    fn note_told(&mut self, patches: &[(Patch, u32)]) {
+    fn note_told(&mut self, patches: &[(BlockService, u32)]) {
         for (patch, count) in patches {
             self.news.remove(*patch);
             if *count > 0 {
@@ -153,7 +153,7 @@ impl Outbox {
     fn room(&self, now: Time, bits_per_second: u64, ahead: Duration) -> usize {
         let left = ahead.saturating_sub(self.charged.since(now)).as_millis() as u64;
         let bytes = (left * bits_per_second / 8_000).saturating_sub(OVERHEAD_BYTES.into());
-        ((bytes / u64::from(PATCH_BYTES)) as usize).min(MAX_PATCHES)
+        ((bytes / u64::from(PATCH_BYTES)) as usize).min(MAX_SUMMARY_BLOCKS)
     }
 
     /// Takes note of a summary that goes now, and says when to look again.
@@ -180,7 +180,7 @@ impl Outbox {
 impl Hub {
     /// Something is there where nothing was, or the other way round: those who
     /// are to know hear of it.
-    pub(super) fn announce(&mut self, patch: Patch) {
+    pub(super) fn announce(&mut self, patch: BlockService) {
         if self.summaries.outboxes.is_empty() {
             return;
         }
@@ -235,7 +235,7 @@ impl Hub {
 
     /// Takes the patches that go now from a hub's outbox: news first. Says
     /// also since when everything has been told, if that is so.
-    fn patches_for(&mut self, now: Time, hub: NodeId) -> (BTreeSet<Patch>, Option<u64>) {
+    fn patches_for(&mut self, now: Time, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
         let (rate, lease, next_version) = (self.summary_rate(), self.config.lease, self.summaries.version + 1);
         let (tops, own) = (self.is_root().then(|| self.roots()), self.config.node);
         let Some(outbox) = self.summaries.outboxes.get_mut(&hub) else { return Default::default() };
@@ -274,7 +274,7 @@ impl Hub {
         (patches, since)
     }
 
-    fn tell_summary(&mut self, now: Time, hub: NodeId, (patches, since): (BTreeSet<Patch>, Option<u64>)) {
+    fn tell_summary(&mut self, now: Time, hub: NodeId, (patches, since): (BTreeSet<BlockService>, Option<u64>)) {
         let rate = self.summary_rate();
         let link = self.link_to(hub).filter(|_| !patches.is_empty() || since.is_some());
         let Some(link) = link else {
@@ -287,11 +287,11 @@ impl Hub {
         self.summaries.version += 1;
         let (run, version) = (self.summaries.run, self.summaries.version);
         let aggregate = &self.summaries.aggregate;
-        let counted = |patch: Patch| (patch, aggregate.get(&patch).copied().unwrap_or_default());
-        let told: Vec<(Patch, u32)> = patches.into_iter().map(counted).collect();
+        let counted = |patch: BlockService| (patch, aggregate.get(&patch).copied().unwrap_or_default());
+        let told: Vec<(BlockService, u32)> = patches.into_iter().map(counted).collect();
         self.counters.summaries_sent += 1;
         self.counters.patches_sent += told.len() as u64;
-        let message = Message::Summary(Summary { run, version, patches: told.clone(), since });
+        let message = Message::Summary(Summary { run, version, block_services: told.clone(), since });
         self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             outbox.note_told(&told);

@@ -5,12 +5,12 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use super::ActiveWatch;
-use crate::block::{Block, Patch};
+use crate::block::{Block, BlockService};
 use crate::hub::tree::Relation;
 use crate::hub::{Hub, Sender};
 use crate::ids::{NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Candidate, Change, Message, Watch, Way};
+use crate::wire::{Candidate, Message, RouteDirection, Watch, WatchChange};
 
 /// When a watch that was refused is offered again.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
@@ -34,14 +34,16 @@ impl Hub {
     pub(super) fn carry_watch(&mut self, key: (NodeId, RequestId)) {
         let Some(watching) = self.watches.table.get(&key) else { return };
         let (services, area, course) = (watching.services, watching.area, watching.course);
-        let mut hubs: BTreeMap<NodeId, Way> = BTreeMap::new();
+        let mut hubs: BTreeMap<NodeId, RouteDirection> = BTreeMap::new();
         for service in services.iter() {
-            hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, Way::Down)));
+            hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, RouteDirection::Down)));
         }
         match course.way {
-            Way::Up if self.is_root() => hubs.extend(self.siblings_up().map(|hub| (hub, Way::Down))),
-            Way::Up => hubs.extend(self.parents().first().map(|hub| (*hub, Way::Up))),
-            Way::Across | Way::Down | Way::Back => {}
+            RouteDirection::Up if self.is_root() => {
+                hubs.extend(self.siblings_up().map(|hub| (hub, RouteDirection::Down)))
+            }
+            RouteDirection::Up => hubs.extend(self.parents().first().map(|hub| (*hub, RouteDirection::Up))),
+            RouteDirection::Across | RouteDirection::Down | RouteDirection::Overflow => {}
         }
         hubs.retain(|hub, _| Some(*hub) != course.from && self.neighbours.is_up(*hub));
         for (hub, way) in hubs {
@@ -49,18 +51,21 @@ impl Hub {
         }
     }
 
-    fn carry_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: Way) {
+    fn carry_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: RouteDirection) {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         if let Entry::Vacant(new) = watching.told.entry(hub) {
             new.insert(None);
             let (id, services, area) = (watching.carried, watching.services, watching.area);
             let names = watching.names.then_some(true);
-            self.send_to_hub(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way), names }));
+            self.send_to_hub(
+                hub,
+                &Message::Watch(Watch { id, services, area, last_seen: 0, direction: Some(way), names }),
+            );
         }
     }
 
     /// A hub has something where it had nothing: who watches there is told so by it.
-    pub(in crate::hub) fn watch_patch_of(&mut self, hub: NodeId, patch: Patch) {
+    pub(in crate::hub) fn watch_patch_of(&mut self, hub: NodeId, patch: BlockService) {
         if !matches!(self.relation(hub), Some(Relation::Child(_))) {
             return;
         }
@@ -71,12 +76,12 @@ impl Hub {
             within && watching.services.contains(patch.service()) && watching.course.from != Some(hub)
         });
         for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.carry_watch_to(key, hub, Way::Down);
+            self.carry_watch_to(key, hub, RouteDirection::Down);
         }
     }
 
     /// Another hub tells of changes for a watch that was carried to it.
-    pub(in crate::hub) fn handle_change(&mut self, from: Sender, change: Change) {
+    pub(in crate::hub) fn handle_change(&mut self, from: Sender, change: WatchChange) {
         let Some(key) = self.watches.carried.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
             self.counters.stray += 1;
@@ -84,19 +89,19 @@ impl Hub {
         };
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());
-        if last.is_some_and(|last| change.number <= last) {
+        if last.is_some_and(|last| change.sequence <= last) {
             // It was overtaken, and that was noticed.
             return;
         }
-        if last.is_some_and(|last| change.number != last + 1) {
+        if last.is_some_and(|last| change.sequence != last + 1) {
             self.forget_what(key, from.node);
         }
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
-        watching.told.insert(from.node, Some(change.number));
+        watching.told.insert(from.node, Some(change.sequence));
         let news = watching.note_sight(from.node, change.coverage.is_none());
         let present: Vec<Candidate> =
-            change.present.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
-        let gone: Vec<NodeId> = change.gone.into_iter().filter(|node| watching.loses(*node, source)).collect();
+            change.updated.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
+        let gone: Vec<NodeId> = change.removed.into_iter().filter(|node| watching.loses(*node, source)).collect();
         if news || !present.is_empty() || !gone.is_empty() {
             self.send_change(key, present, gone);
         }

@@ -21,14 +21,14 @@ use super::route::RoutePlan;
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::address::SchemeSet;
-use crate::directory::{Aim, Place, Query};
+use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Version;
 use crate::service::ServiceSet;
 use crate::time::Time;
-use crate::wire::{Candidate, Change, Coverage, Decline, MAX_CANDIDATES, Message, Reason, Watch, Way};
+use crate::wire::{Candidate, Coverage, Decline, MAX_CANDIDATES, Message, Reason, RouteDirection, Watch, WatchChange};
 
 /// The most nodes that one watch follows. More than that is no list for people.
 const MAX_FOLLOWED: usize = 1_024;
@@ -127,7 +127,7 @@ impl Hub {
             held.link = from.link;
             let names = watch.names.unwrap_or(false);
             let same = (held.services, held.area, held.names) == (watch.services, watch.area, names);
-            if same && watch.seen != 0 && watch.seen >= held.renewed_at && watch.seen <= held.number {
+            if same && watch.last_seen != 0 && watch.last_seen >= held.renewed_at && watch.last_seen <= held.number {
                 // What it has not seen is on its way: changes travel reliably.
                 held.renewed_at = held.number;
                 return;
@@ -138,7 +138,7 @@ impl Hub {
             return;
         }
         // The count goes on, so that what is under way cannot be taken for something newer.
-        let number = self.watches.table.get(&key).map_or(watch.seen, |held| held.number);
+        let number = self.watches.table.get(&key).map_or(watch.last_seen, |held| held.number);
         self.unwatch(from.node, watch.id);
         if !self.admit_watch(from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
@@ -146,7 +146,7 @@ impl Hub {
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
-        let (course, carried) = (self.course_of(from, watch.way), self.carry_under(key));
+        let (course, carried) = (self.course_of(from, watch.direction), self.carry_under(key));
         let (link, renewed_at, followed) = (from.link, number, BTreeMap::new());
         let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching =
@@ -157,11 +157,11 @@ impl Hub {
     }
 
     /// Which way a watch has come.
-    fn course_of(&self, from: Sender, way: Option<Way>) -> RoutePlan {
+    fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
         match self.relation(from.node) {
             None => RoutePlan::BEGIN,
-            Some(Relation::Child(_)) => RoutePlan::from(way.unwrap_or(Way::Down), from.node),
-            Some(_) => RoutePlan::from(Way::Down, from.node),
+            Some(Relation::Child(_)) => RoutePlan::from(way.unwrap_or(RouteDirection::Down), from.node),
+            Some(_) => RoutePlan::from(RouteDirection::Down, from.node),
         }
     }
 
@@ -196,7 +196,15 @@ impl Hub {
         let mut there: BTreeMap<NodeId, Candidate> = BTreeMap::new();
         for service in services.iter() {
             let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
-            let hits = self.search(&Query { service, area, origin, count, except: None, aim: Aim::List, names: None });
+            let hits = self.search(&DirectoryQuery {
+                service,
+                area,
+                origin,
+                count,
+                except: None,
+                aim: SearchPurpose::List,
+                names: None,
+            });
             for hit in &hits {
                 let candidate = self.directory.hit(*hit).candidate();
                 if self.copies.home_of(candidate.node) == Some(key.0) {
@@ -226,12 +234,13 @@ impl Hub {
         self.counters.changes += 1;
         let named = |candidate| if names { self.named(candidate) } else { candidate };
         let present = present.into_iter().map(|candidate| self.shown(link, named(candidate))).collect();
-        let change = Message::Change(Change { id, number, present, gone, coverage });
+        let change =
+            Message::WatchChange(WatchChange { id, sequence: number, updated: present, removed: gone, coverage });
         self.send(link, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(super) fn tell_watchers(&mut self, node: NodeId, before: Option<Place>) {
+    pub(super) fn tell_watchers(&mut self, node: NodeId, before: Option<PreviousEntry>) {
         if self.watches.table.is_empty() {
             return;
         }

@@ -11,17 +11,17 @@ use crate::wire::Coverage;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn watching(id: u32, seen: u64) -> Message {
-    let (services, area) = (ServiceSet::ALL, Area::At(HERE));
-    Message::Watch(Watch { id: RequestId(id), services, area, seen, way: None, names: None })
+    let (services, area) = (ServiceSet::ALL, Area::Exact(HERE));
+    Message::Watch(Watch { id: RequestId(id), services, area, last_seen: seen, direction: None, names: None })
 }
 
 fn changes(sent: &[(LinkId, Message)], to: LinkId) -> Vec<(u64, Vec<NodeId>, Vec<NodeId>)> {
     sent.iter()
         .filter(|(link, _)| *link == to)
         .filter_map(|(_, message)| match message {
-            Message::Change(change) => {
-                let present = change.present.iter().map(|candidate| candidate.node).collect();
-                Some((change.number, present, change.gone.clone()))
+            Message::WatchChange(change) => {
+                let present = change.updated.iter().map(|candidate| candidate.node).collect();
+                Some((change.sequence, present, change.removed.clone()))
             }
             _ => None,
         })
@@ -67,7 +67,9 @@ fn watch_reaches_siblings_and_changes_return() {
         addresses: Vec::new(),
         name: None,
     };
-    let change = |number, present, gone| Message::Change(Change { id, number, present, gone, coverage: None });
+    let change = |number, present, gone| {
+        Message::WatchChange(WatchChange { id, sequence: number, updated: present, removed: gone, coverage: None })
+    };
     let sent = bench.say(peer, &change(1, vec![candidate(3)], vec![]));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(9)], vec![])]);
     let sent = bench.say(peer, &change(2, vec![candidate(2)], vec![node(1)]));
@@ -146,7 +148,7 @@ fn there(number: u8, sequence: u32) -> Candidate {
 }
 
 fn told(id: RequestId, number: u64, present: Vec<Candidate>, coverage: Option<Coverage>) -> Message {
-    Message::Change(Change { id, number, present, gone: Vec::new(), coverage })
+    Message::WatchChange(WatchChange { id, sequence: number, updated: present, removed: Vec::new(), coverage })
 }
 
 /// To whom watches were taken.
@@ -163,7 +165,7 @@ fn lost_connection_resends_watch_state() {
     let mut bench = Bench::new();
     let both = [bench.up(100, Role::SuperNode), bench.up(100, Role::SuperNode)];
     let (home, watcher) = (bench.provider(1), bench.requester(2));
-    bench.say(home, &Message::StandBy { hub: node(100), addresses: None });
+    bench.say(home, &Message::SetStandby { hub: node(100), addresses: None });
     bench.wait(SECOND);
     let watch = carried(&bench.say(watcher, &watching(5, 0)));
     let [(used, id)] = watch[..] else { panic!("{watch:?}") };
@@ -172,7 +174,7 @@ fn lost_connection_resends_watch_state() {
     sent.extend(bench.wait(SECOND));
     let left = both.into_iter().find(|link| *link != used).unwrap();
     assert_eq!(carried(&sent), [(left, id)]);
-    let mirrored = |(link, message): &(LinkId, Message)| *link == left && matches!(message, Message::Mirror(_));
+    let mirrored = |(link, message): &(LinkId, Message)| *link == left && matches!(message, Message::ReplicaUpdate(_));
     assert!(sent.iter().any(mirrored), "{sent:?}");
     bench.say(left, &told(id, 5, Vec::new(), None));
     let mut sent = bench.down(left);
@@ -202,7 +204,7 @@ fn refused_watch_stays_partial_until_accepted() {
     let [(_, id)] = watch[..] else { panic!("{watch:?}") };
     let coverages = |sent: &[(LinkId, Message)]| -> Vec<Option<Coverage>> {
         let of = |(link, message): &(LinkId, Message)| match message {
-            Message::Change(change) if *link == watcher => Some(change.coverage),
+            Message::WatchChange(change) if *link == watcher => Some(change.coverage),
             _ => None,
         };
         sent.iter().filter_map(of).collect()

@@ -5,17 +5,17 @@ use std::time::Duration;
 use bytes::Bytes;
 
 #[cfg(doc)]
-use super::{Config, Event};
+use super::{NodeConfig, NodeEvent};
 use crate::address::{Address, SchemeSet};
-use crate::called::Called;
-use crate::delivery::{Class, Profile};
+use crate::called::NodeSelector;
+use crate::delivery::{DeliveryClass, Profile};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
-use crate::reflection::{Epoch, Secret, StreamId};
-use crate::room::Room;
+use crate::reflection::{Epoch, EpochSecret, StreamId};
+use crate::room::RoomId;
 use crate::scope::Scope;
 use crate::service::{Service, ServiceSet};
-use crate::wire::{Mode, Opening, Reception, Resume};
+use crate::wire::{ProvisionalAccept, PushState, RequestMode, ResumePoint};
 
 /// The owner's number for something that it asked for. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,13 +27,13 @@ pub struct SessionId(pub u64);
 
 /// What is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ServiceRequest {
     /// What.
     pub service: Service,
     /// Where.
     pub area: Area,
     /// How; [`Mode::Locate`] is what [`Command::Lookup`] is for and is declined here.
-    pub mode: Mode,
+    pub mode: RequestMode,
     /// How many providers to consider; 0 leaves it to the hub.
     pub count: u8,
     /// How long a stream shall last; `None` leaves it to the provider (10 s).
@@ -57,36 +57,36 @@ pub struct Wanted {
     /// What matters most of its delivery.
     pub profile: Option<Profile>,
     /// Over which paths its data comes; `None` leaves it to the profile and the provider.
-    pub class: Option<Class>,
+    pub class: Option<DeliveryClass>,
     /// What of an object the owner has already, from an earlier request; the
     /// acceptance says whether it goes on from there.
-    pub resume: Option<Resume>,
+    pub resume: Option<ResumePoint>,
     /// Whether it is the object that `resume` names and the provider has
     /// offered: see [`Event::Offered`].
     pub pushed: bool,
     /// Whether the stream is to be, or may be, one that super nodes reflect;
     /// `None` is neither. What cannot be reflected comes as a stream of its own.
-    pub reflect: Option<Reflection>,
+    pub reflect: Option<ReflectionPolicy>,
     /// Whether its way is traced: [`Event::Traced`] comes before its last event.
     pub trace: bool,
     /// Of a lookup, as in [`Command::Lookup`].
-    pub names: Option<Called>,
+    pub names: Option<NodeSelector>,
 }
 
-impl Wanted {
+impl ServiceRequest {
     /// A service of somewhere, as requests are without more words: from the
     /// nearest provider, directly, within 10 s, or longer over a long path.
     pub const fn new(service: Service, area: Area) -> Self {
         Self {
             service,
             area,
-            mode: Mode::Forward,
+            mode: RequestMode::Forward,
             count: 0,
             duration: None,
             transports: SchemeSet::ALL,
             deadline: Duration::from_secs(10),
             prolonged: true,
-            patience: crate::flow::PATIENCE,
+            patience: crate::flow::STALL_TIMEOUT,
             provider: None,
             scope: Scope::Anywhere,
             profile: None,
@@ -103,7 +103,7 @@ impl Wanted {
 /// When a requester takes a stream that super nodes reflect, of which its
 /// provider sends one copy for all. Needs [`Config::media`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reflection {
+pub enum ReflectionPolicy {
     /// From the beginning: it subscribes. Without a duration until it is cancelled.
     Always,
     /// When every provider is busy otherwise, or the one that serves wants to
@@ -126,13 +126,13 @@ pub struct Provider {
 /// [`Event::Failed`], [`Event::Found`] and [`Event::Pong`]; those end with
 /// [`Event::Failed`] when they are cancelled or cannot be kept.
 #[derive(Clone, Debug)]
-pub enum Command {
+pub enum NodeCommand {
     /// Get a service.
     Request {
         /// Its number.
         ticket: Ticket,
         /// What.
-        wanted: Wanted,
+        request: ServiceRequest,
     },
     /// Offer an object to a node, which asks for it. Ends with [`Event::Pushed`]
     /// or [`Event::Failed`].
@@ -154,20 +154,20 @@ pub enum Command {
         deadline: Duration,
     },
     /// An object that a node offered has begun to come.
-    Receiving {
+    PushStarted {
         /// The node that offered it.
         from: NodeId,
         /// That node's number for it.
         id: RequestId,
     },
     /// What has become of an object that a node offered: see [`Event::Offered`].
-    Received {
+    PushEnded {
         /// Who offered it.
         from: NodeId,
         /// That node's number for it.
         id: RequestId,
         /// What.
-        reception: Reception,
+        state: PushState,
     },
     /// Tell who offers a service.
     Lookup {
@@ -180,7 +180,7 @@ pub enum Command {
         /// How many to list at most; 0 leaves it to the hub.
         count: u8,
         /// Adds names to the answer and limits it to the nodes meant; `None` lists everybody without names.
-        names: Option<Called>,
+        names: Option<NodeSelector>,
     },
     /// Tell of every change in an area until cancelled.
     Watch {
@@ -194,11 +194,11 @@ pub enum Command {
         names: bool,
     },
     /// Be in a room until cancelled: [`Event::Roster`] says who else is.
-    Enter {
+    JoinRoom {
         /// Its number.
         ticket: Ticket,
         /// Which.
-        room: Room,
+        room: RoomId,
     },
     /// Measure the round trip to a neighbour.
     Ping {
@@ -214,7 +214,7 @@ pub enum Command {
     },
     /// There is enough of a stream that super nodes reflect: it ends well, as if its time were over.
     /// Anything else is no longer wanted.
-    End {
+    EndSubscription {
         /// What.
         ticket: Ticket,
     },
@@ -224,14 +224,14 @@ pub enum Command {
         cell: Cell,
     },
     /// A session's source has started.
-    Opened {
+    SourceOpened {
         /// Which.
         session: SessionId,
         /// What it gives.
-        opened: Opened,
+        opened: SourceOutput,
     },
     /// What was to be read of a session's object, see [`Event::Read`].
-    Piece {
+    ObjectRead {
         /// Which.
         session: SessionId,
         /// From where on.
@@ -241,14 +241,14 @@ pub enum Command {
     },
     /// So many more bytes of an object have been taken by whoever wants it: its
     /// provider may send as many.
-    Taken {
+    Consumed {
         /// Of which request.
         ticket: Ticket,
         /// How many.
         bytes: u64,
     },
     /// A session's source has nothing to give, or broke off in the middle.
-    OpenFailed {
+    SourceFailed {
         /// Which.
         session: SessionId,
         /// Why, for the log.
@@ -270,7 +270,7 @@ pub enum Command {
         /// Greater than all before.
         epoch: Epoch,
         /// What will open it.
-        secret: Secret,
+        secret: EpochSecret,
     },
     /// What was to be sealed, see [`Event::Seal`]: any node of the group can open it, and no
     /// hub. It is left with the hubs that send the stream on.
@@ -287,7 +287,7 @@ pub enum Command {
         /// Whose, as was asked.
         provider: NodeId,
         /// What it says.
-        opening: Opening,
+        opening: ProvisionalAccept,
     },
     /// Nobody has taken a reflected stream for a while: its source is to stop.
     Idle {
@@ -307,7 +307,7 @@ pub enum Command {
     /// for a sign of life.
     Suspect,
     /// A stream is over.
-    Ended {
+    SourceEnded {
         /// Which.
         session: SessionId,
     },
@@ -327,7 +327,7 @@ pub enum Command {
 
 /// What a source gives.
 #[derive(Clone, Debug)]
-pub enum Opened {
+pub enum SourceOutput {
     /// Datagrams, by [`Command::Data`], until [`Command::Ended`] or [`Event::Close`].
     Stream {
         /// Payload rate to expect.
@@ -348,7 +348,7 @@ pub enum Opened {
         /// Its first epoch.
         epoch: Epoch,
         /// What opens that.
-        secret: Secret,
+        secret: EpochSecret,
     },
     /// One object, here and whole; at most [`crate::flow::MAX_HELD_BYTES`].
     Object {

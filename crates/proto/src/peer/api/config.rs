@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::address::Address;
-use crate::delivery::Classes;
+use crate::delivery::DeliveryClasses;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::random::RootSecret;
@@ -14,7 +14,7 @@ use crate::service::{Role, ServiceSet};
 
 /// Who a node is and what it does.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct NodeConfig {
     /// Its id, as its certificate gives it.
     pub node: NodeId,
     /// The name in its certificate, which it tells those on its link who ask for names.
@@ -48,7 +48,7 @@ pub struct Config {
     /// filled in by its hub. `None`: it neither provides nor takes any.
     pub media: Option<SocketAddr>,
     /// Over which paths it sends what was asked for without saying that.
-    pub classes: Classes,
+    pub classes: DeliveryClasses,
     /// Whether it takes part in multicast on its link: answers what is asked
     /// there, and asks.
     pub multicast: bool,

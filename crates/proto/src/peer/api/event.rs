@@ -6,21 +6,23 @@ use std::time::Duration;
 use bytes::Bytes;
 
 #[cfg(doc)]
-use super::Command;
+use super::NodeCommand;
 use super::{SessionId, Ticket};
 use crate::address::{Address, Scheme};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
 use crate::machine::Peer as Neighbour;
-use crate::reflection::{Epoch, Secret, StreamId, Tag};
-use crate::room::Member;
+use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
+use crate::room::RoomMember;
 use crate::service::Service;
-use crate::wire::{Change, Found, Hop, Offer, Opening, Protocol, Push, Reason, Reception};
+use crate::wire::{
+    FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, WatchChange,
+};
 
 /// What a node tells its owner.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event {
+pub enum NodeEvent {
     /// The node has a home: a hub that holds its record.
     Attached {
         /// Which hub.
@@ -36,10 +38,10 @@ pub enum Event {
     },
     /// The hub holds a record of this node that this daemon has not published:
     /// another daemon uses its identity.
-    Displaced,
+    IdentityConflict,
     /// A service of this node is wanted: start its source and answer with
     /// [`Command::Opened`] or [`Command::OpenFailed`].
-    Open {
+    OpenSource {
         /// Its number.
         session: SessionId,
         /// What.
@@ -55,7 +57,7 @@ pub enum Event {
     },
     /// A piece of a session's object is to be read, and handed over by
     /// [`Command::Piece`]. One at a time for each session.
-    Read {
+    ReadObject {
         /// Which.
         session: SessionId,
         /// Of an object that was offered by [`Command::Push`]: that one's
@@ -76,7 +78,7 @@ pub enum Event {
         /// To whom.
         to: SocketAddr,
         /// By which it is recognised there.
-        tag: Tag,
+        tag: StreamTag,
     },
     /// What opens a session's reflected stream is another one. If it can be sealed so that only nodes of the
     /// group open it, and only as this node's for this service, [`Command::Sealed`] says it.
@@ -86,7 +88,7 @@ pub enum Event {
         /// What.
         service: Service,
         /// What is to be sealed.
-        opening: Opening,
+        opening: ProvisionalAccept,
     },
     /// Somebody who could open a session's reflected stream may read no
     /// further: the next epoch is due ([`Command::Rekey`]).
@@ -96,7 +98,7 @@ pub enum Event {
     },
     /// A session is over: stop its source. Comes exactly once for each `Open`,
     /// whoever ended it.
-    Close {
+    CloseSource {
         /// Which.
         session: SessionId,
         /// Payload bytes sent.
@@ -115,7 +117,7 @@ pub enum Event {
         /// Where the provider is.
         cell: Cell,
         /// What comes; `inline` is always `None`, the data follows as [`Event::Data`].
-        offer: Offer,
+        flow: FlowDescription,
         /// Over which transport, as seen from here.
         scheme: Scheme,
         /// Whether a hub carries the data.
@@ -125,11 +127,11 @@ pub enum Event {
         reflected: bool,
     },
     /// What is offered under `tag` from now on is for this request.
-    Expect {
+    ExpectTag {
         /// Which request.
         ticket: Ticket,
         /// The tag. Those before it are void once [`Event::Reflected`] has come for it.
-        tag: Tag,
+        tag: StreamTag,
         /// The home's media address, which is to be called from where the stream is wanted.
         door: Option<SocketAddr>,
     },
@@ -147,9 +149,9 @@ pub enum Event {
         /// Its epoch at present.
         epoch: Epoch,
         /// What opens it.
-        secret: Secret,
+        secret: EpochSecret,
         /// By which it is recognised.
-        tag: Tag,
+        tag: StreamTag,
         /// Whether its provider says so. If not it follows from [`Event::Unseal`], and what else
         /// comes under the tag may be what is accepted in the end.
         is_confirmed: bool,
@@ -173,7 +175,7 @@ pub enum Event {
         /// The epoch.
         epoch: Epoch,
         /// What opens it.
-        secret: Secret,
+        secret: EpochSecret,
     },
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
@@ -189,7 +191,7 @@ pub enum Event {
         /// Which request.
         ticket: Ticket,
         /// How it went.
-        summary: Summary,
+        summary: RequestSummary,
     },
     /// A request, lookup, watch or ping came to nothing.
     Failed {
@@ -207,12 +209,12 @@ pub enum Event {
         /// Which.
         ticket: Ticket,
         /// What; never [`Reception::Underway`].
-        reception: Reception,
+        state: PushState,
     },
     /// A node offers an object. To be answered by [`Command::Received`], in the
     /// end; to have it, it is to be requested of that node with
     /// [`Wanted::pushed`](super::Wanted::pushed).
-    Offered {
+    PushOffered {
         /// Who.
         from: NodeId,
         /// What.
@@ -220,7 +222,7 @@ pub enum Event {
     },
     /// An object that a node offered is not to be taken after all: the node has not sent it, and
     /// others wait. It may be offered again.
-    Unoffered {
+    PushRevoked {
         /// The node that offered it.
         from: NodeId,
         /// That node's number for it.
@@ -234,11 +236,11 @@ pub enum Event {
         trace: Trace,
     },
     /// The answer to a lookup.
-    Found {
+    LookupResult {
         /// Which.
         ticket: Ticket,
         /// The answer.
-        found: Found,
+        found: LookupResult,
     },
     /// Something has changed where one watches. The first change lists what is
     /// there already.
@@ -246,7 +248,7 @@ pub enum Event {
         /// Which watch.
         ticket: Ticket,
         /// What.
-        change: Change,
+        change: WatchChange,
     },
     /// Who else is in a room, all of them. To have a member's stream it is to be requested
     /// with [`Reflection::Always`](super::Reflection::Always), the member named as its
@@ -255,7 +257,7 @@ pub enum Event {
         /// Which room.
         ticket: Ticket,
         /// Who.
-        members: Vec<Member>,
+        members: Vec<RoomMember>,
     },
     /// A neighbour has answered.
     Pong {
@@ -268,11 +270,11 @@ pub enum Event {
     },
     /// A neighbour has said something of a later version for the first time. That
     /// was skipped, as all further such messages are.
-    Later {
+    LaterVersion {
         /// The remote.
         node: NodeId,
         /// The version that it speaks.
-        protocol: Protocol,
+        protocol: ProtocolVersion,
         /// The message's number.
         message: u64,
     },
@@ -310,7 +312,7 @@ pub struct TracedHop {
 /// How a request went.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct RequestSummary {
     /// Who provided.
     pub provider: NodeId,
     /// Where the provider was.

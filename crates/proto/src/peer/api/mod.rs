@@ -4,6 +4,6 @@ mod command;
 mod config;
 mod event;
 
-pub use command::{Command, Opened, Provider, Reflection, SessionId, Ticket, Wanted};
-pub use config::{Config, Discovery};
-pub use event::{Event, Summary, Trace, TracedHop};
+pub use command::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, SessionId, SourceOutput, Ticket};
+pub use config::{Discovery, NodeConfig};
+pub use event::{NodeEvent, RequestSummary, Trace, TracedHop};

@@ -109,7 +109,7 @@ fn waiting_backup_leaves_other_paths_busy() {
     let mut world = World::new(vec![Line::new(1.0, 10.0), Line::new(100.0, 10.0)]);
     for frame in 0..200 {
         world.run_until(frame * 10 * MS);
-        world.send(Message { class: Class::Backup, priority: 1, ..message(frame, Some(0), 2500) });
+        world.send(Message { class: DeliveryClass::Backup, priority: 1, ..message(frame, Some(0), 2500) });
         world.send(Message { priority: 5, ..message(1000 + frame, Some(1), 10_000) });
     }
     let image = world.delivered.iter().filter(|(_, message)| number(message) >= 1000).count();

@@ -17,7 +17,7 @@ fn message(number: u32, flow: Option<u32>, bytes: usize) -> Message {
     let mut body = vec![0; bytes.max(8)];
     body[..4].copy_from_slice(&number.to_be_bytes());
     body[4..8].copy_from_slice(&flow.map_or(u32::MAX, |flow| flow).to_be_bytes());
-    Message { body: body.into(), flow, class: Class::Stripe, priority: 3, deadline: None }
+    Message { body: body.into(), flow, class: DeliveryClass::Stripe, priority: 3, deadline: None }
 }
 
 fn number(message: &[u8]) -> u32 {
@@ -25,7 +25,7 @@ fn number(message: &[u8]) -> u32 {
 }
 
 /// Frames of 64 KB at 100 Hz for so long; by how much the latest was late.
-fn frames(world: &mut World, class: Class, seconds: u64) -> Duration {
+fn frames(world: &mut World, class: DeliveryClass, seconds: u64) -> Duration {
     let begin = world.now;
     let count = (seconds * 100) as u32;
     for frame in 0..count {
@@ -50,7 +50,7 @@ fn frame_is_striped_over_equal_paths() {
     world.run_to_idle();
     world.delivered.clear();
     world.sent.fill(0);
-    let late = frames(&mut world, Class::Stripe, 2);
+    let late = frames(&mut world, DeliveryClass::Stripe, 2);
     // On one path it would take 5.3 ms.
     assert!(late < 4 * MS, "{late:?}");
     let (most, least) = (world.sent.iter().max().unwrap(), world.sent.iter().min().unwrap());
@@ -60,7 +60,7 @@ fn frame_is_striped_over_equal_paths() {
 #[test]
 fn dead_path_delays_two_periods() {
     let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).down(5000, 7000)]);
-    let late = frames(&mut world, Class::Stripe, 9);
+    let late = frames(&mut world, DeliveryClass::Stripe, 9);
     assert!(late < 20 * MS, "{late:?}");
     let kinds: Vec<_> = world.path_events.iter().map(|(_, event)| *event).collect();
     let (first, second) = (PathId(0), PathId(1));
@@ -75,14 +75,15 @@ fn dead_path_delays_two_periods() {
 #[test]
 fn duplicate_class_survives_path_death() {
     let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).lossy(100)]);
-    let late = frames(&mut world, Class::Duplicate, 4);
+    let late = frames(&mut world, DeliveryClass::Duplicate, 4);
     assert!(late < 10 * MS, "{late:?}");
 }
 
 #[test]
 fn duplicate_class_uses_full_paths() {
     let mut world = World::new(vec![Line::new(100.0, 0.1), Line::new(100.0, 0.1)]);
-    (0..50).for_each(|frame| world.send(Message { class: Class::Duplicate, ..message(frame, Some(1), 65_536) }));
+    (0..50)
+        .for_each(|frame| world.send(Message { class: DeliveryClass::Duplicate, ..message(frame, Some(1), 65_536) }));
     world.run_to_idle();
     assert_eq!(world.delivered.len(), 50);
     assert!(world.sent.iter().all(|sent| *sent > 45 * 65_536), "{:?}", world.sent);
@@ -198,7 +199,7 @@ fn backup_path_idles_until_needed() {
     let send = |world: &mut World, from: u64, to: u64| {
         for frame in from..to {
             world.run_until(frame as u32 * 20 * MS);
-            world.send(Message { class: Class::Backup, ..message(frame as u32, Some(0), 1000) });
+            world.send(Message { class: DeliveryClass::Backup, ..message(frame as u32, Some(0), 1000) });
         }
     };
     send(&mut world, 0, 95);
@@ -219,7 +220,7 @@ fn readded_path_regains_preference() {
     world.add_again(0);
     for frame in 0..100 {
         world.run_until(frame * 20 * MS);
-        world.send(Message { class: Class::Backup, ..message(frame, Some(0), 1000) });
+        world.send(Message { class: DeliveryClass::Backup, ..message(frame, Some(0), 1000) });
     }
     world.run_to_idle();
     assert!(world.sent[1] < 10_000 && world.sent[2] > 90_000, "{:?}", world.sent);
@@ -322,8 +323,8 @@ prop_compose! {
     }
 }
 
-fn class() -> impl Strategy<Value = Class> {
-    prop_oneof![Just(Class::Stripe), Just(Class::Duplicate), Just(Class::Backup)]
+fn class() -> impl Strategy<Value = DeliveryClass> {
+    prop_oneof![Just(DeliveryClass::Stripe), Just(DeliveryClass::Duplicate), Just(DeliveryClass::Backup)]
 }
 
 proptest! {

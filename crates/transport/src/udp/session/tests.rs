@@ -334,7 +334,7 @@ fn video_datagram_fits_one_packet() {
     let payload = Bytes::from(vec![0x47; packet_bytes as usize]);
     let (id, sequence, sent_us) = (roost_proto::RequestId(u32::MAX), u64::from(u32::MAX), u64::MAX);
     let message =
-        roost_proto::wire::Message::Packet(roost_proto::wire::Packet { id, sequence, sent_us, payload }).encode();
+        roost_proto::wire::Message::Datagram(roost_proto::wire::Datagram { id, sequence, sent_us, payload }).encode();
     let (mut from, mut packets, mut scratch) = (Session::new(PACKET, QUEUE, DELAY), 0, Vec::new());
     let mut parts = from.datagram_packets(message.len());
     while parts.write_next(&message, &mut scratch) {

@@ -16,7 +16,7 @@ use crate::hub::testing::{HERE, node, record, version};
 use crate::record::Record;
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{Adopt, MAX_NUMBERED, Message, Mirror, Numbered, Shift};
+use crate::wire::{Adopt, MAX_REPLICA_NODES, Message, ReplicaMove, ReplicaRecord, ReplicaUpdate};
 use pair::{HOME, Pair, STANDBY};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -72,10 +72,11 @@ fn restarted_home_leaves_absent_replicas() {
     pair.publish(1, |last| last);
     pair.name(1, STANDBY);
     pair.wait(SECOND, true);
-    let held = |pair: &Pair| pair.standby.hub.find(Service::Track, Area::At(HERE), 9).len();
+    let held = |pair: &Pair| pair.standby.hub.find(Service::Track, Area::Exact(HERE), 9).len();
     assert_eq!((held(&pair), pair.copies().len()), (2, 2));
     let link = pair.standby.up(2, Role::Node);
-    let adopt = Adopt { held: version(2), version: version(3), capacity: record(2).capacity, returns: None };
+    let adopt =
+        Adopt { held_version: version(2), version: version(3), capacity: record(2).capacity, is_failback: None };
     let sent = pair.standby.say(link, &Message::Adopt(adopt));
     assert!(sent.iter().any(|(to, message)| *to == link && matches!(message, Message::Lease { .. })), "{sent:?}");
     // Whoever stays away is gone with the lease.
@@ -117,7 +118,7 @@ fn late_updates_on_old_connection_ignored() {
         pair.wait(SECOND / 2, true);
         assert_eq!(pair.ways.len(), 2);
     }
-    assert!(pair.ways[0].to_standby.iter().any(|late| matches!(late, Message::Mirror(_))));
+    assert!(pair.ways[0].to_standby.iter().any(|late| matches!(late, Message::ReplicaUpdate(_))));
     pair.unstick();
     pair.wait(Duration::ZERO, true);
     assert_eq!(pair.copies(), pair.originals());
@@ -133,11 +134,13 @@ fn loss_during_resync_restarts_it() {
         pair.disconnect(0);
         pair.connect();
         pair.wait(SECOND, false);
-        let told = |message: &Message| matches!(message, Message::Mirror(_));
+        let told = |message: &Message| matches!(message, Message::ReplicaUpdate(_));
         let messages: Vec<usize> =
             (0..pair.ways[0].to_standby.len()).filter(|at| told(&pair.ways[0].to_standby[*at])).collect();
         let marks = messages.iter().map(|at| match &pair.ways[0].to_standby[*at] {
-            Message::Mirror(Mirror { first, last, .. }) => (first.is_some(), last.is_some()),
+            Message::ReplicaUpdate(ReplicaUpdate { starts_resync: first, ends_resync: last, .. }) => {
+                (first.is_some(), last.is_some())
+            }
             _ => (false, false),
         });
         let expected = [(true, false), (false, false), (false, false), (false, true)];
@@ -168,20 +171,20 @@ fn replaced_standby_drops_replicas_on_return() {
 
 #[test]
 fn large_update_splits_into_messages() {
-    let shifts = (0..600).map(|node| Shift { node, versions: 1, x: 0, y: 0 }).collect();
+    let shifts = (0..600).map(|node| ReplicaMove { node, versions: 1, x: 0, y: 0 }).collect();
     let gone: Vec<u32> = (1_000..2_100).collect();
-    let records = (3_000..3_070).map(|node| Numbered { node, record: record(1) }).collect();
+    let records = (3_000..3_070).map(|node| ReplicaRecord { node, record: record(1) }).collect();
     let heard = Some(Bytes::from_static(&[1]));
     let changes = ReplicaChanges { shifts, gone: gone.clone(), left: Vec::new(), records, heard };
     let messages = ReplicaSender { is_whole: true, ..ReplicaSender::default() }.messages(changes, true);
-    let sizes = messages.iter().map(|told| (told.shifts.len(), told.gone.len(), told.records.len()));
+    let sizes = messages.iter().map(|told| (told.moves.len(), told.removed.len(), told.records.len()));
     let expected = [(512, 512, 0), (88, 512, 0), (0, 76, 0), (0, 0, 32), (0, 0, 32), (0, 0, 6)];
     assert_eq!(sizes.collect::<Vec<_>>(), expected);
-    assert!(messages.iter().map(|told| told.number).eq(1..=6));
-    assert_eq!(messages.iter().position(|told| told.heard.is_some()), Some(0));
-    assert!(messages.iter().all(|told| told.heard.is_none() || told.number == 1));
-    assert_eq!(messages.iter().flat_map(|told| told.gone.clone()).collect::<Vec<_>>(), gone);
-    assert!(messages.iter().all(|told| told.first.is_none() && told.last.is_none()));
+    assert!(messages.iter().map(|told| told.sequence).eq(1..=6));
+    assert_eq!(messages.iter().position(|told| told.alive.is_some()), Some(0));
+    assert!(messages.iter().all(|told| told.alive.is_none() || told.sequence == 1));
+    assert_eq!(messages.iter().flat_map(|told| told.removed.clone()).collect::<Vec<_>>(), gone);
+    assert!(messages.iter().all(|told| told.starts_resync.is_none() && told.ends_resync.is_none()));
 }
 
 #[test]
@@ -190,7 +193,7 @@ fn unnumbered_node_waits_for_free_number() {
     for number in [1, 2] {
         directory.publish(Time::ZERO, &record(number));
     }
-    let mut ledger = ReplicaSender { next: MAX_NUMBERED - 1, ..ReplicaSender::default() };
+    let mut ledger = ReplicaSender { next: MAX_REPLICA_NODES - 1, ..ReplicaSender::default() };
     let mut changes = ReplicaChanges::default();
     let note = |ledger: &mut ReplicaSender, number, changes: &mut ReplicaChanges| {
         ledger.record_change(node(number), directory.get(node(number)).as_ref(), changes, |record| record)
@@ -203,5 +206,5 @@ fn unnumbered_node_waits_for_free_number() {
     assert_eq!(told.iter().map(|told| told.records.len()).sum::<usize>(), 1);
     let mut changes = ReplicaChanges::default();
     assert!(note(&mut ledger, 2, &mut changes));
-    assert_eq!(changes.records[0].node, MAX_NUMBERED - 1);
+    assert_eq!(changes.records[0].node, MAX_REPLICA_NODES - 1);
 }

@@ -209,7 +209,7 @@ impl Pair {
 
     pub(super) fn name(&mut self, number: u8, hub: u8) {
         if let Some((link, _)) = self.nodes.get(&number) {
-            self.say(*link, &Message::StandBy { hub: node(hub), addresses: None });
+            self.say(*link, &Message::SetStandby { hub: node(hub), addresses: None });
         }
     }
 

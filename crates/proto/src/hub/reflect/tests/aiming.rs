@@ -9,9 +9,9 @@ use crate::service::ServiceSet;
 
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 
-fn at_host(to: impl Into<SocketAddr>, hops: u8) -> Option<Params> {
-    let reflect = Reflect { to: to.into(), tag: Tag(7), hops, provider: None, resumes: None };
-    Some(Params { reflect: Some(reflect), ..Params::default() })
+fn at_host(to: impl Into<SocketAddr>, hops: u8) -> Option<RequestParams> {
+    let reflect = CopyTarget { to: to.into(), tag: StreamTag(7), hops, provider: None, is_resuming: None };
+    Some(RequestParams { copy_target: Some(reflect), ..RequestParams::default() })
 }
 
 fn at(hosts: &[[u8; 4]]) -> Address {
@@ -27,7 +27,7 @@ fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(LinkId, Mess
     let published = Record { services: ServiceSet::EMPTY, addresses: vec![at(&[seen, named])], ..record(2) };
     bench.say(asker, &Message::Publish(published));
     let sent = bench.ask(asker, Request { params: at_host(to, 0), ..subscribe(1) });
-    let is_handed_on = sent.iter().any(|(_, message)| matches!(message, Message::Forward(_)));
+    let is_handed_on = sent.iter().any(|(_, message)| matches!(message, Message::ProviderRequest(_)));
     assert_eq!(grants(&mut bench).len(), usize::from(is_handed_on));
     sent
 }
@@ -72,9 +72,9 @@ fn hub_copies_go_to_checked_hosts() {
         let peer = bench.up_over(100, Role::SuperNode, seen.clone(), None);
         announce_at(&mut bench, peer, 100, std::slice::from_ref(&named));
         let params = at_host((host, 9_000), hops);
-        let carry = Carry { service: Service::Video, params, hops: HOPS - hubs, ..carried(1) };
-        let sent = bench.say(peer, &Message::Carry(carry));
-        let is_forwarded = sent.iter().any(|(_, message)| matches!(message, Message::Forward(_)));
+        let carry = RouteRequest { service: Service::Video, params, hops_left: HOPS - hubs, ..carried(1) };
+        let sent = bench.say(peer, &Message::RouteRequest(carry));
+        let is_forwarded = sent.iter().any(|(_, message)| matches!(message, Message::ProviderRequest(_)));
         assert_eq!((is_forwarded, grants(&mut bench).len()), (goes, usize::from(goes)), "{host:?} {hops} {hubs}");
         if !goes {
             assert_eq!(refused(&sent), (peer, Reason::NotAllowed));

@@ -4,24 +4,24 @@ use bytes::Bytes;
 
 use super::*;
 use crate::machine::Channel;
-use crate::wire::Keys;
+use crate::wire::SealedKeys;
 
-fn keys(provider: u8, sealed: &'static [u8]) -> Keys {
+fn keys(provider: u8, sealed: &'static [u8]) -> SealedKeys {
     let (service, provider, sealed) = (Service::Video, node(provider), Bytes::from_static(sealed));
-    Keys { id: None, service, provider, hops: 8, sealed }
+    SealedKeys { id: None, service, provider, hops_left: 8, sealed }
 }
 
 /// What was handed over, to whom.
-fn handed(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Keys)> {
+fn handed(sent: &[(LinkId, Message)]) -> Vec<(LinkId, SealedKeys)> {
     let keys = |(link, message): &(LinkId, Message)| match message {
-        Message::Keys(keys) => Some((*link, keys.clone())),
+        Message::SealedKeys(keys) => Some((*link, keys.clone())),
         _ => None,
     };
     sent.iter().filter_map(keys).collect()
 }
 
 fn carry(id: u32) -> Message {
-    Message::Carry(Carry { service: Service::Video, params: wanted(1), ..carried(id) })
+    Message::RouteRequest(RouteRequest { service: Service::Video, params: wanted(1), ..carried(id) })
 }
 
 #[test]
@@ -29,10 +29,10 @@ fn granted_subscriber_gets_sealed_keys() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     assert_eq!(handed(&bench.ask(first, subscribe(1))), []);
-    let sent = bench.say(provider, &Message::Keys(keys(1, b"one")));
-    let to = |link, id, sealed| (link, Keys { id: Some(RequestId(id)), ..keys(1, sealed) });
+    let sent = bench.say(provider, &Message::SealedKeys(keys(1, b"one")));
+    let to = |link, id, sealed| (link, SealedKeys { id: Some(RequestId(id)), ..keys(1, sealed) });
     assert_eq!(handed(&sent), [to(first, 1, b"one")]);
-    let sent = bench.say(provider, &Message::Keys(keys(1, b"two")));
+    let sent = bench.say(provider, &Message::SealedKeys(keys(1, b"two")));
     assert_eq!(handed(&sent), [to(first, 1, b"two")], "the one before may be stale");
     carries_to(&mut bench, 1, &[2]);
     assert_eq!(handed(&bench.ask(second, subscribe(9))), [to(second, 9, b"two")]);
@@ -54,9 +54,9 @@ fn declining_provider_cannot_replace_keys() {
     assert_eq!(forwarded(&sent).0, other);
     let (first, second) = (bench.requester(3), bench.requester(5));
     bench.ask(first, naming(7, number));
-    let to = |link, id| (link, Keys { id: Some(RequestId(id)), ..keys(number, b"one") });
-    assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(number, b"one")))), [to(first, 7)]);
-    assert_eq!(handed(&bench.say(other, &Message::Keys(keys(number, b"false")))), []);
+    let to = |link, id| (link, SealedKeys { id: Some(RequestId(id)), ..keys(number, b"one") });
+    assert_eq!(handed(&bench.say(provider, &Message::SealedKeys(keys(number, b"one")))), [to(first, 7)]);
+    assert_eq!(handed(&bench.say(other, &Message::SealedKeys(keys(number, b"false")))), []);
     assert_eq!(handed(&bench.ask(second, naming(8, number))), [to(second, 8)]);
 }
 
@@ -65,7 +65,7 @@ fn refused_subscriber_gets_no_keys() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     bench.ask(first, subscribe(1));
-    bench.say(provider, &Message::Keys(keys(1, b"one")));
+    bench.say(provider, &Message::SealedKeys(keys(1, b"one")));
     has_left(&mut bench, 0);
     assert_eq!(handed(&bench.ask(second, subscribe(9))), []);
 }
@@ -77,14 +77,14 @@ fn requesting_hubs_get_every_epoch() {
     let other = bench.up(101, Role::SuperNode);
     bench.say(hub, &carry(5));
     for sealed in [&b"one"[..], b"two"] {
-        let told = Keys { hops: 7, ..keys(1, sealed) };
-        assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(1, sealed)))), [(hub, told)]);
-        assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(1, sealed)))), [], "it knows that");
+        let told = SealedKeys { hops_left: 7, ..keys(1, sealed) };
+        assert_eq!(handed(&bench.say(provider, &Message::SealedKeys(keys(1, sealed)))), [(hub, told)]);
+        assert_eq!(handed(&bench.say(provider, &Message::SealedKeys(keys(1, sealed)))), [], "it knows that");
     }
     let sent = bench.say(other, &carry(6));
     assert_eq!(handed(&sent).iter().map(|(link, keys)| (*link, keys.id)).collect::<Vec<_>>(), [(other, None)]);
-    let last = Keys { hops: 0, ..keys(1, b"three") };
-    assert_eq!(handed(&bench.say(provider, &Message::Keys(last))), [], "it has gone as far as it may");
+    let last = SealedKeys { hops_left: 0, ..keys(1, b"three") };
+    assert_eq!(handed(&bench.say(provider, &Message::SealedKeys(last))), [], "it has gone as far as it may");
 }
 
 #[test]
@@ -92,10 +92,10 @@ fn hub_gets_keys_reliably_per_request() {
     let mut bench = bench();
     let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
     bench.say(hub, &carry(5));
-    bench.say(provider, &Message::Keys(keys(1, b"one")));
+    bench.say(provider, &Message::SealedKeys(keys(1, b"one")));
     for id in [6, 7] {
         let sent = bench.channels(Input::Message { link: hub, message: carry(id).encode() });
-        let handed = sent.into_iter().filter(|(_, _, message)| matches!(message, Message::Keys(_)));
+        let handed = sent.into_iter().filter(|(_, _, message)| matches!(message, Message::SealedKeys(_)));
         let ways: Vec<_> = handed.map(|(link, channel, _)| (link, channel)).collect();
         assert_eq!(ways, [(hub, Channel::Reliable { flow: 0 })]);
     }
@@ -108,11 +108,11 @@ fn keys_accepted_from_requested_source_only() {
     let hub = bench.up(100, Role::SuperNode);
     bench.ask(first, subscribe(1));
     for stranger in [other, hub, first] {
-        assert_eq!(handed(&bench.say(stranger, &Message::Keys(keys(1, b"false")))), []);
+        assert_eq!(handed(&bench.say(stranger, &Message::SealedKeys(keys(1, b"false")))), []);
     }
     assert_eq!(handed(&bench.ask(second, subscribe(2))), []);
     // A node speaks for itself, and for what somebody has asked for.
-    assert_eq!(handed(&bench.say(other, &Message::Keys(keys(4, b"unasked")))), []);
+    assert_eq!(handed(&bench.say(other, &Message::SealedKeys(keys(4, b"unasked")))), []);
     assert_eq!(bench.hub.counters().stray, 4);
 }
 
@@ -124,7 +124,7 @@ fn key_flood_is_rate_limited() {
     let mut passed = 0;
     for number in 0..10_000_u32 {
         let sealed = Bytes::from(number.to_be_bytes().to_vec());
-        passed += handed(&bench.say(provider, &Message::Keys(Keys { sealed, ..keys(1, b"") }))).len();
+        passed += handed(&bench.say(provider, &Message::SealedKeys(SealedKeys { sealed, ..keys(1, b"") }))).len();
     }
     assert!(passed <= 100, "{passed}");
     assert!(bench.hub.counters().over_limit >= 9_900);
@@ -135,7 +135,7 @@ fn it_goes_with_the_stream() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     bench.ask(first, subscribe(1));
-    bench.say(provider, &Message::Keys(keys(1, b"one")));
+    bench.say(provider, &Message::SealedKeys(keys(1, b"one")));
     carries_to(&mut bench, 1, &[2]);
     bench.wait(Duration::from_secs(20));
     send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });

@@ -7,17 +7,23 @@ use crate::hub::members::tests::announce;
 fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> LinkId {
     let link = bench.up(number, Role::SuperNode);
     announce(bench, link, number);
-    bench.say(link, &Message::Load { leases: 0, residual_kbps: Some(residual_kbps) });
+    bench.say(link, &Message::HubLoad { leases: 0, residual_kbps: Some(residual_kbps) });
     link
 }
 
 /// The request as the hub at the other end of a carry hands it back.
-fn back_again(carry: &Carry) -> Message {
-    let params = carry.params.map(|params| Params {
-        reflect: params.reflect.map(|_| Reflect { to: media(), tag: Tag(99), hops: 1, provider: None, resumes: None }),
+fn back_again(carry: &RouteRequest) -> Message {
+    let params = carry.params.map(|params| RequestParams {
+        copy_target: params.copy_target.map(|_| CopyTarget {
+            to: media(),
+            tag: StreamTag(99),
+            hops: 1,
+            provider: None,
+            is_resuming: None,
+        }),
         ..params
     });
-    Message::Carry(Carry { way: Way::Down, hops: 2, params, ..carry.clone() })
+    Message::RouteRequest(RouteRequest { direction: RouteDirection::Down, hops_left: 2, params, ..carry.clone() })
 }
 
 #[test]
@@ -27,7 +33,10 @@ fn full_home_forwards_request_unchanged() {
     has_left(&mut bench, VIDEO_KBPS - 1);
     let (_, carry) = the_carry(&bench.ask(asker, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(reflect_of(carry.params), Reflect { to, tag: Tag(7), hops: 0, provider: None, resumes: None });
+    assert_eq!(
+        reflect_of(carry.params),
+        CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None }
+    );
     assert_eq!((grants(&mut bench), bench.hub.counters().saturated), (Vec::new(), 0));
 }
 
@@ -43,7 +52,7 @@ fn saturated_upstream_asked_to_send_directly() {
     assert_eq!((to, reflect_of(again.params).hops, again.nonce), (beyond, 0, carry.nonce));
     // It owns the place as well.
     let (to, owned) = the_carry(&bench.say(beyond, &full));
-    assert_eq!((to, owned.way, reflect_of(owned.params).hops), (beyond, Way::Across, 0));
+    assert_eq!((to, owned.direction, reflect_of(owned.params).hops), (beyond, RouteDirection::Across, 0));
     assert_eq!(refused(&bench.say(beyond, &full)), (asker, Reason::Saturated));
 }
 
@@ -52,7 +61,8 @@ fn changed_request_retried_after_refusal() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
-    let carry = |hops| Message::Carry(Carry { service: Service::Video, params: wanted(hops), ..carried(1) });
+    let carry =
+        |hops| Message::RouteRequest(RouteRequest { service: Service::Video, params: wanted(hops), ..carried(1) });
     let declined = |sent: &[(LinkId, Message)]| {
         sent.iter().any(|(_, message)| matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. })))
     };
@@ -60,7 +70,7 @@ fn changed_request_retried_after_refusal() {
     has_left(&mut bench, VIDEO_KBPS);
     assert!(declined(&bench.say(peer, &carry(1))), "it is the same request");
     the_forward(&bench.say(peer, &carry(0)));
-    assert_eq!(grants(&mut bench)[0].kind, Kind::Subscriber);
+    assert_eq!(grants(&mut bench)[0].kind, DownstreamKind::Subscriber);
 }
 
 #[test]
@@ -70,21 +80,22 @@ fn overflow_hub_fetches_stream_back() {
     let (few, many) = (member(&mut bench, 100, 2 * VIDEO_KBPS), member(&mut bench, 101, 7_000));
     has_left(&mut bench, VIDEO_KBPS);
     let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
-    assert_eq!((to, carry.way, carry.provider), (many, Way::Back, Some(node(1))));
-    let at_asker = Reflect { to: ([10, 0, 0, 2], 9_000).into(), tag: Tag(7), hops: 0, provider: None, resumes: None };
+    assert_eq!((to, carry.direction, carry.provider), (many, RouteDirection::Overflow, Some(node(1))));
+    let at_asker =
+        CopyTarget { to: ([10, 0, 0, 2], 9_000).into(), tag: StreamTag(7), hops: 0, provider: None, is_resuming: None };
     assert_eq!((reflect_of(carry.params), grants(&mut bench).len()), (at_asker, 0));
     let (_, forward) = the_forward(&bench.say(many, &back_again(&carry)));
     let granted = grants(&mut bench)[0];
-    assert_eq!((granted.to, granted.their_tag), (([10, 0, 0, 101], media().port()).into(), Tag(99)));
-    assert_eq!((granted.kind, granted.tag), (Kind::Reflector, reflect_of(forward.params).tag));
+    assert_eq!((granted.to, granted.their_tag), (([10, 0, 0, 101], media().port()).into(), StreamTag(99)));
+    assert_eq!((granted.kind, granted.tag), (DownstreamKind::Reflector, reflect_of(forward.params).tag));
     assert_eq!(reflect_of(forward.params).hops, 2);
     // Said once more it changes nothing, and another hub has no part in it.
     let sent = bench.say(many, &back_again(&carry));
-    assert!(matches!(&sent[..], [(_, Message::Underway { .. })]), "{sent:?}");
+    assert!(matches!(&sent[..], [(_, Message::RequestAck { .. })]), "{sent:?}");
     let sent = bench.say(few, &back_again(&carry));
     assert!(matches!(&sent[..], [(_, Message::Decline(Decline { reason: Reason::NotFound, .. }))]), "{sent:?}");
     // The next one is for whoever has the stream, as no room is left to send it to others.
-    bench.say(few, &Message::Load { leases: 0, residual_kbps: Some(70_000) });
+    bench.say(few, &Message::HubLoad { leases: 0, residual_kbps: Some(70_000) });
     let other = bench.requester(3);
     assert_eq!(the_carry(&bench.ask(other, naming(1, 1))).0, many);
 }
@@ -98,35 +109,49 @@ fn overflow_hubs_exhausted_before_own_copy() {
     has_left(&mut bench, VIDEO_KBPS);
     let mut sent = bench.ask(asker, subscribe(1));
     for hub in hubs {
-        let (to, Carry { id, requester, .. }) = the_carry(&sent);
+        let (to, RouteRequest { id, requester, .. }) = the_carry(&sent);
         assert_eq!(to, hub);
         let (reason, requester) = (Reason::Saturated, Some(requester));
         sent = bench.say(hub, &Message::Decline(Decline { id, reason, retry_after_ms: None, requester }));
     }
     the_forward(&sent);
-    assert_eq!(grants(&mut bench)[0].kind, Kind::Subscriber);
+    assert_eq!(grants(&mut bench)[0].kind, DownstreamKind::Subscriber);
 }
 
 #[test]
 fn hub_reflects_overflow_with_free_capacity() {
-    let asked = Carry { service: Service::Video, params: wanted(0), way: Way::Back, ..carried(1) };
+    let asked =
+        RouteRequest { service: Service::Video, params: wanted(0), direction: RouteDirection::Overflow, ..carried(1) };
     let mut bench = bench();
     let home = bench.up(100, Role::SuperNode);
-    let (to, carry) = the_carry(&bench.say(home, &Message::Carry(asked.clone())));
-    assert_eq!((to, carry.way, carry.provider), (home, Way::Down, Some(node(1))));
+    let (to, carry) = the_carry(&bench.say(home, &Message::RouteRequest(asked.clone())));
+    assert_eq!((to, carry.direction, carry.provider), (home, RouteDirection::Down, Some(node(1))));
     let onward = reflect_of(carry.params);
     assert_eq!((onward.to, onward.hops), (media(), 1));
     let granted = grants(&mut bench)[0];
-    assert_eq!((granted.kind, granted.tag, granted.their_tag), (Kind::Subscriber, onward.tag, Tag(7)));
-    bench.say(home, &Message::Underway { id: carry.id, requester: Some(carry.requester), provider: None });
+    assert_eq!((granted.kind, granted.tag, granted.their_tag), (DownstreamKind::Subscriber, onward.tag, StreamTag(7)));
+    bench.say(home, &Message::RequestAck { id: carry.id, requester: Some(carry.requester), provider: None });
     bench.wait(Duration::from_millis(300));
-    let (_, again) = the_carry(&bench.say(home, &Message::Carry(asked.clone())));
+    let (_, again) = the_carry(&bench.say(home, &Message::RouteRequest(asked.clone())));
     assert_eq!(reflect_of(again.params), onward);
     has_left(&mut bench, VIDEO_KBPS - 1);
-    let elsewhere = Reflect { to: ([10, 0, 0, 51], 9_000).into(), tag: Tag(8), hops: 0, provider: None, resumes: None };
-    let params = Some(Params { reflect: Some(elsewhere), ..Params::default() });
-    let sent =
-        bench.say(home, &Message::Carry(Carry { service: Service::Video, params, way: Way::Back, ..carried(2) }));
+    let elsewhere = CopyTarget {
+        to: ([10, 0, 0, 51], 9_000).into(),
+        tag: StreamTag(8),
+        hops: 0,
+        provider: None,
+        is_resuming: None,
+    };
+    let params = Some(RequestParams { copy_target: Some(elsewhere), ..RequestParams::default() });
+    let sent = bench.say(
+        home,
+        &Message::RouteRequest(RouteRequest {
+            service: Service::Video,
+            params,
+            direction: RouteDirection::Overflow,
+            ..carried(2)
+        }),
+    );
     let declined = |(_, message): &(LinkId, Message)| {
         matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. }))
     };
@@ -148,7 +173,7 @@ fn residual_reports_are_thresholded_and_paced() {
     bench.wait(Duration::from_secs(2));
     let told = |sent: Vec<(LinkId, Message)>| {
         let room = |(link, message)| match message {
-            Message::Load { residual_kbps, .. } if link == peer => residual_kbps,
+            Message::HubLoad { residual_kbps, .. } if link == peer => residual_kbps,
             _ => None,
         };
         sent.into_iter().filter_map(room).collect::<Vec<_>>()

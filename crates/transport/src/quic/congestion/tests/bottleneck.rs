@@ -290,7 +290,7 @@ impl World {
                 && ends[0].offer(
                     *now,
                     Channel::Reliable { flow: 2 },
-                    &Delivery::of(Service::Track),
+                    &Delivery::for_service(Service::Track),
                     message.slice(..STREAM_BYTES as usize),
                 )
             {

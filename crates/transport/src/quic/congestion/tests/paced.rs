@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_proto::random::SplitMix64;
-use roost_proto::{Channel, Class, Congestion, Delivery};
+use roost_proto::{Channel, Congestion, Delivery, DeliveryClass};
 
 use super::bottleneck::{Lane, Path};
 use crate::quic::simulated::QuicEnd;
@@ -70,7 +70,7 @@ impl World {
 }
 
 /// Time that the slowest of so many frames took.
-fn slowest(class: Class, loss: f64, count: u32) -> Duration {
+fn slowest(class: DeliveryClass, loss: f64, count: u32) -> Duration {
     let mut world = World::new(loss);
     let begin = world.now + LEAD;
     let delivery = Delivery { class, ..Delivery::default() };
@@ -96,7 +96,7 @@ fn slowest(class: Class, loss: f64, count: u32) -> Duration {
 #[test]
 fn duplicated_frames_are_never_late() {
     for loss in [0.0, 0.01] {
-        let slowest = slowest(Class::Duplicate, loss, 50);
+        let slowest = slowest(DeliveryClass::Duplicate, loss, 50);
         assert!(slowest < PERIOD * 9 / 10, "{loss} lost: {slowest:?}");
     }
 }
