@@ -160,7 +160,7 @@ fn start_relay(
         ended.end_all(&sentence);
         noted.note_error(sentence);
     };
-    Ok((bound.address(), Media::start(bound, relay::Config::default(), ends, gone)?))
+    Ok((bound.address(), Media::start(bound, relay::RelayConfig::default(), ends, gone)?))
 }
 
 /// Takes part in multicast, if that is set.

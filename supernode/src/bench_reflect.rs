@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use roost_proto::Time;
-use roost_reflector::{Config, Fan, Header, Keep, Patience, Reflector, Socket, Start, StreamId, Terms};
+use roost_reflector::{
+    Fanout, FanoutConfig, Header, LagLimits, RetentionLimits, Socket, StartPoint, StreamId, StreamReflector,
+    TargetOptions,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -72,12 +75,12 @@ pub(crate) fn main() -> ExitCode {
 
 /// What is driven: with a header to read, or without.
 enum Path {
-    Clear(Box<Fan>),
+    Clear(Box<Fanout>),
     /// The first packet says which stream it is.
     Sealed {
-        config: Config,
+        config: FanoutConfig,
         targets: Vec<SocketAddr>,
-        reflector: Option<Box<Reflector>>,
+        reflector: Option<Box<StreamReflector>>,
     },
 }
 
@@ -121,14 +124,14 @@ fn run(args: &Args) -> io::Result<()> {
 impl Path {
     fn new(sealed: bool, targets: Vec<SocketAddr>) -> io::Result<Self> {
         // What is measured is how much gets through: nothing is given up for being late.
-        let patience = Patience { bytes: 4 << 20, age: Duration::from_secs(10), ..Patience::default() };
-        let config = Config { patience, ..Config::default() };
+        let patience = LagLimits { bytes: 4 << 20, age: Duration::from_secs(10), ..LagLimits::default() };
+        let config = FanoutConfig { patience, ..FanoutConfig::default() };
         if sealed {
             return Ok(Self::Sealed { config, targets, reflector: None });
         }
         // Nor is there anybody to repair for.
-        let keep = Keep { age: Duration::from_millis(20), ..config.keep };
-        let mut fan = Fan::new(StreamId(0), Config { keep, ..config });
+        let keep = RetentionLimits { age: Duration::from_millis(20), ..config.keep };
+        let mut fan = Fanout::new(StreamId(0), FanoutConfig { keep, ..config });
         add_targets(&mut fan, &targets)?;
         Ok(Self::Clear(Box::new(fan)))
     }
@@ -138,21 +141,21 @@ impl Path {
             Self::Clear(fan) => fan.push_opaque(now, from, datagram),
             Self::Sealed { config, targets, reflector } => {
                 if let (None, Ok((_, header))) = (&reflector, Header::decode(datagram)) {
-                    let mut begun = Box::new(Reflector::new(header.stream, *config));
+                    let mut begun = Box::new(StreamReflector::new(header.stream, *config));
                     // There are no more targets than a stream may have.
-                    let _ = add_targets(begun.fan(), targets);
+                    let _ = add_targets(begun.fanout(), targets);
                     *reflector = Some(begun);
                 }
                 // What is refused shows in the counts.
-                let _ = reflector.as_mut().map(|reflector| reflector.take(now, from, datagram));
+                let _ = reflector.as_mut().map(|reflector| reflector.receive_packet(now, from, datagram));
             }
         }
     }
 
-    fn fan(&mut self) -> Option<&mut Fan> {
+    fn fan(&mut self) -> Option<&mut Fanout> {
         match self {
             Self::Clear(fan) => Some(fan),
-            Self::Sealed { reflector, .. } => reflector.as_mut().map(|reflector| reflector.fan()),
+            Self::Sealed { reflector, .. } => reflector.as_mut().map(|reflector| reflector.fanout()),
         }
     }
 
@@ -162,7 +165,7 @@ impl Path {
         fan.close(now);
         while let Some(transmit) = fan.poll_transmit(now) {
             let outcome = socket.send(&transmit);
-            fan.settle(now, &transmit, outcome);
+            fan.record_outcome(now, &transmit, outcome);
             tally.sent += u64::from(outcome.sent);
             tally.failed += u64::from(outcome.failed);
             if outcome.is_full {
@@ -173,9 +176,10 @@ impl Path {
     }
 }
 
-fn add_targets(fan: &mut Fan, targets: &[SocketAddr]) -> io::Result<()> {
+fn add_targets(fan: &mut Fanout, targets: &[SocketAddr]) -> io::Result<()> {
     for target in targets {
-        fan.add_target(Time::ZERO, *target, Terms::SUBSCRIBER, Start::KeyFrame).map_err(io::Error::other)?;
+        fan.add_target(Time::ZERO, *target, TargetOptions::SUBSCRIBER, StartPoint::KeyFrame)
+            .map_err(io::Error::other)?;
     }
     Ok(())
 }

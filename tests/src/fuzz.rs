@@ -11,10 +11,11 @@ use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
-use roost_reflector::relay::Config as RelayConfig;
-use roost_reflector::words::Said;
+use roost_reflector::relay::RelayConfig;
+use roost_reflector::words::ControlPacket;
 use roost_reflector::{
-    Epoch, EpochSecret, Flags, Header, Limits as Epochs, Outcome, Publisher, Relay, StreamId, StreamTag, Subscriber,
+    Epoch, EpochLimits as Epochs, EpochSecret, Flags, Header, Publisher, Relay, SendOutcome, StreamId, StreamTag,
+    Subscriber,
 };
 use roost_services::{image, sensor, track, video};
 pub use roost_transport::fuzzing::{
@@ -169,20 +170,20 @@ pub fn reflected_words(bytes: &[u8]) {
     let (mut now, mut relay) = (Time::ZERO, Relay::new(RelayConfig::default(), [1; 32]));
     let stream = StreamId(1);
     let _ = relay.publish(now, stream).and_then(|()| relay.offer(now, stream, below, StreamTag(1)));
-    let _ = relay.expect(now, StreamTag(2));
+    let _ = relay.expect_offer(now, StreamTag(2));
     let mut rest = bytes;
     while let Some((&len, tail)) = rest.split_first() {
         let (piece, after) = tail.split_at(tail.len().min(len.into()));
         rest = after;
-        if let Ok((stream, word, said)) = Said::decode(piece) {
-            assert_eq!(Said::decode(&said.encode(stream, word)), Ok((stream, word, said)));
+        if let Ok((stream, word, said)) = ControlPacket::decode(piece) {
+            assert_eq!(ControlPacket::decode(&said.encode(stream, word)), Ok((stream, word, said)));
         }
         for from in [above, below] {
             relay.handle_datagram(now, from, piece, |_, _| {});
             relay.end_batch(now);
             while let Some(transmit) = relay.poll_transmit(now) {
                 let packets = transmit.contents.len().div_ceil(transmit.segment) as u32;
-                relay.settle(now, &transmit, Outcome { sent: packets, ..Outcome::default() });
+                relay.record_outcome(now, &transmit, SendOutcome { sent: packets, ..SendOutcome::default() });
             }
         }
         while relay.poll_event().is_some() {}

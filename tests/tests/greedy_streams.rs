@@ -13,7 +13,7 @@ use roost_proto::peer::MAX_REQUESTS;
 use roost_proto::reflection::StreamTag;
 use roost_proto::wire::{CopyTarget, Message, Reason, Request, RequestMode, RequestParams};
 use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
-use roost_reflector::words::Said;
+use roost_reflector::words::ControlPacket;
 use roost_tests::hostile::{PAUSE, SALVO, Scene, captured};
 use roost_tests::network::{Client, Network, PATIENCE};
 use roost_tests::streams::{Watcher, is_whole, nothing_flows, sent_to};
@@ -190,7 +190,7 @@ fn spoofed_address_gets_few_offers() {
     let offered = captured(&named, Duration::from_secs(6));
     assert!((1..=MAX_OFFERS).contains(&offered.len()), "{} datagrams", offered.len());
     for datagram in &offered {
-        assert!(matches!(Said::decode(datagram), Ok((_, _, Said::Offer(_)))), "{datagram:?}");
+        assert!(matches!(ControlPacket::decode(datagram), Ok((_, _, ControlPacket::Offer(_)))), "{datagram:?}");
     }
     assert_eq!(captured(&other, PAUSE), Vec::<Vec<u8>>::new());
     scene.stands();

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use roost_proto::reflection::StreamTag;
-use roost_reflector::words::{Nack, Reported, Said, Word};
+use roost_reflector::words::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflector::{Header, Hop, StreamId};
 use roost_tests::hostile::{PAUSE, Scene, captured, media, packets_of, rejected, send_all, take_over};
 use roost_tests::network::PATIENCE;
@@ -82,20 +82,21 @@ fn dead_upstreams_address_cannot_inject() {
 fn rubbish(packet: &[u8]) -> Vec<Vec<u8>> {
     let (_, header) = Header::decode(packet).unwrap();
     let stream = header.stream;
-    let nack = Nack::of(&(0..200).map(|number| header.counter + number).collect()).unwrap();
+    let nack = Nack::from_counters(&(0..200).map(|number| header.counter + number).collect()).unwrap();
     let reported =
-        Reported { received: u64::MAX, lost: u64::MAX, missed: u64::MAX, highest: u64::MAX, jitter_us: u32::MAX };
+        ReceiverReport { received: u64::MAX, lost: u64::MAX, missed: u64::MAX, highest: u64::MAX, jitter_us: u32::MAX };
     let said = [
-        Said::Offer(StreamTag(1)),
-        Said::Alive { depth: 0, next: u64::MAX },
-        Said::Moving,
-        Said::Done,
-        Said::Answer { tag: StreamTag(1), next: u64::MAX },
-        Said::Report(reported),
-        Said::Nack(nack),
-        Said::KeyFrame,
+        ControlPacket::Offer(StreamTag(1)),
+        ControlPacket::Heartbeat { depth: 0, next: u64::MAX },
+        ControlPacket::Leaving,
+        ControlPacket::Bye,
+        ControlPacket::Answer { tag: StreamTag(1), next: u64::MAX },
+        ControlPacket::Report(reported),
+        ControlPacket::Nack(nack),
+        ControlPacket::KeyFrameRequest,
     ];
-    let words = said.iter().flat_map(|said| [stream, StreamId(1)].map(|stream| said.encode(stream, Word(7)).to_vec()));
+    let words =
+        said.iter().flat_map(|said| [stream, StreamId(1)].map(|stream| said.encode(stream, PathToken(7)).to_vec()));
     let whole: Vec<Vec<u8>> = words.chain([packet.to_vec()]).collect();
     let cut = whole.iter().flat_map(|datagram| {
         [0, 1, 8, 16, 17, 23, 24, 39].map(|length| datagram[..length.min(datagram.len())].to_vec())
@@ -132,11 +133,11 @@ fn foreign_packets_are_counted_and_dropped() {
         }
     }
     // Nobody was sent more than that there is nothing, once for each word at most.
-    let words = rubbish.iter().filter(|datagram| Said::decode(datagram).is_ok()).count();
+    let words = rubbish.iter().filter(|datagram| ControlPacket::decode(datagram).is_ok()).count();
     for stranger in &strangers {
         let answers = captured(stranger, Duration::from_millis(20));
         assert!((1..=targets.len() * words).contains(&answers.len()), "{} answers to {words}", answers.len());
-        assert!(answers.iter().all(|answer| matches!(Said::decode(answer), Ok((_, _, Said::Done)))));
+        assert!(answers.iter().all(|answer| matches!(ControlPacket::decode(answer), Ok((_, _, ControlPacket::Bye)))));
     }
     assert_eq!(streams(&scene.hub).len(), 1);
     scene.stands();

@@ -8,8 +8,8 @@ use bytes::BytesMut;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
 use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, ProviderRequest, RequestParams, StreamKeys};
 use roost_proto::{Cell, LinkId, ServiceSet, Time};
-use roost_reflector::words::{Said, Word};
-use roost_reflector::{Flags, Limits, Publisher};
+use roost_reflector::words::{ControlPacket, PathToken};
+use roost_reflector::{EpochLimits, Flags, Publisher};
 use roost_tests::liar::Liar;
 use roost_tests::network::{Daemon, Network};
 use roost_tests::streams::Watcher;
@@ -48,7 +48,7 @@ impl Swindler {
         liar.say(&Message::Publish(liar.record(CELL, ServiceSet::ALL, socket.local_addr().unwrap())));
         let stream = StreamId::from_publisher(liar.node, 1);
         let publisher =
-            Publisher::new(Time::ZERO, stream, EPOCH, &EpochSecret::from_bytes(TRUE), Limits::default()).unwrap();
+            Publisher::new(Time::ZERO, stream, EPOCH, &EpochSecret::from_bytes(TRUE), EpochLimits::default()).unwrap();
         let (requester, leg, flows, asked, sent) = (None, None, false, 0, 0);
         Self { liar, stream, publisher, socket, requester, leg, flows, asked, sent }
     }
@@ -72,9 +72,9 @@ impl Swindler {
     fn send(&mut self) {
         let mut buffer = [0; 2000];
         while let Ok(length) = self.socket.recv(&mut buffer) {
-            match Said::decode(&buffer[..length]) {
-                Ok((_, _, Said::Answer { .. })) => self.flows = true,
-                Ok((_, _, Said::Done)) => self.flows = false,
+            match ControlPacket::decode(&buffer[..length]) {
+                Ok((_, _, ControlPacket::Answer { .. })) => self.flows = true,
+                Ok((_, _, ControlPacket::Bye)) => self.flows = false,
                 _ => {}
             }
         }
@@ -84,7 +84,7 @@ impl Swindler {
             self.publisher.seal(Time::ZERO, 0, Flags::default(), &[0; 188], &mut packet).unwrap();
             self.sent += 1;
         } else {
-            packet.extend_from_slice(&Said::Offer(tag).encode(self.stream, Word(7)));
+            packet.extend_from_slice(&ControlPacket::Offer(tag).encode(self.stream, PathToken(7)));
         }
         self.socket.send_to(&packet, to).unwrap();
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use roost_proto::Time;
-use roost_reflector::{Epoch, EpochSecret, Flags, Limits, Publisher, StreamId, Subscriber};
+use roost_reflector::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
 use roost_tests::process::{Process, binary, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -81,7 +81,7 @@ fn datagrams_reach_every_port_unchanged() {
 fn sealed_packets_are_forwarded_to_keyholders() {
     let (mut process, _folder, listen, sockets) = reflector(&["--sealed"]);
     let (stream, epoch, secret) = (StreamId(5), Epoch(1), EpochSecret::from_bytes([3; 32]));
-    let mut publisher = Publisher::new(Time::ZERO, stream, epoch, &secret, Limits::default()).unwrap();
+    let mut publisher = Publisher::new(Time::ZERO, stream, epoch, &secret, EpochLimits::default()).unwrap();
     let payloads: Vec<Vec<u8>> = (0..40_u8).map(|number| vec![number; 1128]).collect();
     let seal = |payload: &Vec<u8>| {
         let mut packet = BytesMut::new();

@@ -42,7 +42,7 @@ fn secret(stream: StreamId, epoch: Epoch) -> EpochSecret {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum MemberStep {
     /// A node asks for the stream, by a further request.
     Join(u8),
     /// A request of a node comes once more.
@@ -58,21 +58,21 @@ enum Step {
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = MemberStep> {
     let node = || 1..=NODES;
     prop_oneof![
-        4 => node().prop_map(Step::Join),
-        1 => node().prop_map(Step::Repeat),
-        3 => node().prop_map(Step::Leave),
-        1 => (node(), any::<bool>()).prop_map(|(node, silent)| Step::Silence(node, silent)),
-        1 => node().prop_map(Step::Lose),
-        2 => Just(Step::Rekey),
-        3 => (1..20_000u64).prop_map(Step::Wait),
+        4 => node().prop_map(MemberStep::Join),
+        1 => node().prop_map(MemberStep::Repeat),
+        3 => node().prop_map(MemberStep::Leave),
+        1 => (node(), any::<bool>()).prop_map(|(node, silent)| MemberStep::Silence(node, silent)),
+        1 => node().prop_map(MemberStep::Lose),
+        2 => Just(MemberStep::Rekey),
+        3 => (1..20_000u64).prop_map(MemberStep::Wait),
     ]
 }
 
 /// A provider, the nodes around it, and what each of them knows.
-struct Scene {
+struct PublicationScene {
     peer: Peer,
     now: Time,
     links: BTreeMap<u8, LinkId>,
@@ -97,7 +97,7 @@ struct Scene {
     boxes: usize,
 }
 
-impl Scene {
+impl PublicationScene {
     fn new() -> Self {
         let config = NodeConfig {
             node: node(100),
@@ -156,7 +156,7 @@ impl Scene {
 
     fn input(&mut self, input: Input<NodeCommand>) {
         self.peer.handle(self.now, input);
-        self.settle();
+        self.drain_outputs();
     }
 
     fn command(&mut self, command: NodeCommand) {
@@ -167,14 +167,14 @@ impl Scene {
         self.input(Input::Message { link, message: message.encode() });
     }
 
-    fn settle(&mut self) {
+    fn drain_outputs(&mut self) {
         while let Some(transmit) = self.peer.poll_transmit() {
             let Transmit::Message { link, message, .. } = transmit else { continue };
             if link == HUB && matches!(Message::decode(&message), Ok(Message::SealedKeys(_))) {
                 self.boxes += 1;
             }
             if let Some(number) = self.links.iter().find(|(_, other)| **other == link).map(|(number, _)| *number) {
-                self.hear(number, Message::decode(&message).unwrap());
+                self.receive_message(number, Message::decode(&message).unwrap());
             }
         }
         while let Some(event) = self.peer.poll_event() {
@@ -183,7 +183,7 @@ impl Scene {
     }
 
     /// What a node does with what the provider says to it.
-    fn hear(&mut self, number: u8, message: Message) {
+    fn receive_message(&mut self, number: u8, message: Message) {
         let known = self.known.entry(number).or_default();
         match message {
             Message::Accept(Accept { stream_keys: Some(StreamKeys { stream, epoch, secret: key, next }), .. }) => {
@@ -286,9 +286,9 @@ impl Scene {
         }
     }
 
-    fn apply(&mut self, step: &Step) {
+    fn apply(&mut self, step: &MemberStep) {
         match *step {
-            Step::Join(number) => {
+            MemberStep::Join(number) => {
                 self.next_request += 1;
                 let id = RequestId(self.next_request);
                 self.wanted.entry(number).or_default().push(id);
@@ -297,28 +297,28 @@ impl Scene {
                     self.say(self.links[&number], &Message::Report(Report { id, ..Report::default() }));
                 }
             }
-            Step::Repeat(number) => {
+            MemberStep::Repeat(number) => {
                 if let Some(id) = self.wanted.get(&number).and_then(|wanted| wanted.last()).copied() {
                     self.forward(number, id);
                 }
             }
-            Step::Leave(number) => {
+            MemberStep::Leave(number) => {
                 if let Some(id) = self.wanted.get_mut(&number).and_then(Vec::pop) {
                     self.say(self.links[&number], &Message::Stop { id, reason: Reason::Cancelled });
                 }
             }
-            Step::Silence(number, true) => {
+            MemberStep::Silence(number, true) => {
                 self.silent.entry(number).or_insert(self.now);
             }
-            Step::Silence(number, false) => drop(self.silent.remove(&number)),
-            Step::Lose(number) => {
+            MemberStep::Silence(number, false) => drop(self.silent.remove(&number)),
+            MemberStep::Lose(number) => {
                 let link = self.links[&number];
                 let reason = "gone".to_owned();
                 self.input(Input::LinkDown { link, reason, refused: false });
                 self.meet(number);
             }
-            Step::Rekey => self.rekey(),
-            Step::Wait(millis) => self.wait(Duration::from_millis(millis)),
+            MemberStep::Rekey => self.rekey(),
+            MemberStep::Wait(millis) => self.wait(Duration::from_millis(millis)),
         }
         self.look();
     }
@@ -365,14 +365,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn members_open_stream_departed_cannot(steps in prop::collection::vec(step(), 1..60)) {
-        let mut scene = Scene::new();
+        let mut scene = PublicationScene::new();
         for step in &steps {
             scene.apply(step);
         }
         for number in 1..=NODES {
             scene.silent.remove(&number);
             while !scene.wanted.get(&number).is_none_or(Vec::is_empty) {
-                scene.apply(&Step::Leave(number));
+                scene.apply(&MemberStep::Leave(number));
             }
         }
         scene.wait(LINGER);
@@ -382,30 +382,30 @@ proptest! {
     /// The owner hears of everybody who has left, once.
     #[test]
     fn each_departure_is_told_once(joins in prop::collection::vec(1..=NODES, 1..20)) {
-        let mut scene = Scene::new();
-        joins.iter().for_each(|number| scene.apply(&Step::Join(*number)));
+        let mut scene = PublicationScene::new();
+        joins.iter().for_each(|number| scene.apply(&MemberStep::Join(*number)));
         let present: BTreeSet<u8> = joins.iter().copied().collect();
-        joins.iter().for_each(|number| scene.apply(&Step::Leave(*number)));
+        joins.iter().for_each(|number| scene.apply(&MemberStep::Leave(*number)));
         prop_assert_eq!(scene.departures, present.len());
     }
 }
 
 #[test]
 fn who_falls_silent_has_left() {
-    let mut scene = Scene::new();
-    scene.apply(&Step::Join(1));
-    scene.apply(&Step::Join(2));
-    scene.apply(&Step::Silence(1, true));
+    let mut scene = PublicationScene::new();
+    scene.apply(&MemberStep::Join(1));
+    scene.apply(&MemberStep::Join(2));
+    scene.apply(&MemberStep::Silence(1, true));
     scene.wait(MEMBER_SILENCE + Duration::from_secs(11));
     assert_eq!((scene.departures, scene.wanted[&1].len(), scene.wanted[&2].len()), (1, 0, 1));
-    scene.apply(&Step::Rekey);
+    scene.apply(&MemberStep::Rekey);
 }
 
 /// A scene with one member, of whose stream a hub has what opens it.
-fn scene_with_a_box() -> Scene {
-    let mut scene = Scene::new();
+fn scene_with_a_box() -> PublicationScene {
+    let mut scene = PublicationScene::new();
     scene.seals = true;
-    scene.apply(&Step::Join(1));
+    scene.apply(&MemberStep::Join(1));
     scene
 }
 
@@ -436,11 +436,11 @@ fn abandoned_requests_rekey_rarely() {
 #[test]
 fn leaving_member_flushes_pending_rekeys() {
     let mut scene = scene_with_a_box();
-    scene.apply(&Step::Join(2));
+    scene.apply(&MemberStep::Join(2));
     scene.forward_to(3, RequestId(1_000), media(201));
     scene.forward_to(3, RequestId(1_001), media(201));
     assert_eq!(scene.departures, 1);
-    scene.apply(&Step::Leave(2));
+    scene.apply(&MemberStep::Leave(2));
     assert_eq!(scene.departures, 2, "a member is not waited for");
     scene.wait(Duration::from_secs(30));
     assert_eq!(scene.departures, 2, "its epoch was for all of them");
@@ -450,8 +450,8 @@ fn leaving_member_flushes_pending_rekeys() {
 fn every_request_renews_sealed_keys() {
     let mut scene = scene_with_a_box();
     assert_eq!(scene.boxes, 1);
-    scene.apply(&Step::Repeat(1));
+    scene.apply(&MemberStep::Repeat(1));
     assert_eq!(scene.boxes, 2, "a request that is repeated");
-    scene.apply(&Step::Join(2));
+    scene.apply(&MemberStep::Join(2));
     assert_eq!(scene.boxes, 3, "another request");
 }

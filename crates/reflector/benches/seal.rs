@@ -8,7 +8,7 @@ use std::hint::black_box;
 use bytes::BytesMut;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use roost_proto::Time;
-use roost_reflector::{Epoch, EpochSecret, Flags, Limits, Publisher, StreamId, Subscriber};
+use roost_reflector::{Epoch, EpochLimits, EpochSecret, Flags, Publisher, StreamId, Subscriber};
 
 const STREAM: StreamId = StreamId(1);
 const FIRST: Epoch = Epoch(1);
@@ -20,7 +20,7 @@ fn secret() -> EpochSecret {
 }
 
 fn publisher() -> Publisher {
-    Publisher::new(Time::ZERO, STREAM, FIRST, &secret(), Limits::default()).unwrap()
+    Publisher::new(Time::ZERO, STREAM, FIRST, &secret(), EpochLimits::default()).unwrap()
 }
 
 fn subscriber() -> Subscriber {

@@ -33,7 +33,7 @@ const REMEMBERED: Duration = Duration::from_secs(150);
 
 /// The budget of one target, and what is known of the queue on its way.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RepairBudget {
     /// Bytes that may be sent now.
     left: f64,
     /// Of the largest packet so far.
@@ -48,7 +48,7 @@ pub(crate) struct Budget {
     changed: Time,
 }
 
-impl Budget {
+impl RepairBudget {
     /// Of a target that comes now: a burst, and nothing known.
     pub(crate) fn new(now: Time) -> Self {
         Self { left: 0.0, packet: 0, soonest: [None; 2], began: now, late: 0, halvings: 0, changed: now }
@@ -139,15 +139,15 @@ mod tests {
     }
 
     /// One that has been sent a packet, and whose answers take 20 ms.
-    fn budget() -> Budget {
-        let mut budget = Budget::new(at(0));
+    fn budget() -> RepairBudget {
+        let mut budget = RepairBudget::new(at(0));
         budget.sent(PACKET as u64, PACKET as u64);
         budget.reported(at(0), ms(20));
         budget
     }
 
     /// How many packets there are to spend.
-    fn spent(budget: &mut Budget) -> usize {
+    fn spent(budget: &mut RepairBudget) -> usize {
         (0..).take_while(|_| budget.spend(PACKET)).count()
     }
 
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn long_rtt_raises_budget_to_quarter() {
-        let mut budget = Budget::new(at(0));
+        let mut budget = RepairBudget::new(at(0));
         budget.reported(at(0), ms(600));
         budget.sent(PACKET as u64, PACKET as u64);
         spent(&mut budget);
@@ -212,7 +212,7 @@ mod tests {
             steps in proptest::collection::vec((0..3_u8, 1..2000_u64, 1..1400_usize), 1..400),
             span in 1..200_usize,
         ) {
-            let (mut budget, mut now) = (Budget::new(at(0)), 0);
+            let (mut budget, mut now) = (RepairBudget::new(at(0)), 0);
             let mut flows = Vec::new();
             for (what, number, bytes) in steps {
                 now += number;

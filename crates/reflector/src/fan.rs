@@ -7,9 +7,9 @@ use bytes::Bytes;
 use roost_proto::Time;
 
 use crate::packet::{Flags, MAX_HOPS, StreamId};
-use crate::refused::Refused;
-use crate::ring::{Keep, Mark, Ring, caught_up};
-use crate::target::{Item, Patience, Start, Statistics, Target, Terms, Wait};
+use crate::refused::AdmissionError;
+use crate::ring::{Mark, RetentionLimits, Ring, caught_up};
+use crate::target::{Item, LagLimits, StartPoint, Target, TargetOptions, TargetStats, Wait};
 use crate::words::Nack;
 
 /// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
@@ -17,19 +17,19 @@ pub const MAX_TARGETS: usize = 1024;
 
 /// How a stream is kept and sent on.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
+pub struct FanoutConfig {
     /// What is kept of it.
-    pub keep: Keep,
+    pub keep: RetentionLimits,
     /// How far behind targets may be.
-    pub patience: Patience,
+    pub patience: LagLimits,
     /// How often a packet is sent on at most, from its publisher to a subscriber: 2, or
     /// [`MAX_HOPS`] with super nodes in layers. More is a loop.
     pub max_hops: u8,
 }
 
-impl Default for Config {
+impl Default for FanoutConfig {
     fn default() -> Self {
-        Self { keep: Keep::default(), patience: Patience::default(), max_hops: 2 }
+        Self { keep: RetentionLimits::default(), patience: LagLimits::default(), max_hops: 2 }
     }
 }
 
@@ -58,9 +58,9 @@ pub struct Transmit {
 
 impl Transmit {
     /// A datagram that is said beside a stream; what becomes of it changes nothing.
-    pub(crate) fn word(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
+    pub(crate) fn control_packet(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
         let segment = contents.len();
-        Self { to, from: None, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Word }
+        Self { to, from: None, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Control }
     }
 
     /// The same, leaving from this address of the host.
@@ -71,7 +71,7 @@ impl Transmit {
 
 /// What the system did with a [`Transmit`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SendOutcome {
     /// Packets that it took, the first ones.
     pub sent: u32,
     /// Packets that it refused, and would again.
@@ -88,9 +88,9 @@ pub struct Outcome {
 /// push … push, close, then: while poll_transmit is something { send it; settle }
 /// ```
 #[derive(Debug)]
-pub struct Fan {
+pub struct Fanout {
     stream: StreamId,
-    config: Config,
+    config: FanoutConfig,
     ring: Ring,
     /// By number, so that a change moves no other; at most [`MAX_TARGETS`].
     targets: Vec<Option<Target>>,
@@ -107,13 +107,13 @@ pub struct Fan {
     wants_key: bool,
 }
 
-impl Fan {
+impl Fanout {
     /// A stream without targets.
-    pub fn new(stream: StreamId, config: Config) -> Self {
+    pub fn new(stream: StreamId, config: FanoutConfig) -> Self {
         let max_hops = config.max_hops.min(MAX_HOPS);
         Self {
             stream,
-            config: Config { max_hops, ..config },
+            config: FanoutConfig { max_hops, ..config },
             ring: Ring::new(config.keep),
             targets: Vec::new(),
             line: VecDeque::new(),
@@ -133,13 +133,13 @@ impl Fan {
         &mut self,
         now: Time,
         address: SocketAddr,
-        terms: Terms,
-        start: Start,
-    ) -> Result<TargetId, Refused> {
+        terms: TargetOptions,
+        start: StartPoint,
+    ) -> Result<TargetId, AdmissionError> {
         let free = self.targets.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.targets.len());
         if slot >= MAX_TARGETS {
-            return Err(Refused::TooManyTargets);
+            return Err(AdmissionError::TooManyTargets);
         }
         if free.is_none() {
             self.targets.push(None);
@@ -169,7 +169,7 @@ impl Fan {
     }
 
     /// Lets a target begin anew.
-    pub fn restart_target(&mut self, target: TargetId, start: Start) {
+    pub fn restart_target(&mut self, target: TargetId, start: StartPoint) {
         if let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) {
             known.join(start, &self.ring);
             self.wants_key |= known.awaits_key();
@@ -178,13 +178,13 @@ impl Fan {
     }
 
     /// Sends a target nothing more; returns what it had, if there was one.
-    pub fn remove_target(&mut self, target: TargetId) -> Option<Statistics> {
+    pub fn remove_target(&mut self, target: TargetId) -> Option<TargetStats> {
         self.wait(target.0, Wait::Packets);
         self.targets.get_mut(target.0)?.take().map(|target| target.statistics)
     }
 
     /// What a target has had.
-    pub fn statistics(&self, target: TargetId) -> Option<Statistics> {
+    pub fn statistics(&self, target: TargetId) -> Option<TargetStats> {
         self.targets.get(target.0)?.as_ref().map(|target| target.statistics)
     }
 
@@ -281,7 +281,7 @@ impl Fan {
             };
             target.wait = Wait::Packets;
             let (contents, segment) = match &item {
-                Item::Word => continue,
+                Item::Control => continue,
                 Item::Front(packet) => (packet.clone(), packet.len()),
                 Item::Run { run, is_cached: true } => (caught_up(&run.bytes, run.segment), run.segment),
                 Item::Run { run, .. } => (run.bytes.clone(), run.segment),
@@ -294,14 +294,14 @@ impl Fan {
 
     /// Tells what has become of a [`Transmit`]. What did not fit is next again, after the next
     /// [`close`](Self::close).
-    pub fn settle(&mut self, now: Time, transmit: &Transmit, outcome: Outcome) {
+    pub fn record_outcome(&mut self, now: Time, transmit: &Transmit, outcome: SendOutcome) {
         let slot = transmit.target.0;
         let Some(target) = self.targets.get_mut(slot).and_then(Option::as_mut) else { return };
-        if matches!(transmit.item, Item::Word) {
+        if matches!(transmit.item, Item::Control) {
             return;
         }
         target.offload &= !outcome.refuses_offload;
-        target.settle(now, &transmit.item, outcome, &self.config.patience);
+        target.record_sent(now, &transmit.item, outcome, &self.config.patience);
         match target.due(&self.ring) {
             _ if outcome.is_full => self.stalled.push(slot),
             Some(due) if due > now => self.wait(slot, Wait::Until(due)),

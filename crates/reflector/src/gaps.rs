@@ -28,7 +28,7 @@ const FIRST_PACKETS: u64 = 16;
 
 /// Where a stream begins of which this is the first packet to come: a publisher's counters begin with
 /// nothing in their lower half.
-pub(crate) fn beginning_of(counter: u64) -> u64 {
+pub(crate) fn first_counter_of(counter: u64) -> u64 {
     let number = counter & u64::from(u32::MAX);
     if number < FIRST_PACKETS { counter - number } else { counter }
 }
@@ -37,15 +37,15 @@ pub(crate) fn beginning_of(counter: u64) -> u64 {
 ///
 /// What comes from a cache begins with the parameter sets that hold, and goes on at a key frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Beginning {
+pub(crate) struct StreamStart {
     /// Parameter sets have come, and no key frame yet.
     is_open: bool,
 }
 
-impl Beginning {
+impl StreamStart {
     /// A packet has come, so far after the greatest before it, if there was one; answers whether
     /// the stream begins with it.
-    pub(crate) fn note(&mut self, far: Option<u64>, is_cached: bool, flags: Flags) -> bool {
+    pub(crate) fn record_packet(&mut self, far: Option<u64>, is_cached: bool, flags: Flags) -> bool {
         let (has_key, has_parameters) = (flags.has(Flags::KEY_FRAME), flags.has(Flags::PARAMETERS));
         let can_begin = is_cached && (has_key || has_parameters);
         let begins = far.is_none_or(|far| can_begin && (self.is_open || far > MAX_GAP));
@@ -64,11 +64,11 @@ struct Missing {
 
 /// What one receiver of a stream misses.
 #[derive(Clone, Debug)]
-pub struct Gaps {
+pub struct LossTracker {
     /// How long a packet is of use after the one behind it.
     deadline: Duration,
     greatest: Option<u64>,
-    beginning: Beginning,
+    beginning: StreamStart,
     missing: BTreeMap<u64, Missing>,
     given_up: u64,
     /// Packets in a row that were asked for in vain.
@@ -77,14 +77,14 @@ pub struct Gaps {
     late: BTreeSet<u64>,
 }
 
-impl Gaps {
+impl LossTracker {
     /// Of packets that are of use for so long after those that follow them: less than what the
     /// player holds back.
     pub const fn new(deadline: Duration) -> Self {
         Self {
             deadline,
             greatest: None,
-            beginning: Beginning { is_open: false },
+            beginning: StreamStart { is_open: false },
             missing: BTreeMap::new(),
             given_up: 0,
             in_vain: 0,
@@ -98,7 +98,7 @@ impl Gaps {
     }
 
     /// A packet has come, live, repaired, or from a cache.
-    pub fn arrived(&mut self, now: Time, counter: u64, is_cached: bool, flags: Flags) {
+    pub fn record_arrival(&mut self, now: Time, counter: u64, is_cached: bool, flags: Flags) {
         if self.greatest.is_some_and(|greatest| counter <= greatest) {
             if self.missing.remove(&counter).is_some_and(|missing| missing.times > 0) {
                 self.in_vain = 0;
@@ -107,17 +107,17 @@ impl Gaps {
             return;
         }
         let greatest = self.greatest.replace(counter);
-        let begins = self.beginning.note(greatest.map(|greatest| counter - greatest), is_cached, flags);
+        let begins = self.beginning.record_packet(greatest.map(|greatest| counter - greatest), is_cached, flags);
         match greatest {
-            None => self.miss(now, beginning_of(counter)..counter),
+            None => self.miss(now, first_counter_of(counter)..counter),
             Some(greatest) if !begins && counter - greatest <= MAX_GAP => self.miss(now, greatest + 1..counter),
             Some(_) => {}
         }
     }
 
     /// What comes from now on has nothing to do with what came before.
-    pub(crate) fn turn(&mut self) {
-        (self.greatest, self.beginning) = (None, Beginning::default());
+    pub(crate) fn reset_sequence(&mut self) {
+        (self.greatest, self.beginning) = (None, StreamStart::default());
         let missing: Vec<u64> = std::mem::take(&mut self.missing).into_keys().collect();
         self.give_up(missing);
     }
@@ -131,7 +131,7 @@ impl Gaps {
     }
 
     /// Upstream has sent all packets before this one.
-    pub fn ended(&mut self, now: Time, next: u64) {
+    pub fn record_end(&mut self, now: Time, next: u64) {
         let after = self.greatest.and_then(|greatest| greatest.checked_add(1)).filter(|after| *after < next);
         if let Some(after) = after.filter(|after| next - after <= MAX_GAP) {
             self.greatest = Some(next - 1);
@@ -162,7 +162,7 @@ impl Gaps {
         });
         self.give_up(late);
         let due = self.missing.iter().filter(|(_, missing)| now >= missing.due).map(|(counter, _)| *counter);
-        let nack = Nack::of(&due.collect::<BTreeSet<u64>>())?;
+        let nack = Nack::from_counters(&due.collect::<BTreeSet<u64>>())?;
         for counter in nack.counters() {
             if let Some(missing) = self.missing.get_mut(&counter) {
                 let answered = round_trip + SLACK;
@@ -194,15 +194,15 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    fn gaps() -> Gaps {
-        Gaps::new(Duration::from_millis(200))
+    fn gaps() -> LossTracker {
+        LossTracker::new(Duration::from_millis(200))
     }
 
-    fn live(gaps: &mut Gaps, ms: u64, counter: u64) {
-        gaps.arrived(at(ms), FROM + counter, false, Flags::default());
+    fn live(gaps: &mut LossTracker, ms: u64, counter: u64) {
+        gaps.record_arrival(at(ms), FROM + counter, false, Flags::default());
     }
 
-    fn asked(gaps: &mut Gaps, ms: u64) -> Vec<u64> {
+    fn asked(gaps: &mut LossTracker, ms: u64) -> Vec<u64> {
         let nack = gaps.poll_nack(at(ms), ROUND_TRIP);
         nack.into_iter().flat_map(|nack| nack.counters().map(|counter| counter - FROM).collect::<Vec<_>>()).collect()
     }
@@ -258,7 +258,7 @@ mod tests {
     fn reset_gives_up_missing_packets() {
         let mut gaps = gaps();
         [10, 13].iter().for_each(|counter| live(&mut gaps, 0, *counter));
-        gaps.turn();
+        gaps.reset_sequence();
         assert_eq!((gaps.given_up(), gaps.poll_deadline()), (2, None));
         [500, 12].iter().for_each(|counter| live(&mut gaps, 6, *counter));
         assert_eq!(gaps.given_up(), 1);
@@ -269,7 +269,7 @@ mod tests {
         let mut gaps = gaps();
         let key = Flags::KEY_FRAME;
         let cached = [(10, Flags::PARAMETERS), (11, Flags::PARAMETERS), (20, key), (22, Flags::default()), (25, key)];
-        cached.iter().for_each(|(counter, flags)| gaps.arrived(at(0), FROM + *counter, true, *flags));
+        cached.iter().for_each(|(counter, flags)| gaps.record_arrival(at(0), FROM + *counter, true, *flags));
         assert_eq!(asked(&mut gaps, 5), [21, 23, 24]);
     }
 
@@ -277,19 +277,19 @@ mod tests {
     fn lost_first_packets_are_nacked() {
         let mut gaps = gaps();
         let first = 5 << 32;
-        gaps.arrived(at(0), first + 2, false, Flags::default());
+        gaps.record_arrival(at(0), first + 2, false, Flags::default());
         assert_eq!(asked(&mut gaps, 5), [first - FROM, first + 1 - FROM]);
     }
 
     #[test]
     fn loss_before_pause_is_nacked() {
         let mut gaps = gaps();
-        gaps.ended(at(0), FROM + 10);
+        gaps.record_end(at(0), FROM + 10);
         assert_eq!(asked(&mut gaps, 5), []);
         live(&mut gaps, 0, 10);
-        gaps.ended(at(50), FROM + 13);
+        gaps.record_end(at(50), FROM + 13);
         assert_eq!(asked(&mut gaps, 55), [11, 12]);
-        gaps.ended(at(60), FROM + 13 + MAX_GAP + 1);
+        gaps.record_end(at(60), FROM + 13 + MAX_GAP + 1);
         live(&mut gaps, 60, 14);
         assert_eq!(asked(&mut gaps, 65), [13]);
     }
@@ -298,15 +298,15 @@ mod tests {
     fn there_is_an_end_to_counters() {
         let mut gaps = gaps();
         for counter in [u64::MAX - 70, u64::MAX - 60, u64::MAX - 3, u64::MAX] {
-            gaps.arrived(at(0), counter, false, Flags::default());
+            gaps.record_arrival(at(0), counter, false, Flags::default());
         }
-        gaps.ended(at(0), u64::MAX);
+        gaps.record_end(at(0), u64::MAX);
         assert_eq!(asked(&mut gaps, 5).last(), Some(&(u64::MAX - 1 - FROM)));
     }
 
     #[test]
     fn late_repairs_are_given_up() {
-        let mut gaps = Gaps::new(Duration::from_millis(24));
+        let mut gaps = LossTracker::new(Duration::from_millis(24));
         [10, 12].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!(asked(&mut gaps, 5), []);
         assert_eq!(gaps.given_up(), 1);
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn late_arrival_uncounts_loss() {
-        let mut gaps = Gaps::new(Duration::from_millis(24));
+        let mut gaps = LossTracker::new(Duration::from_millis(24));
         [10, 13].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!((asked(&mut gaps, 5), gaps.given_up()), (vec![], 2));
         [12, 12].iter().for_each(|counter| live(&mut gaps, 6, *counter));

@@ -17,11 +17,11 @@ use roost_proto::Time;
 use roost_proto::reflection::EpochSecret;
 
 use crate::packet::{Epoch, Flags, HEADER_BYTES, Header, Hop, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, StreamId, TAG_BYTES};
-use crate::seal::Key;
+use crate::seal::EpochKey;
 
 /// When epochs end.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct EpochLimits {
     /// How long an epoch is used; by default 10 minutes. Less makes it matter less that a key
     /// gets out, and costs each subscriber a message per epoch.
     pub age: Duration,
@@ -33,7 +33,7 @@ pub struct Limits {
     pub packets: u64,
 }
 
-impl Default for Limits {
+impl Default for EpochLimits {
     fn default() -> Self {
         Self { age: Duration::from_secs(600), lead: Duration::from_secs(1), packets: 1 << 28 }
     }
@@ -41,7 +41,7 @@ impl Default for Limits {
 
 /// Why a new epoch is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum RekeyReason {
     /// Somebody who has the present key, or the one announced, may no longer read.
     Left,
     /// The present one is old.
@@ -68,16 +68,16 @@ pub enum SealError {
 /// An epoch that has been announced.
 struct Next {
     epoch: Epoch,
-    key: Key,
+    key: EpochKey,
     begins: Time,
 }
 
 /// Numbers and seals the packets of one stream.
 pub struct Publisher {
     stream: StreamId,
-    limits: Limits,
+    limits: EpochLimits,
     epoch: Epoch,
-    key: Key,
+    key: EpochKey,
     began: Time,
     /// Packets sealed in this epoch.
     sealed: u64,
@@ -97,9 +97,9 @@ impl Publisher {
         stream: StreamId,
         first: Epoch,
         secret: &EpochSecret,
-        limits: Limits,
+        limits: EpochLimits,
     ) -> Result<Self, SealError> {
-        let key = Key::derive(secret, stream, first).ok_or(SealError::Refused)?;
+        let key = EpochKey::derive(secret, stream, first).ok_or(SealError::Refused)?;
         let counter = u64::from(first.0) << 32;
         Ok(Self { stream, limits, epoch: first, key, began: now, sealed: 0, counter, next: None, left: false })
     }
@@ -115,18 +115,18 @@ impl Publisher {
     }
 
     /// Notes that somebody who had the key may read no further.
-    pub fn member_left(&mut self) {
+    pub fn record_departure(&mut self) {
         self.left = true;
     }
 
     /// Why the next epoch is to be [announced](Self::announce) now, if it is.
-    pub fn wants_epoch(&self, now: Time) -> Option<Reason> {
+    pub fn rekey_reason(&self, now: Time) -> Option<RekeyReason> {
         match () {
             () if self.next.is_some() => None,
-            () if self.left => Some(Reason::Left),
+            () if self.left => Some(RekeyReason::Left),
             // So that there is time for the announcement.
-            () if self.sealed >= self.limits.packets - self.limits.packets / 8 => Some(Reason::Spent),
-            () => (now >= self.began + self.age_until_announced()).then_some(Reason::Age),
+            () if self.sealed >= self.limits.packets - self.limits.packets / 8 => Some(RekeyReason::Spent),
+            () => (now >= self.began + self.age_until_announced()).then_some(RekeyReason::Age),
         }
     }
 
@@ -158,7 +158,7 @@ impl Publisher {
             return Ok(next.epoch);
         }
         let epoch = Epoch(self.epoch.0.saturating_add(1));
-        let key = Key::derive(secret, self.stream, epoch).ok_or(SealError::Refused)?;
+        let key = EpochKey::derive(secret, self.stream, epoch).ok_or(SealError::Refused)?;
         self.next = Some(Next { epoch, key, begins: now + self.limits.lead });
         self.left = false;
         Ok(epoch)
@@ -215,7 +215,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn publisher(limits: Limits) -> Publisher {
+    fn publisher(limits: EpochLimits) -> Publisher {
         Publisher::new(Time::ZERO, StreamId(7), Epoch(100), &EpochSecret::from_bytes([1; 32]), limits).unwrap()
     }
 
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn epoch_begins_after_lead_time() {
-        let mut publisher = publisher(Limits::default());
+        let mut publisher = publisher(EpochLimits::default());
         let (start, late) = (Time::ZERO, Time::ZERO + Duration::from_secs(599));
-        assert_eq!(publisher.wants_epoch(start), None);
+        assert_eq!(publisher.rekey_reason(start), None);
         assert_eq!(publisher.poll_deadline().0, late);
-        assert_eq!(publisher.wants_epoch(late), Some(Reason::Age));
+        assert_eq!(publisher.rekey_reason(late), Some(RekeyReason::Age));
         assert_eq!(publisher.announce(late, &EpochSecret::from_bytes([2; 32])), Ok(Epoch(101)));
-        assert_eq!(publisher.wants_epoch(late), None);
+        assert_eq!(publisher.rekey_reason(late), None);
         assert_eq!(publisher.poll_deadline().0, late + SECOND);
         let before = seal(&mut publisher, late + SECOND / 2).unwrap();
         let after = seal(&mut publisher, late + SECOND).unwrap();
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn epoch_begins_without_sealed_packets() {
-        let mut publisher = publisher(Limits::default());
-        publisher.member_left();
+        let mut publisher = publisher(EpochLimits::default());
+        publisher.record_departure();
         publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; 32])).unwrap();
         let due = publisher.poll_deadline().0;
         publisher.handle_timeout(due);
@@ -255,24 +255,24 @@ mod tests {
 
     #[test]
     fn leave_during_announcement_forces_another_epoch() {
-        let mut publisher = publisher(Limits::default());
-        publisher.member_left();
-        assert_eq!(publisher.wants_epoch(Time::ZERO), Some(Reason::Left));
+        let mut publisher = publisher(EpochLimits::default());
+        publisher.record_departure();
+        assert_eq!(publisher.rekey_reason(Time::ZERO), Some(RekeyReason::Left));
         publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; 32])).unwrap();
-        publisher.member_left();
-        assert_eq!(publisher.wants_epoch(Time::ZERO), None, "one at a time");
+        publisher.record_departure();
+        assert_eq!(publisher.rekey_reason(Time::ZERO), None, "one at a time");
         seal(&mut publisher, Time::ZERO + SECOND).unwrap();
-        assert_eq!(publisher.wants_epoch(Time::ZERO + SECOND), Some(Reason::Left));
+        assert_eq!(publisher.rekey_reason(Time::ZERO + SECOND), Some(RekeyReason::Left));
     }
 
     #[test]
     fn a_spent_key_seals_no_more() {
-        let mut publisher = publisher(Limits { packets: 16, ..Limits::default() });
+        let mut publisher = publisher(EpochLimits { packets: 16, ..EpochLimits::default() });
         for count in 0..16 {
-            assert_eq!(publisher.wants_epoch(Time::ZERO).is_some(), count >= 14, "{count}");
+            assert_eq!(publisher.rekey_reason(Time::ZERO).is_some(), count >= 14, "{count}");
             seal(&mut publisher, Time::ZERO).unwrap();
         }
-        assert_eq!(publisher.wants_epoch(Time::ZERO), Some(Reason::Spent));
+        assert_eq!(publisher.rekey_reason(Time::ZERO), Some(RekeyReason::Spent));
         assert_eq!(seal(&mut publisher, Time::ZERO), Err(SealError::Spent));
         publisher.announce(Time::ZERO, &EpochSecret::from_bytes([2; 32])).unwrap();
         let next = seal(&mut publisher, Time::ZERO).unwrap();
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_leaves_no_trace() {
-        let mut publisher = publisher(Limits::default());
+        let mut publisher = publisher(EpochLimits::default());
         let mut out = BytesMut::new();
         let long = vec![0; MAX_PAYLOAD_BYTES + 1];
         let refused = publisher.seal(Time::ZERO, 1, Flags::default(), &long, &mut out);
@@ -293,10 +293,15 @@ mod tests {
 
     #[test]
     fn a_restart_counts_from_above() {
-        let mut first = publisher(Limits::default());
+        let mut first = publisher(EpochLimits::default());
         let last = (0..1000).map(|_| seal(&mut first, Time::ZERO).unwrap().counter).last();
-        let again =
-            Publisher::new(Time::ZERO, StreamId(7), Epoch(101), &EpochSecret::from_bytes([3; 32]), Limits::default());
+        let again = Publisher::new(
+            Time::ZERO,
+            StreamId(7),
+            Epoch(101),
+            &EpochSecret::from_bytes([3; 32]),
+            EpochLimits::default(),
+        );
         assert!(Some(again.unwrap().counter()) > last);
     }
 }

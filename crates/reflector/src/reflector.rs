@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use crate::fan::{Config, Fan};
+use crate::fan::{Fanout, FanoutConfig};
 use crate::packet::{Header, Hop, StreamId};
-use crate::replay::{Course, Tracks};
+use crate::replay::{FilterOutcome, ReplayFilter};
 use crate::ring::Mark;
 
 /// What has become of packets that came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrivals {
+pub struct ArrivalCounts {
     /// Packets taken, to be sent on.
     pub taken: u64,
     /// Packets that had come already, another way.
@@ -25,7 +25,7 @@ pub struct Arrivals {
 
 /// Why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Dropped {
+pub enum DropReason {
     /// It is no packet of the stream.
     #[error("no packet of this stream")]
     Foreign,
@@ -41,36 +41,36 @@ pub enum Dropped {
 ///
 /// From whom it takes them, and to whom they go, is decided by its owner.
 #[derive(Debug)]
-pub struct Reflector {
+pub struct StreamReflector {
     stream: StreamId,
     max_hops: u8,
     /// Whether it is kept for targets, or only looked at.
     sends_on: bool,
-    fan: Fan,
-    tracks: Tracks,
-    arrivals: Arrivals,
+    fan: Fanout,
+    tracks: ReplayFilter,
+    arrivals: ArrivalCounts,
     /// When the last packet was taken.
     last: Time,
     rate: Rate,
 }
 
-impl Reflector {
+impl StreamReflector {
     /// A stream of which nothing has come yet.
-    pub fn new(stream: StreamId, config: Config) -> Self {
+    pub fn new(stream: StreamId, config: FanoutConfig) -> Self {
         Self {
             stream,
             max_hops: config.max_hops,
             sends_on: true,
-            fan: Fan::new(stream, config),
-            tracks: Tracks::default(),
-            arrivals: Arrivals::default(),
+            fan: Fanout::new(stream, config),
+            tracks: ReplayFilter::default(),
+            arrivals: ArrivalCounts::default(),
             last: Time::ZERO,
             rate: Rate::default(),
         }
     }
 
     /// What has become of all packets so far.
-    pub fn arrivals(&self) -> Arrivals {
+    pub fn arrivals(&self) -> ArrivalCounts {
         self.arrivals
     }
 
@@ -100,12 +100,12 @@ impl Reflector {
     }
 
     /// Where it goes.
-    pub fn fan(&mut self) -> &mut Fan {
+    pub fn fanout(&mut self) -> &mut Fanout {
         &mut self.fan
     }
 
     /// Where it goes, to look at.
-    pub fn targets(&self) -> &Fan {
+    pub fn targets(&self) -> &Fanout {
         &self.fan
     }
 
@@ -113,8 +113,13 @@ impl Reflector {
     ///
     /// # Errors
     /// See [`Dropped`]; each is counted.
-    pub fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Result<(Hop, Header), Dropped> {
-        let decoded = Header::decode(datagram).map_err(|_| Dropped::Foreign);
+    pub fn receive_packet(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(Hop, Header), DropReason> {
+        let decoded = Header::decode(datagram).map_err(|_| DropReason::Foreign);
         let taken = decoded.and_then(|(hop, header)| self.try_take(now, Some(from), hop, &header, datagram));
         self.count(taken.err());
         decoded.and_then(|decoded| taken.map(|_| decoded))
@@ -127,7 +132,7 @@ impl Reflector {
         from: SocketAddr,
         (hop, header): (Hop, &Header),
         datagram: &[u8],
-    ) -> Result<Course, Dropped> {
+    ) -> Result<FilterOutcome, DropReason> {
         let taken = self.try_take(now, Some(from), hop, header, datagram);
         self.count(taken.err());
         taken
@@ -137,18 +142,18 @@ impl Reflector {
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    pub fn publish(&mut self, now: Time, packet: &[u8]) -> Result<u64, Dropped> {
-        let (hop, header) = Header::decode(packet).map_err(|_| Dropped::Foreign)?;
+    pub fn publish(&mut self, now: Time, packet: &[u8]) -> Result<u64, DropReason> {
+        let (hop, header) = Header::decode(packet).map_err(|_| DropReason::Foreign)?;
         self.try_take(now, None, hop, &header, packet)?;
         Ok(header.counter)
     }
 
-    fn count(&mut self, dropped: Option<Dropped>) {
+    fn count(&mut self, dropped: Option<DropReason>) {
         *match dropped {
             None => &mut self.arrivals.taken,
-            Some(Dropped::Foreign) => &mut self.arrivals.foreign,
-            Some(Dropped::Looping) => &mut self.arrivals.looping,
-            Some(Dropped::Duplicate) => &mut self.arrivals.duplicate,
+            Some(DropReason::Foreign) => &mut self.arrivals.foreign,
+            Some(DropReason::Looping) => &mut self.arrivals.looping,
+            Some(DropReason::Duplicate) => &mut self.arrivals.duplicate,
         } += 1;
     }
 
@@ -159,21 +164,22 @@ impl Reflector {
         hop: Hop,
         header: &Header,
         datagram: &[u8],
-    ) -> Result<Course, Dropped> {
+    ) -> Result<FilterOutcome, DropReason> {
         if header.stream != self.stream {
-            return Err(Dropped::Foreign);
+            return Err(DropReason::Foreign);
         }
         // One who only watches takes what nobody would send on.
         if from.is_some() && self.sends_on && hop.hops >= self.max_hops {
-            return Err(Dropped::Looping);
+            return Err(DropReason::Looping);
         }
         let next = self.next();
-        let course = self.tracks.take(header.counter, hop.catch_up, header.flags).ok_or(Dropped::Duplicate)?;
+        let course =
+            self.tracks.classify_packet(header.counter, hop.catch_up, header.flags).ok_or(DropReason::Duplicate)?;
         self.last = now;
-        self.rate.note(now, datagram.len());
+        self.rate.record_bytes(now, datagram.len());
         if self.sends_on {
             // What is repaired goes on as if it had only been late: further on it was not lost.
-            let is_cached = hop.catch_up && (header.counter >= next || course != Course::Led);
+            let is_cached = hop.catch_up && (header.counter >= next || course != FilterOutcome::InSequence);
             let hops = hop.hops + u8::from(from.is_some());
             let first_byte = Some(Hop { hops, catch_up: is_cached }.byte());
             let counter = Some(header.counter);
@@ -193,7 +199,7 @@ struct Rate {
 }
 
 impl Rate {
-    fn note(&mut self, now: Time, bytes: usize) {
+    fn record_bytes(&mut self, now: Time, bytes: usize) {
         let passed = now.since(*self.began.get_or_insert(now));
         if passed >= Duration::from_secs(1) {
             (self.before, self.last) = (self.last, (self.bytes as f64 * 8.0 / passed.as_secs_f64()) as u64);
@@ -213,7 +219,7 @@ mod tests {
         // 800 kbit/s, on a clock that is hardly older than the stream.
         let sent = (0..30).map(|packet| Time::ZERO + Duration::from_millis(500 + 100 * packet));
         let seen = sent.map(|now| {
-            rate.note(now, 10_000);
+            rate.record_bytes(now, 10_000);
             rate.last
         });
         let seen: Vec<u64> = seen.filter(|measured| *measured != 0).collect();

@@ -6,7 +6,7 @@ use crate::relay::{MAX_STREAMS, MAX_TAGS, MAX_UNANSWERED};
 /// Why a stream or a target is not added. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum AdmissionError {
     /// There is no such stream.
     #[error("no such stream is reflected here: ask for it again")]
     NoStream,

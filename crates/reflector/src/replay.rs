@@ -22,7 +22,7 @@ const CONFIRMED: u8 = 4;
 
 /// What a window knows of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum CounterState {
     /// It was not taken yet.
     New,
     /// It was taken.
@@ -33,35 +33,35 @@ pub(crate) enum Known {
 
 /// The counters that were taken lately: of one word less than it has.
 #[derive(Clone, Debug)]
-pub(crate) struct Window<const WORDS: usize> {
+pub(crate) struct ReplayWindow<const WORDS: usize> {
     greatest: Option<u64>,
     words: [u64; WORDS],
 }
 
-impl<const WORDS: usize> Default for Window<WORDS> {
+impl<const WORDS: usize> Default for ReplayWindow<WORDS> {
     fn default() -> Self {
         Self { greatest: None, words: [0; WORDS] }
     }
 }
 
-impl<const WORDS: usize> Window<WORDS> {
+impl<const WORDS: usize> ReplayWindow<WORDS> {
     const PACKETS: u64 = (WORDS as u64 - 1) * WORD_BITS;
 
     pub(crate) fn greatest(&self) -> Option<u64> {
         self.greatest
     }
 
-    pub(crate) fn look(&self, counter: u64) -> Known {
+    pub(crate) fn look(&self, counter: u64) -> CounterState {
         match self.greatest {
-            Some(greatest) if counter > greatest => Known::New,
-            Some(greatest) if greatest - counter >= Self::PACKETS => Known::Behind,
-            Some(_) if self.words[Self::place(counter)] & bit(counter) != 0 => Known::Taken,
-            _ => Known::New,
+            Some(greatest) if counter > greatest => CounterState::New,
+            Some(greatest) if greatest - counter >= Self::PACKETS => CounterState::Behind,
+            Some(_) if self.words[Self::place(counter)] & bit(counter) != 0 => CounterState::Taken,
+            _ => CounterState::New,
         }
     }
 
     /// Notes a counter that is new and not behind.
-    pub(crate) fn take(&mut self, counter: u64) {
+    pub(crate) fn record_counter(&mut self, counter: u64) {
         let block = counter / WORD_BITS;
         match self.greatest {
             Some(greatest) if counter > greatest => {
@@ -96,13 +96,13 @@ impl<const WORDS: usize> Window<WORDS> {
 
 /// How a packet goes with those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum FilterOutcome {
     /// It is one of those that lead.
-    Led,
+    InSequence,
     /// It is far from them.
-    Apart,
+    Outlier,
     /// It is far from those that led, or late; it and its like lead from now on.
-    Turned,
+    Resynced,
 }
 
 /// The packets of a stream where nobody can tell the genuine from the forged.
@@ -112,16 +112,16 @@ pub(crate) enum Course {
 /// back to the genuine packets from forged ones. What a cache sends after the parameter sets that a
 /// stream begins with leads at once, however far ahead.
 #[derive(Debug, Default)]
-pub(crate) struct Tracks {
-    leading: Window<SENT_ON>,
+pub(crate) struct ReplayFilter {
+    leading: ReplayWindow<SENT_ON>,
     /// Nothing leads but parameter sets from a cache.
     is_open: bool,
-    apart: Window<SENT_ON>,
+    apart: ReplayWindow<SENT_ON>,
     /// How many were taken apart, or late, since one that leads.
     in_row: u8,
 }
 
-impl Tracks {
+impl ReplayFilter {
     /// The counter after the greatest of those that lead; 0 if nothing has come.
     pub(crate) fn next(&self) -> u64 {
         self.leading.greatest().map_or(0, |greatest| greatest.saturating_add(1))
@@ -133,8 +133,8 @@ impl Tracks {
     }
 
     /// Notes a packet; `None` if it was taken before.
-    pub(crate) fn take(&mut self, counter: u64, is_cached: bool, flags: Flags) -> Option<Course> {
-        if [&self.leading, &self.apart].into_iter().any(|track| track.look(counter) == Known::Taken) {
+    pub(crate) fn classify_packet(&mut self, counter: u64, is_cached: bool, flags: Flags) -> Option<FilterOutcome> {
+        if [&self.leading, &self.apart].into_iter().any(|track| track.look(counter) == CounterState::Taken) {
             return None;
         }
         let greatest = self.leading.greatest();
@@ -143,19 +143,19 @@ impl Tracks {
         if leads && !is_late {
             let is_first = self.is_open || greatest.is_none();
             self.is_open = is_first && is_cached && flags.has(Flags::PARAMETERS) && !flags.has(Flags::KEY_FRAME);
-            self.leading.take(counter);
+            self.leading.record_counter(counter);
             self.in_row = 0;
-            return Some(Course::Led);
+            return Some(FilterOutcome::InSequence);
         }
         if !leads && !self.apart.is_near(counter) {
-            self.apart = Window::default();
+            self.apart = ReplayWindow::default();
             self.in_row = 0;
         }
         let track = if leads { &mut self.leading } else { &mut self.apart };
-        track.take(counter);
+        track.record_counter(counter);
         self.in_row += 1;
         if self.in_row < CONFIRMED {
-            return Some(if leads { Course::Led } else { Course::Apart });
+            return Some(if leads { FilterOutcome::InSequence } else { FilterOutcome::Outlier });
         }
         self.in_row = 0;
         if leads {
@@ -164,7 +164,7 @@ impl Tracks {
         } else {
             std::mem::swap(&mut self.leading, &mut self.apart);
         }
-        Some(Course::Turned)
+        Some(FilterOutcome::Resynced)
     }
 }
 
@@ -178,19 +178,19 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const WINDOW: u64 = Window::<OPENED>::PACKETS;
+    const WINDOW: u64 = ReplayWindow::<OPENED>::PACKETS;
 
-    fn courses(tracks: &mut Tracks, counters: impl IntoIterator<Item = u64>) -> Vec<Option<Course>> {
-        counters.into_iter().map(|counter| tracks.take(counter, false, Flags::default())).collect()
+    fn courses(tracks: &mut ReplayFilter, counters: impl IntoIterator<Item = u64>) -> Vec<Option<FilterOutcome>> {
+        counters.into_iter().map(|counter| tracks.classify_packet(counter, false, Flags::default())).collect()
     }
 
     #[test]
     fn outliers_shut_out_no_packets() {
-        let (mut tracks, from) = (Tracks::default(), 1 << 20);
-        let led = Some(Course::Led);
+        let (mut tracks, from) = (ReplayFilter::default(), 1 << 20);
+        let led = Some(FilterOutcome::InSequence);
         assert!(courses(&mut tracks, from..from + 10).iter().all(|course| *course == led));
         for forged in [from + 1000, from + 66_000, 0, u64::MAX, from + 74, 1 << 40] {
-            assert_eq!(tracks.take(forged, true, Flags::KEY_FRAME), Some(Course::Apart));
+            assert_eq!(tracks.classify_packet(forged, true, Flags::KEY_FRAME), Some(FilterOutcome::Outlier));
         }
         assert_eq!(courses(&mut tracks, [from + 10, from + 5, from + 11]), [led, None, led]);
         assert_eq!(tracks.next(), from + 12);
@@ -198,9 +198,13 @@ mod tests {
 
     #[test]
     fn resyncs_to_outliers_and_back() {
-        let mut tracks = Tracks::default();
+        let mut tracks = ReplayFilter::default();
         courses(&mut tracks, 1000..1010);
-        let turned = [[Some(Course::Apart); 3].as_slice(), &[Some(Course::Turned), Some(Course::Led)]].concat();
+        let turned = [
+            [Some(FilterOutcome::Outlier); 3].as_slice(),
+            &[Some(FilterOutcome::Resynced), Some(FilterOutcome::InSequence)],
+        ]
+        .concat();
         assert_eq!(courses(&mut tracks, 50_000..50_005), turned);
         assert_eq!(courses(&mut tracks, 1010..1015), turned);
         // Both are remembered.
@@ -209,27 +213,34 @@ mod tests {
 
     #[test]
     fn resyncs_behind_forged_packets() {
-        let mut tracks = Tracks::default();
+        let mut tracks = ReplayFilter::default();
         courses(&mut tracks, 1000..1010);
         // Each as far ahead as may be: together further than what is repaired.
-        assert_eq!(courses(&mut tracks, (1..=5).map(|number| 1009 + number * MAX_GAP)), [Some(Course::Led); 5]);
-        let back = [[Some(Course::Led); 3].as_slice(), &[Some(Course::Turned), Some(Course::Led)]].concat();
+        assert_eq!(
+            courses(&mut tracks, (1..=5).map(|number| 1009 + number * MAX_GAP)),
+            [Some(FilterOutcome::InSequence); 5]
+        );
+        let back = [
+            [Some(FilterOutcome::InSequence); 3].as_slice(),
+            &[Some(FilterOutcome::Resynced), Some(FilterOutcome::InSequence)],
+        ]
+        .concat();
         assert_eq!(courses(&mut tracks, 1010..1015), back);
         assert_eq!((courses(&mut tracks, [1014, 1005]), tracks.next()), (vec![None; 2], 1015));
     }
 
     #[test]
     fn cached_key_frame_follows_parameters() {
-        let (mut tracks, led) = (Tracks::default(), Some(Course::Led));
+        let (mut tracks, led) = (ReplayFilter::default(), Some(FilterOutcome::InSequence));
         for (counter, flags) in [(1000, Flags::PARAMETERS), (1100, Flags::PARAMETERS), (1400, Flags::KEY_FRAME)] {
-            assert_eq!((tracks.take(counter, true, flags), tracks.leads(counter)), (led, true));
+            assert_eq!((tracks.classify_packet(counter, true, flags), tracks.leads(counter)), (led, true));
         }
         assert_eq!((courses(&mut tracks, [1401, 1402]), tracks.next()), (vec![led; 2], 1403));
         // Only at its beginning, and from a cache.
-        assert_eq!(tracks.take(2000, true, Flags::KEY_FRAME), Some(Course::Apart));
-        let mut tracks = Tracks::default();
-        assert_eq!(tracks.take(1000, true, Flags::PARAMETERS), led);
-        assert_eq!(tracks.take(1400, false, Flags::KEY_FRAME), Some(Course::Apart));
+        assert_eq!(tracks.classify_packet(2000, true, Flags::KEY_FRAME), Some(FilterOutcome::Outlier));
+        let mut tracks = ReplayFilter::default();
+        assert_eq!(tracks.classify_packet(1000, true, Flags::PARAMETERS), led);
+        assert_eq!(tracks.classify_packet(1400, false, Flags::KEY_FRAME), Some(FilterOutcome::Outlier));
     }
 
     proptest! {
@@ -239,19 +250,19 @@ mod tests {
             start in prop_oneof![Just(0), Just(u64::MAX - 5000), any::<u64>()],
             steps in proptest::collection::vec((0..3_u8, 0..3000_u64), 1..400),
         ) {
-            let (mut window, mut taken) = (Window::<OPENED>::default(), BTreeSet::new());
+            let (mut window, mut taken) = (ReplayWindow::<OPENED>::default(), BTreeSet::new());
             let mut greatest: Option<u64> = None;
             for (way, far) in steps {
                 let from = greatest.unwrap_or(start);
                 let counter = if way == 0 { from.saturating_add(far) } else { from.saturating_sub(far) };
                 let expected = match greatest {
-                    Some(greatest) if counter <= greatest && greatest - counter >= WINDOW => Known::Behind,
-                    _ if taken.contains(&counter) => Known::Taken,
-                    _ => Known::New,
+                    Some(greatest) if counter <= greatest && greatest - counter >= WINDOW => CounterState::Behind,
+                    _ if taken.contains(&counter) => CounterState::Taken,
+                    _ => CounterState::New,
                 };
                 prop_assert_eq!(window.look(counter), expected);
-                if expected == Known::New {
-                    window.take(counter);
+                if expected == CounterState::New {
+                    window.record_counter(counter);
                     taken.insert(counter);
                     greatest = Some(from.max(counter)).filter(|_| greatest.is_some()).or(Some(counter));
                 }

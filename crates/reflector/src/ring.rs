@@ -29,7 +29,7 @@ const MAX_PARAMETERS: usize = 8;
 
 /// What is kept of a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Keep {
+pub struct RetentionLimits {
     /// The most bytes; by default 16 MiB, four seconds of 30 Mbit/s. If there are more since the
     /// last key frame, joiners wait for the next.
     pub bytes: u64,
@@ -43,7 +43,7 @@ pub struct Keep {
     pub aged_bytes: u64,
 }
 
-impl Default for Keep {
+impl Default for RetentionLimits {
     fn default() -> Self {
         Self { bytes: 16 << 20, packets: 32_768, age: Duration::from_millis(500), aged_bytes: 4 << 20 }
     }
@@ -101,7 +101,7 @@ struct Filling {
 /// The latest of a stream.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    keep: Keep,
+    keep: RetentionLimits,
     runs: VecDeque<Run>,
     /// The place of the first run; places count all runs there ever were.
     first: u64,
@@ -120,7 +120,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    pub(crate) fn new(keep: Keep) -> Self {
+    pub(crate) fn new(keep: RetentionLimits) -> Self {
         Self {
             keep,
             runs: VecDeque::new(),

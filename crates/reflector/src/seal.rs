@@ -13,12 +13,12 @@ use roost_proto::reflection::EpochSecret;
 use crate::packet::{Epoch, HEADER_BYTES, StreamId, TAG_BYTES};
 
 /// The key of a stream's epoch.
-pub(crate) struct Key {
+pub(crate) struct EpochKey {
     key: LessSafeKey,
     salt: [u8; NONCE_LEN],
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for EpochKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
@@ -32,7 +32,7 @@ impl KeyType for SaltLength {
     }
 }
 
-impl Key {
+impl EpochKey {
     /// `None` never in practice: the lengths asked of HKDF are far below its limit.
     pub(crate) fn derive(secret: &EpochSecret, stream: StreamId, epoch: Epoch) -> Option<Self> {
         let (stream, epoch) = (stream.0.to_be_bytes(), epoch.0.to_be_bytes());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::Time;
 
-use crate::gaps::{Beginning, beginning_of};
+use crate::gaps::{StreamStart, first_counter_of};
 use crate::packet::{Epoch, Flags, Header};
 
 /// The most packets that wait; more, and what is missing is given up.
@@ -21,7 +21,7 @@ const MAX_COUNTED: u64 = 1 << 20;
 
 /// The packets of a stream, in order.
 #[derive(Debug)]
-pub struct Sequence {
+pub struct ReorderBuffer {
     patience: Duration,
     /// The latest of which a packet has come.
     epoch: Option<Epoch>,
@@ -29,7 +29,7 @@ pub struct Sequence {
     next: Option<u64>,
     /// The greatest that has come.
     greatest: Option<u64>,
-    beginning: Beginning,
+    beginning: StreamStart,
     /// Whether what has come is what a joiner is shown first, which has gaps.
     is_joining: bool,
     waiting: BTreeMap<u64, Waiting>,
@@ -48,10 +48,10 @@ struct Waiting {
     payload: Bytes,
 }
 
-impl Sequence {
+impl ReorderBuffer {
     /// A stream of which nothing has come. What is missing is waited for at most so long.
     pub fn new(patience: Duration) -> Self {
-        let (beginning, waiting) = (Beginning::default(), BTreeMap::new());
+        let (beginning, waiting) = (StreamStart::default(), BTreeMap::new());
         let (epoch, next, greatest) = (None, None, None);
         Self { patience, epoch, next, greatest, beginning, is_joining: true, waiting, skipped: 0 }
     }
@@ -69,9 +69,9 @@ impl Sequence {
         let greatest = self.greatest;
         self.greatest = greatest.max(Some(counter));
         let begins = greatest.is_none_or(|greatest| counter > greatest)
-            && self.beginning.note(greatest.map(|greatest| counter - greatest), is_cached, flags);
+            && self.beginning.record_packet(greatest.map(|greatest| counter - greatest), is_cached, flags);
         // A publisher's first packets are waited for.
-        self.next.get_or_insert_with(|| beginning_of(counter));
+        self.next.get_or_insert_with(|| first_counter_of(counter));
         let begins = begins && greatest.is_some();
         let joins = begins && self.is_joining;
         self.is_joining &= is_cached && !flags.has(Flags::KEY_FRAME);
@@ -110,7 +110,7 @@ impl Sequence {
     /// what waits is dropped.
     pub fn restart(&mut self) {
         (self.epoch, self.next, self.greatest) = (None, None, None);
-        (self.beginning, self.is_joining) = (Beginning::default(), true);
+        (self.beginning, self.is_joining) = (StreamStart::default(), true);
         self.waiting.clear();
     }
 
@@ -137,7 +137,7 @@ mod tests {
         Time::ZERO + Duration::from_millis(millis)
     }
 
-    fn drain(sequence: &mut Sequence, now: Time) -> Vec<u8> {
+    fn drain(sequence: &mut ReorderBuffer, now: Time) -> Vec<u8> {
         std::iter::from_fn(|| sequence.poll(now)).map(|(_, payload)| payload[0]).collect()
     }
 
@@ -146,17 +146,17 @@ mod tests {
     }
 
     /// Counts from none of a publisher's first packets.
-    fn flagged(sequence: &mut Sequence, now: Time, counter: u8, is_cached: bool, flags: Flags) {
+    fn flagged(sequence: &mut ReorderBuffer, now: Time, counter: u8, is_cached: bool, flags: Flags) {
         sequence.push(now, &header(1000 + u64::from(counter), flags), is_cached, Bytes::from(vec![counter]));
     }
 
-    fn push(sequence: &mut Sequence, now: Time, counter: u8, is_cached: bool) {
+    fn push(sequence: &mut ReorderBuffer, now: Time, counter: u8, is_cached: bool) {
         flagged(sequence, now, counter, is_cached, Flags::default());
     }
 
     #[test]
     fn repaired_packet_keeps_its_place() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         [1, 3, 4].iter().for_each(|counter| push(&mut sequence, at(0), *counter, false));
         assert_eq!(drain(&mut sequence, at(10)), [1]);
         assert_eq!(sequence.poll_deadline(), Some(at(200)));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn missing_packet_given_up_after_wait() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         [1, 3, 4].iter().for_each(|counter| push(&mut sequence, at(0), *counter, false));
         drain(&mut sequence, at(0));
         assert_eq!(drain(&mut sequence, at(199)), []);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn joiner_skips_gap_before_key_frame() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         let (parameters, key) = (Flags::PARAMETERS, Flags::KEY_FRAME);
         for (counter, flags) in [(1, parameters), (2, parameters), (10, key), (11, Flags::default()), (12, key)] {
             flagged(&mut sequence, at(0), counter, true, flags);
@@ -189,7 +189,7 @@ mod tests {
     /// As when they have come before what opens them.
     #[test]
     fn joiner_skips_gap_in_one_batch() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         let (parameters, key) = (Flags::PARAMETERS, Flags::KEY_FRAME);
         for (counter, flags) in [(1, parameters), (2, parameters), (10, key), (11, Flags::default()), (13, key)] {
             flagged(&mut sequence, at(0), counter, true, flags);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn gap_in_burst_is_awaited() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         let key = Flags::KEY_FRAME;
         for (counter, flags) in [(10, key), (12, Flags::default()), (14, key)] {
             flagged(&mut sequence, at(0), counter, true, flags);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_counters() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         for counter in [u64::MAX - 1, u64::MAX] {
             sequence.push(at(0), &header(counter, Flags::default()), false, Bytes::new());
             assert!(sequence.poll(at(0)).is_some());
@@ -225,7 +225,7 @@ mod tests {
     /// By whoever knows its key, and not beyond it.
     #[test]
     fn counter_jump_ends_with_its_epoch() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         let mut push = |millis, epoch, counter, number: u8| {
             let header = Header { epoch: Epoch(epoch), ..header(counter, Flags::default()) };
             sequence.push(at(millis), &header, false, Bytes::from(vec![number]));
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn no_gap_counts_beyond_reason() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         for counter in [1000, u64::MAX - 7] {
             sequence.push(at(0), &header(counter, Flags::default()), false, Bytes::new());
         }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn first_packets_are_awaited() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         let mut push = |number: u8| {
             let header = header((7 << 32) + u64::from(number), Flags::default());
             sequence.push(at(0), &header, false, Bytes::from(vec![number]));
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn no_more_wait_than_may() {
-        let mut sequence = Sequence::new(PATIENCE);
+        let mut sequence = ReorderBuffer::new(PATIENCE);
         let mut came = 0;
         for counter in (0..5000).filter(|counter| *counter != 1) {
             sequence.push(at(0), &header(counter, Flags::default()), false, Bytes::new());
@@ -274,7 +274,7 @@ mod tests {
     proptest! {
         #[test]
         fn timely_packets_come_once_in_order(order in proptest::collection::vec(0..200_u8, 1..200)) {
-            let mut sequence = Sequence::new(PATIENCE);
+            let mut sequence = ReorderBuffer::new(PATIENCE);
             let (mut out, mut seen) = (Vec::new(), std::collections::BTreeSet::new());
             for (number, counter) in order.iter().enumerate() {
                 if seen.insert(*counter) {

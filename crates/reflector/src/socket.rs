@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit as Message, UdpSocketState};
 
-use crate::fan::{Outcome, Transmit};
+use crate::fan::{SendOutcome, Transmit};
 
 /// Room for what the system glues together, at most an IP packet; and as much more as sets the slots'
 /// first packets apart in a processor's caches, which hold few that are 64 KiB from each other.
@@ -29,14 +29,14 @@ const REFUSALS: [i32; 3] = [5, 22, 90];
 
 /// A pair of addresses: that of a remote, and the one here at which its datagrams come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct DatagramPath {
     /// An IPv4 address is one, also on a socket for both families.
     pub remote: SocketAddr,
     /// Not known of a socket that has one address only.
     pub local: Option<IpAddr>,
 }
 
-impl From<SocketAddr> for Path {
+impl From<SocketAddr> for DatagramPath {
     fn from(remote: SocketAddr) -> Self {
         Self { remote: canonical(remote), local: None }
     }
@@ -97,7 +97,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is none; others as `recvmmsg(2)`.
-    pub fn receive(&mut self, mut take: impl FnMut(Path, &[u8])) -> io::Result<usize> {
+    pub fn receive(&mut self, mut take: impl FnMut(DatagramPath, &[u8])) -> io::Result<usize> {
         let mut received = 0;
         while received < BATCH_PACKETS {
             let mut buffers = self.slots.each_mut().map(|slot| IoSliceMut::new(slot));
@@ -111,7 +111,7 @@ impl Socket {
             for (slot, meta) in self.slots.iter().zip(&self.metas[..messages]) {
                 // One that is empty counts as well: whoever sends many of them must not keep this loop going.
                 let local = meta.dst_ip.filter(|_| self.has_any).map(|ip| ip.to_canonical());
-                let path = Path { local, ..Path::from(meta.addr) };
+                let path = DatagramPath { local, ..DatagramPath::from(meta.addr) };
                 let rest = slot[..meta.len].chunks(meta.stride.max(1));
                 for datagram in rest.chain((meta.len == 0).then_some(&[][..])) {
                     take(path, datagram);
@@ -130,15 +130,17 @@ impl Socket {
 
     /// Sends packets to a target, as one message if both the system and the target's way allow.
     /// What befalls one target does not befall another.
-    pub fn send(&self, transmit: &Transmit) -> Outcome {
+    pub fn send(&self, transmit: &Transmit) -> SendOutcome {
         let Transmit { to, from, contents, segment, offload, .. } = transmit;
-        let path = Path { remote: *to, local: *from };
+        let path = DatagramPath { remote: *to, local: *from };
         let packets = contents.len().div_ceil((*segment).max(1)) as u32;
-        let mut outcome = Outcome::default();
+        let mut outcome = SendOutcome::default();
         if packets > 1 && *offload && self.offload {
             match self.hand_over(path, contents, Some(*segment)) {
-                Ok(()) => return Outcome { sent: packets, ..outcome },
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Outcome { is_full: true, ..outcome },
+                Ok(()) => return SendOutcome { sent: packets, ..outcome },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return SendOutcome { is_full: true, ..outcome };
+                }
                 Err(error) => {
                     outcome.refuses_offload = error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code));
                 }
@@ -157,7 +159,7 @@ impl Socket {
         outcome
     }
 
-    fn hand_over(&self, path: Path, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+    fn hand_over(&self, path: DatagramPath, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
         let destination = match path.remote {
             SocketAddr::V4(v4) if self.is_v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
             remote => remote,
@@ -177,7 +179,7 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Fan, Start, StreamId, Terms};
+    use crate::{Fanout, FanoutConfig, StartPoint, StreamId, TargetOptions};
     use roost_proto::Time;
     use std::time::Duration;
 
@@ -194,9 +196,9 @@ mod tests {
     fn reflect(datagrams: &[Vec<u8>], offload: bool) -> [Vec<Vec<u8>>; 2] {
         let mut socket = Socket::bind(LOOPBACK.into(), offload).unwrap();
         let receivers = [receiver(), receiver()];
-        let mut fan = Fan::new(StreamId(1), Config::default());
+        let mut fan = Fanout::new(StreamId(1), FanoutConfig::default());
         for (_, address) in &receivers {
-            fan.add_target(Time::ZERO, *address, Terms::SUBSCRIBER, Start::KeyFrame).unwrap();
+            fan.add_target(Time::ZERO, *address, TargetOptions::SUBSCRIBER, StartPoint::KeyFrame).unwrap();
         }
         let (sender, _) = receiver();
         for datagram in datagrams {
@@ -211,7 +213,7 @@ mod tests {
         while let Some(transmit) = fan.poll_transmit(Time::ZERO) {
             let outcome = socket.send(&transmit);
             assert_eq!((outcome.failed, outcome.is_full), (0, false));
-            fan.settle(Time::ZERO, &transmit, outcome);
+            fan.record_outcome(Time::ZERO, &transmit, outcome);
         }
         receivers.map(|(receiver, _)| {
             let mut buffer = [0; 2000];
@@ -245,17 +247,17 @@ mod tests {
 
     #[test]
     fn unreachable_target_harms_no_other() {
-        let mut fan = Fan::new(StreamId(1), Config::default());
+        let mut fan = Fanout::new(StreamId(1), FanoutConfig::default());
         let (good, address) = receiver();
         // Nothing goes to port 0.
         let bad = SocketAddr::from(([127, 0, 0, 1], 0));
         let targets = [bad, address]
-            .map(|target| fan.add_target(Time::ZERO, target, Terms::SUBSCRIBER, Start::KeyFrame).unwrap());
+            .map(|target| fan.add_target(Time::ZERO, target, TargetOptions::SUBSCRIBER, StartPoint::KeyFrame).unwrap());
         (0..10).for_each(|number| fan.push_opaque(Time::ZERO, address_of_nobody(), &[number; 100]));
         fan.close(Time::ZERO);
         let socket = Socket::bind(LOOPBACK.into(), true).unwrap();
         while let Some(transmit) = fan.poll_transmit(Time::ZERO) {
-            fan.settle(Time::ZERO, &transmit, socket.send(&transmit));
+            fan.record_outcome(Time::ZERO, &transmit, socket.send(&transmit));
         }
         let mut buffer = [0; 200];
         for number in 0..10 {
@@ -269,20 +271,20 @@ mod tests {
     #[test]
     fn refused_offload_sends_packet_by_packet() {
         let outcome = {
-            let mut fan = Fan::new(StreamId(1), Config::default());
+            let mut fan = Fanout::new(StreamId(1), FanoutConfig::default());
             let bad = SocketAddr::from(([127, 0, 0, 1], 0));
-            fan.add_target(Time::ZERO, bad, Terms::SUBSCRIBER, Start::KeyFrame).unwrap();
+            fan.add_target(Time::ZERO, bad, TargetOptions::SUBSCRIBER, StartPoint::KeyFrame).unwrap();
             (0..2).for_each(|_| fan.push_opaque(Time::ZERO, address_of_nobody(), &[0; 100]));
             fan.close(Time::ZERO);
             let transmit = fan.poll_transmit(Time::ZERO).unwrap();
             Socket::bind(LOOPBACK.into(), true).unwrap().send(&transmit)
         };
         // EINVAL is what port 0 and a device without offload have in common.
-        assert_eq!(outcome, Outcome { sent: 0, failed: 2, refuses_offload: true, is_full: false });
+        assert_eq!(outcome, SendOutcome { sent: 0, failed: 2, refuses_offload: true, is_full: false });
     }
 
     /// Takes in one datagram that a host sends to this address of the socket's, and answers it.
-    fn answered(bind: &str, dial: [u8; 4]) -> (Path, SocketAddr, SocketAddr) {
+    fn answered(bind: &str, dial: [u8; 4]) -> (DatagramPath, SocketAddr, SocketAddr) {
         let mut socket = Socket::bind(bind.parse().unwrap(), true).unwrap();
         let dialled = SocketAddr::from((dial, socket.local_addr().unwrap().port()));
         let (sender, address) = receiver();
@@ -292,7 +294,7 @@ mod tests {
             let _ = socket.receive(|path, _| came = Some(path));
         }
         let path = came.unwrap();
-        let word = Transmit::word(path.remote, StreamId(1), bytes::Bytes::from_static(b"yes"));
+        let word = Transmit::control_packet(path.remote, StreamId(1), bytes::Bytes::from_static(b"yes"));
         let answer = word.leaving(path.local);
         assert_eq!(socket.send(&answer).sent, 1);
         let (_, from) = sender.recv_from(&mut [0; 10]).unwrap();
@@ -305,11 +307,11 @@ mod tests {
         for bind in ["0.0.0.0:0", "[::]:0"] {
             for host in [1, 2] {
                 let (path, remote, local) = answered(bind, [127, 0, 0, host]);
-                assert_eq!(path, Path { remote, local: Some(local.ip()) }, "{bind}");
+                assert_eq!(path, DatagramPath { remote, local: Some(local.ip()) }, "{bind}");
             }
         }
         let (path, remote, _) = answered("127.0.0.1:0", [127, 0, 0, 1]);
-        assert_eq!(path, Path { remote, local: None });
+        assert_eq!(path, DatagramPath { remote, local: None });
     }
 
     fn address_of_nobody() -> SocketAddr {

@@ -4,8 +4,8 @@
 use roost_proto::reflection::EpochSecret;
 
 use crate::packet::{Epoch, Header, Malformed, StreamId};
-use crate::replay::{Known, OPENED, Window};
-use crate::seal::Key;
+use crate::replay::{CounterState, OPENED, ReplayWindow};
+use crate::seal::EpochKey;
 
 /// Epochs whose keys are kept: the present one with the one that is announced,
 /// or with the one before.
@@ -13,7 +13,7 @@ const EPOCHS: usize = 2;
 
 /// A packet's payload, and what came with it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Opened<'a> {
+pub struct OpenedPacket<'a> {
     /// As it was published.
     pub header: Header,
     /// Whether it came from a cache.
@@ -48,7 +48,7 @@ pub enum OpenError {
 
 /// What has become of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct OpenCounts {
     /// Opened.
     pub opened: u64,
     /// No packets of the stream.
@@ -67,10 +67,10 @@ pub struct Counts {
 /// packets must not push the last of the one before out of it.
 struct Opener {
     epoch: Epoch,
-    key: Key,
+    key: EpochKey,
     /// The secret, until the stream's publisher has confirmed it.
     unconfirmed: Option<EpochSecret>,
-    window: Window<OPENED>,
+    window: ReplayWindow<OPENED>,
 }
 
 /// Opens the packets of one stream.
@@ -78,13 +78,13 @@ pub struct Subscriber {
     stream: StreamId,
     /// By epoch.
     openers: Vec<Opener>,
-    counts: Counts,
+    counts: OpenCounts,
 }
 
 impl Subscriber {
     /// Subscribes to a stream; it opens nothing before its first epoch.
     pub fn new(stream: StreamId) -> Self {
-        Self { stream, openers: Vec::with_capacity(EPOCHS + 1), counts: Counts::default() }
+        Self { stream, openers: Vec::with_capacity(EPOCHS + 1), counts: OpenCounts::default() }
     }
 
     /// The stream.
@@ -93,7 +93,7 @@ impl Subscriber {
     }
 
     /// What has become of all datagrams so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> OpenCounts {
         self.counts
     }
 
@@ -119,7 +119,7 @@ impl Subscriber {
 
     /// Takes what is said to be an epoch's secret, before the publisher has told any; afterwards it
     /// changes nothing.
-    pub fn foretell_epoch(&mut self, epoch: Epoch, secret: &EpochSecret) {
+    pub fn add_provisional_epoch(&mut self, epoch: Epoch, secret: &EpochSecret) {
         if !self.is_confirmed() {
             self.insert(epoch, secret, Some(secret.clone()));
         }
@@ -130,8 +130,8 @@ impl Subscriber {
         if self.openers.get(place).is_some_and(|opener| opener.epoch == epoch) {
             return;
         }
-        let Some(key) = Key::derive(secret, self.stream, epoch) else { return };
-        self.openers.insert(place, Opener { epoch, key, unconfirmed, window: Window::default() });
+        let Some(key) = EpochKey::derive(secret, self.stream, epoch) else { return };
+        self.openers.insert(place, Opener { epoch, key, unconfirmed, window: ReplayWindow::default() });
         if self.openers.len() > EPOCHS {
             self.openers.remove(0);
         }
@@ -141,7 +141,7 @@ impl Subscriber {
     ///
     /// # Errors
     /// See [`OpenError`]; the datagram's bytes are of no use then.
-    pub fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<Opened<'a>, OpenError> {
+    pub fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<OpenedPacket<'a>, OpenError> {
         let opened = self.try_open(datagram);
         *match &opened {
             Ok(_) => &mut self.counts.opened,
@@ -154,7 +154,7 @@ impl Subscriber {
         opened
     }
 
-    fn try_open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<Opened<'a>, OpenError> {
+    fn try_open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<OpenedPacket<'a>, OpenError> {
         let (hop, header) = Header::decode(datagram)?;
         if header.stream != self.stream {
             return Err(OpenError::OtherStream);
@@ -163,14 +163,14 @@ impl Subscriber {
         let opener = self.openers.iter_mut().find(|opener| opener.epoch == header.epoch);
         let opener = opener.ok_or(if is_past { OpenError::Behind } else { OpenError::UnknownEpoch })?;
         match opener.window.look(header.counter) {
-            Known::New => {}
-            Known::Taken => return Err(OpenError::Duplicate),
-            Known::Behind => return Err(OpenError::Behind),
+            CounterState::New => {}
+            CounterState::Taken => return Err(OpenError::Duplicate),
+            CounterState::Behind => return Err(OpenError::Behind),
         }
         let payload = opener.key.open(header.counter, datagram).ok_or(OpenError::Forged)?;
         // Only now: a forged packet must not push genuine ones out of the window.
-        opener.window.take(header.counter);
-        Ok(Opened { header, catch_up: hop.catch_up, payload })
+        opener.window.record_counter(header.counter);
+        Ok(OpenedPacket { header, catch_up: hop.catch_up, payload })
     }
 }
 
@@ -178,7 +178,7 @@ impl Subscriber {
 mod tests {
     use super::*;
     use crate::packet::{Flags, Hop};
-    use crate::{Limits, Publisher};
+    use crate::{EpochLimits, Publisher};
     use bytes::BytesMut;
     use proptest::prelude::*;
     use roost_proto::Time;
@@ -194,7 +194,7 @@ mod tests {
     /// A second apart; a new epoch is announced with every `per_epoch`th packet and begins with the next.
     fn packets(count: usize, per_epoch: usize) -> Vec<Vec<u8>> {
         let mut now = Time::ZERO;
-        let mut publisher = Publisher::new(now, STREAM, FIRST, &secret(FIRST.0), Limits::default()).unwrap();
+        let mut publisher = Publisher::new(now, STREAM, FIRST, &secret(FIRST.0), EpochLimits::default()).unwrap();
         let mut packets = Vec::new();
         for number in 0..count {
             if number % per_epoch == per_epoch - 1 {
@@ -253,13 +253,13 @@ mod tests {
         let packet = packets(1, 100).remove(0);
         let mut subscriber = Subscriber::new(STREAM);
         for epoch in [FIRST, Epoch(u32::MAX), Epoch(u32::MAX - 1)] {
-            subscriber.foretell_epoch(epoch, &secret(1));
+            subscriber.add_provisional_epoch(epoch, &secret(1));
         }
         subscriber.add_epoch(FIRST, &secret(FIRST.0));
         assert!(subscriber.open(&mut packet.clone()).is_ok());
         assert_eq!(subscriber.openers.len(), 1, "nothing else takes up room");
         let mut other = Subscriber::new(STREAM);
-        other.foretell_epoch(FIRST, &secret(1));
+        other.add_provisional_epoch(FIRST, &secret(1));
         assert_eq!(other.open(&mut packet.clone()), Err(OpenError::Forged));
         other.add_epoch(FIRST, &secret(FIRST.0));
         assert!(other.open(&mut packet.clone()).is_ok());
@@ -269,7 +269,7 @@ mod tests {
     fn confirmed_provisional_key_keeps_window() {
         let packet = packets(1, 100).remove(0);
         let mut subscriber = Subscriber::new(STREAM);
-        subscriber.foretell_epoch(FIRST, &secret(FIRST.0));
+        subscriber.add_provisional_epoch(FIRST, &secret(FIRST.0));
         assert!(subscriber.open(&mut packet.clone()).is_ok());
         subscriber.add_epoch(FIRST, &secret(FIRST.0));
         assert_eq!(subscriber.open(&mut packet.clone()), Err(OpenError::Duplicate));
@@ -278,8 +278,8 @@ mod tests {
     #[test]
     fn confirmed_stream_ignores_provisional_keys() {
         let mut subscriber = subscriber(50..=50);
-        subscriber.foretell_epoch(Epoch(u32::MAX), &secret(1));
-        subscriber.foretell_epoch(FIRST, &secret(1));
+        subscriber.add_provisional_epoch(Epoch(u32::MAX), &secret(1));
+        subscriber.add_provisional_epoch(FIRST, &secret(1));
         assert_eq!(subscriber.openers.len(), 1);
         assert!(subscriber.open(&mut packets(1, 100).remove(0)).is_ok());
     }

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
 
-use crate::budget::Budget;
-use crate::fan::Outcome;
+use crate::budget::RepairBudget;
+use crate::fan::SendOutcome;
 use crate::ring::{Ring, Run, caught_up};
 use crate::words::Nack;
 
@@ -28,7 +28,7 @@ const REPAIR_TIMES: u8 = 3;
 const MAX_REPAIRED: usize = 1024;
 /// On what terms a target gets a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct TargetOptions {
     /// What it is.
     pub kind: DownstreamKind,
     /// What its link takes, bits per second; nothing is sent faster then. Without it live packets
@@ -36,14 +36,14 @@ pub struct Terms {
     pub bits_per_second: Option<u64>,
 }
 
-impl Terms {
+impl TargetOptions {
     /// Whoever watches, on a link that takes what comes.
     pub const SUBSCRIBER: Self = Self { kind: DownstreamKind::Subscriber, bits_per_second: None };
 }
 
 /// With which packet a target begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum StartPoint {
     /// With the last key frame, or at the live edge of a stream without any.
     KeyFrame,
     /// With the packet of this counter, because it has those before it; if that is not there any
@@ -53,7 +53,7 @@ pub enum Start {
 
 /// What a target has had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct TargetStats {
     /// Packets sent, repairs among them.
     pub packets: u64,
     /// Bytes sent.
@@ -72,7 +72,7 @@ pub struct Statistics {
 
 /// How far behind a target may be, and how fast it may catch up.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct LagLimits {
     /// Bytes behind the live edge; by default 1 MiB.
     pub bytes: u64,
     /// Time behind the live edge; by default 300 ms.
@@ -85,7 +85,7 @@ pub struct Patience {
     pub catch_up: u64,
 }
 
-impl Default for Patience {
+impl Default for LagLimits {
     fn default() -> Self {
         let age = Duration::from_millis(300);
         Self { bytes: 1 << 20, age, repair: age, catch_up: 100_000_000 }
@@ -107,7 +107,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A datagram that is not of a stream's packets.
-    Word,
+    Control,
     /// A single packet, ahead of the others.
     Front(Bytes),
     Run {
@@ -119,7 +119,7 @@ pub(crate) enum Item {
 impl Item {
     fn bytes(&self) -> u64 {
         match self {
-            Self::Word => 0,
+            Self::Control => 0,
             Self::Front(packet) => packet.len() as u64,
             Self::Run { run, .. } => run.bytes.len() as u64,
         }
@@ -129,8 +129,8 @@ impl Item {
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
-    pub(crate) terms: Terms,
-    pub(crate) statistics: Statistics,
+    pub(crate) terms: TargetOptions,
+    pub(crate) statistics: TargetStats,
     /// Whether the system takes whole runs for it.
     pub(crate) offload: bool,
     /// Whether it is in line to be sent something, or waits for a time.
@@ -144,7 +144,7 @@ pub(crate) struct Target {
     /// The greatest packet that it asked for again.
     asked: u64,
     /// What repairs and parity it may be sent.
-    budget: Budget,
+    budget: RepairBudget,
     /// What it was last sent to catch up, from one place to another, and when the last of it left.
     burst: Option<(Range<u64>, Time)>,
     /// How many bytes it may be sent still, if there is a limit; and whether the next does not fit.
@@ -167,11 +167,11 @@ pub(crate) enum Wait {
 }
 
 impl Target {
-    pub(crate) fn new(now: Time, address: SocketAddr, terms: Terms, start: Start, ring: &Ring) -> Self {
+    pub(crate) fn new(now: Time, address: SocketAddr, terms: TargetOptions, start: StartPoint, ring: &Ring) -> Self {
         let mut target = Self {
             address,
             terms,
-            statistics: Statistics::default(),
+            statistics: TargetStats::default(),
             offload: true,
             wait: Wait::Packets,
             stage: Stage::Live,
@@ -180,7 +180,7 @@ impl Target {
             front: VecDeque::new(),
             repaired: BTreeMap::new(),
             asked: 0,
-            budget: Budget::new(now),
+            budget: RepairBudget::new(now),
             burst: None,
             allowance: None,
             is_spent: false,
@@ -192,11 +192,11 @@ impl Target {
     }
 
     /// Begins anew.
-    pub(crate) fn join(&mut self, start: Start, ring: &Ring) {
+    pub(crate) fn join(&mut self, start: StartPoint, ring: &Ring) {
         self.front.clear();
         let found = match start {
-            Start::At(counter) => ring.place_of(counter),
-            Start::KeyFrame => None,
+            StartPoint::At(counter) => ring.place_of(counter),
+            StartPoint::KeyFrame => None,
         };
         let until = ring.head();
         (self.next, self.part, self.stage) = match (found, ring.key()) {
@@ -221,13 +221,13 @@ impl Target {
     }
 
     /// What is to be sent now, if anything; it stays next until it is [settled](Self::settle).
-    pub(crate) fn peek(&mut self, now: Time, ring: &Ring, patience: &Patience, max_hops: u8) -> Option<Item> {
+    pub(crate) fn peek(&mut self, now: Time, ring: &Ring, patience: &LagLimits, max_hops: u8) -> Option<Item> {
         let next = self.peek_any(now, ring, patience, max_hops)?;
         self.is_spent = self.allowance.is_some_and(|allowance| next.bytes() > allowance);
         (!self.is_spent).then_some(next)
     }
 
-    fn peek_any(&mut self, now: Time, ring: &Ring, patience: &Patience, max_hops: u8) -> Option<Item> {
+    fn peek_any(&mut self, now: Time, ring: &Ring, patience: &LagLimits, max_hops: u8) -> Option<Item> {
         self.keep_up(now, ring, patience);
         if now < self.free {
             return None;
@@ -250,7 +250,7 @@ impl Target {
     }
 
     /// Goes on at a key frame, or at the live edge, if it is too far behind.
-    fn keep_up(&mut self, now: Time, ring: &Ring, patience: &Patience) {
+    fn keep_up(&mut self, now: Time, ring: &Ring, patience: &LagLimits) {
         let age = ring.get(self.next).map_or(Duration::ZERO, |run| now.since(run.at));
         let bytes = ring.behind(self.next).bytes;
         // Until then it is paced, and may be as far behind as what is kept reaches; afterwards it has room to spare.
@@ -280,9 +280,9 @@ impl Target {
     }
 
     /// An item was handed to the system.
-    pub(crate) fn settle(&mut self, now: Time, item: &Item, outcome: Outcome, patience: &Patience) {
+    pub(crate) fn record_sent(&mut self, now: Time, item: &Item, outcome: SendOutcome, patience: &LagLimits) {
         let (bytes, segment) = match item {
-            Item::Word => return,
+            Item::Control => return,
             Item::Front(packet) => (packet.len(), packet.len()),
             Item::Run { run, .. } => (run.bytes.len(), run.segment),
         };
@@ -317,7 +317,7 @@ impl Target {
     }
 
     /// Whether a packet that came at this time, to this place, is of use to it still.
-    fn can_use(&self, now: Time, place: u64, at: Time, patience: &Patience) -> bool {
+    fn can_use(&self, now: Time, place: u64, at: Time, patience: &LagLimits) -> bool {
         let burst = self.burst.as_ref().filter(|_| self.is_caught_up(place));
         now.since(burst.map_or(at, |(_, sent)| at.max(*sent))) <= patience.repair
     }
@@ -338,7 +338,7 @@ impl Target {
         }
     }
 
-    fn pace(&mut self, now: Time, bytes: u64, patience: &Patience) {
+    fn pace(&mut self, now: Time, bytes: u64, patience: &LagLimits) {
         let catching_up = matches!(self.stage, Stage::CatchingUp { .. }).then_some(patience.catch_up);
         if let Some(rate) = self.terms.bits_per_second.or(catching_up) {
             self.free = self.free.max(now) + Duration::from_nanos(bytes * 8 * 1_000_000_000 / rate.max(1));
@@ -347,7 +347,7 @@ impl Target {
 
     /// It misses packets; what is still there, not too old, and within its budget is sent again, ahead of
     /// the others.
-    pub(crate) fn repair(&mut self, now: Time, nack: &Nack, ring: &Ring, patience: &Patience) {
+    pub(crate) fn repair(&mut self, now: Time, nack: &Nack, ring: &Ring, patience: &LagLimits) {
         self.note_missed(now, nack, ring);
         for counter in nack.counters() {
             self.statistics.nacked += 1;

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use bytes::{BufMut, Bytes, BytesMut};
 use roost_proto::reflection::StreamTag;
 
-use crate::fec::{MAX_SHARD_BYTES, Parity};
+use crate::fec::{MAX_SHARD_BYTES, ParityPacket};
 use crate::packet::{Malformed, StreamId, array};
 
 /// The most packets that one message says are missing.
@@ -58,7 +58,7 @@ const _: () = assert!(HEAD_BYTES + PARITY_BYTES + MAX_SHARD_BYTES <= crate::pack
 
 /// What only who is at an address can know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word(pub u64);
+pub struct PathToken(pub u64);
 
 /// Packets that are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Nack {
 
 /// What one receiver has seen of a stream so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reported {
+pub struct ReceiverReport {
     /// Packets that came, repaired ones among them.
     pub received: u64,
     /// Packets that were lost on this hop, whether or not they were repaired.
@@ -84,22 +84,22 @@ pub struct Reported {
 
 /// One of these datagrams, without its stream and word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ControlPacket {
     /// The stream that was asked for under this tag.
     Offer(StreamTag),
     /// Upstream is there.
-    Alive {
+    Heartbeat {
         /// How many hops it is from the publisher.
         depth: u8,
         /// The counter after the last packet that it has sent; 0 if it does not say.
         next: u64,
     },
     /// Upstream will be gone soon.
-    Moving,
+    Leaving,
     /// What makes up for lost packets.
-    Parity(Parity),
+    Parity(ParityPacket),
     /// No more of it.
-    Done,
+    Bye,
     /// It is wanted here.
     Answer {
         /// Under which it was offered.
@@ -108,19 +108,19 @@ pub enum Said {
         next: u64,
     },
     /// It is still wanted, and how it comes.
-    Report(Reported),
+    Report(ReceiverReport),
     /// To be sent again.
     Nack(Nack),
     /// A key frame is needed.
-    KeyFrame,
+    KeyFrameRequest,
     /// The stream asked for under this tag is to be offered to the sender's address: a NAT lets in
     /// only hosts that were called.
-    Knock(StreamTag),
+    HolePunch(StreamTag),
 }
 
 impl Nack {
     /// As many of these as fit one message, from the first on; none if there are none.
-    pub fn of(counters: &BTreeSet<u64>) -> Option<Self> {
+    pub fn from_counters(counters: &BTreeSet<u64>) -> Option<Self> {
         let first = *counters.first()?;
         let mut mask = [0; MASK_BYTES];
         for far in counters.iter().map(|counter| counter - first).take_while(|far| *far < MAX_NACKED) {
@@ -137,50 +137,50 @@ impl Nack {
     }
 }
 
-impl Said {
+impl ControlPacket {
     /// Whether a datagram is one of these, by its first byte.
-    pub fn is(datagram: &[u8]) -> bool {
+    pub fn is_control_packet(datagram: &[u8]) -> bool {
         datagram.first().is_some_and(|byte| byte & KIND_MASK == OFFER & KIND_MASK)
     }
 
     const fn kind(&self) -> u8 {
         match self {
             Self::Offer(_) => OFFER,
-            Self::Alive { .. } => ALIVE,
-            Self::Moving => MOVING,
+            Self::Heartbeat { .. } => ALIVE,
+            Self::Leaving => MOVING,
             Self::Parity(_) => PARITY,
-            Self::Done => DONE,
+            Self::Bye => DONE,
             Self::Answer { .. } => ANSWER,
             Self::Report(_) => REPORT,
             Self::Nack(_) => NACK,
-            Self::KeyFrame => KEY_FRAME,
-            Self::Knock(_) => KNOCK,
+            Self::KeyFrameRequest => KEY_FRAME,
+            Self::HolePunch(_) => KNOCK,
         }
     }
 
     /// The datagram.
-    pub fn encode(&self, stream: StreamId, word: Word) -> Bytes {
+    pub fn encode(&self, stream: StreamId, word: PathToken) -> Bytes {
         let mut out = BytesMut::with_capacity(MAX_BYTES);
         out.put_u8(self.kind());
         out.put_u64(stream.0);
         out.put_u64(word.0);
         match self {
-            Self::Offer(tag) | Self::Knock(tag) => out.put_u64(tag.0),
-            Self::Alive { depth, next } => {
+            Self::Offer(tag) | Self::HolePunch(tag) => out.put_u64(tag.0),
+            Self::Heartbeat { depth, next } => {
                 out.put_u8(*depth);
                 out.put_u64(*next);
             }
-            Self::Moving | Self::Done | Self::KeyFrame => {}
+            Self::Leaving | Self::Bye | Self::KeyFrameRequest => {}
             Self::Answer { tag, next } => {
                 out.put_u64(tag.0);
                 out.put_u64(*next);
             }
-            Self::Parity(Parity { first, packets, parities, number, shard }) => {
+            Self::Parity(ParityPacket { first, packets, parities, number, shard }) => {
                 out.put_u64(*first);
                 out.put_slice(&[*packets, *parities, *number]);
                 out.put_slice(shard);
             }
-            Self::Report(Reported { received, lost, missed, highest, jitter_us }) => {
+            Self::Report(ReceiverReport { received, lost, missed, highest, jitter_us }) => {
                 for number in [received, lost, missed, highest] {
                     out.put_u64(*number);
                 }
@@ -199,16 +199,16 @@ impl Said {
     ///
     /// # Errors
     /// When it is none of these, or not as long as they are.
-    pub fn decode(datagram: &[u8]) -> Result<(StreamId, Word, Self), Malformed> {
+    pub fn decode(datagram: &[u8]) -> Result<(StreamId, PathToken, Self), Malformed> {
         let (head, rest) = datagram.split_at_checked(HEAD_BYTES).ok_or(Malformed("too short"))?;
         let number = |bytes: &[u8]| u64::from_be_bytes(array(bytes));
         let said = match (head[0], rest.len()) {
             (OFFER, 8) => Self::Offer(StreamTag(number(rest))),
-            (ALIVE, 9) => Self::Alive { depth: rest[0], next: number(&rest[1..]) },
-            (MOVING, 0) => Self::Moving,
-            (DONE, 0) => Self::Done,
+            (ALIVE, 9) => Self::Heartbeat { depth: rest[0], next: number(&rest[1..]) },
+            (MOVING, 0) => Self::Leaving,
+            (DONE, 0) => Self::Bye,
             (ANSWER, 16) => Self::Answer { tag: StreamTag(number(rest)), next: number(&rest[8..]) },
-            (REPORT, 36) => Self::Report(Reported {
+            (REPORT, 36) => Self::Report(ReceiverReport {
                 received: number(rest),
                 lost: number(&rest[8..]),
                 missed: number(&rest[16..]),
@@ -218,19 +218,19 @@ impl Said {
             (PARITY, PARITY_BYTES..) => {
                 let shard = Bytes::copy_from_slice(&rest[PARITY_BYTES..]);
                 let parity =
-                    Parity { first: number(rest), packets: rest[8], parities: rest[9], number: rest[10], shard };
-                Self::Parity(Some(parity).filter(Parity::is_possible).ok_or(Malformed("parity of no block"))?)
+                    ParityPacket { first: number(rest), packets: rest[8], parities: rest[9], number: rest[10], shard };
+                Self::Parity(Some(parity).filter(ParityPacket::is_possible).ok_or(Malformed("parity of no block"))?)
             }
             (NACK, 9..) if rest.len() <= 8 + MASK_BYTES => {
                 let mut mask = [0; MASK_BYTES];
                 mask[..rest.len() - 8].copy_from_slice(&rest[8..]);
                 Self::Nack(Nack { first: number(rest), mask })
             }
-            (KEY_FRAME, 0) => Self::KeyFrame,
-            (KNOCK, 8) => Self::Knock(StreamTag(number(rest))),
+            (KEY_FRAME, 0) => Self::KeyFrameRequest,
+            (KNOCK, 8) => Self::HolePunch(StreamTag(number(rest))),
             _ => return Err(Malformed("another first byte or length")),
         };
-        Ok((StreamId(number(&head[1..])), Word(number(&head[9..])), said))
+        Ok((StreamId(number(&head[1..])), PathToken(number(&head[9..])), said))
     }
 }
 
@@ -239,22 +239,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn words() -> impl Strategy<Value = Said> {
+    fn words() -> impl Strategy<Value = ControlPacket> {
         let reported = (any::<[u64; 4]>(), any::<u32>()).prop_map(|([received, lost, missed, highest], jitter_us)| {
-            Said::Report(Reported { received, lost, missed, highest, jitter_us })
+            ControlPacket::Report(ReceiverReport { received, lost, missed, highest, jitter_us })
         });
         prop_oneof![
-            any::<u64>().prop_map(|tag| Said::Offer(StreamTag(tag))),
-            any::<u64>().prop_map(|tag| Said::Knock(StreamTag(tag))),
-            any::<(u8, u64)>().prop_map(|(depth, next)| Said::Alive { depth, next }),
-            Just(Said::Moving),
-            Just(Said::Done),
-            any::<[u64; 2]>().prop_map(|[tag, next]| Said::Answer { tag: StreamTag(tag), next }),
+            any::<u64>().prop_map(|tag| ControlPacket::Offer(StreamTag(tag))),
+            any::<u64>().prop_map(|tag| ControlPacket::HolePunch(StreamTag(tag))),
+            any::<(u8, u64)>().prop_map(|(depth, next)| ControlPacket::Heartbeat { depth, next }),
+            Just(ControlPacket::Leaving),
+            Just(ControlPacket::Bye),
+            any::<[u64; 2]>().prop_map(|[tag, next]| ControlPacket::Answer { tag: StreamTag(tag), next }),
             reported,
-            Just(Said::KeyFrame),
+            Just(ControlPacket::KeyFrameRequest),
             proptest::collection::vec(any::<u8>(), 2..600).prop_map(|mut bytes| {
                 bytes.truncate(bytes.len() / 2 * 2);
-                Said::Parity(Parity { first: 7, packets: 16, parities: 3, number: 2, shard: bytes.into() })
+                ControlPacket::Parity(ParityPacket {
+                    first: 7,
+                    packets: 16,
+                    parities: 3,
+                    number: 2,
+                    shard: bytes.into(),
+                })
             }),
         ]
     }
@@ -262,30 +268,30 @@ mod tests {
     proptest! {
         #[test]
         fn words_survive(stream in any::<u64>(), word in any::<u64>(), said in words()) {
-            let datagram = said.encode(StreamId(stream), Word(word));
-            prop_assert!(Said::is(&datagram));
-            prop_assert_eq!(Said::decode(&datagram), Ok((StreamId(stream), Word(word), said)));
-            prop_assert!(Said::decode(&datagram[..HEAD_BYTES - 1]).is_err());
+            let datagram = said.encode(StreamId(stream), PathToken(word));
+            prop_assert!(ControlPacket::is_control_packet(&datagram));
+            prop_assert_eq!(ControlPacket::decode(&datagram), Ok((StreamId(stream), PathToken(word), said)));
+            prop_assert!(ControlPacket::decode(&datagram[..HEAD_BYTES - 1]).is_err());
         }
 
         #[test]
         fn nack_holds_what_fits_from_first(first in any::<u64>(), far in proptest::collection::btree_set(0..600_u64, 1..100)) {
             let counters: BTreeSet<u64> = far.iter().filter_map(|far| first.checked_add(*far)).collect();
             prop_assume!(!counters.is_empty());
-            let nack = Nack::of(&counters).unwrap();
+            let nack = Nack::from_counters(&counters).unwrap();
             let from = *counters.first().unwrap();
             let expected: Vec<u64> = counters.into_iter().filter(|counter| counter - from < MAX_NACKED).collect();
             prop_assert_eq!(nack.counters().collect::<Vec<_>>(), expected);
-            let datagram = Said::Nack(nack.clone()).encode(StreamId(5), Word(6));
+            let datagram = ControlPacket::Nack(nack.clone()).encode(StreamId(5), PathToken(6));
             prop_assert!(datagram.len() <= MAX_BYTES);
-            prop_assert_eq!(Said::decode(&datagram), Ok((StreamId(5), Word(6), Said::Nack(nack))));
+            prop_assert_eq!(ControlPacket::decode(&datagram), Ok((StreamId(5), PathToken(6), ControlPacket::Nack(nack))));
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(kind in 0x8e..0xa2_u8, rest in proptest::collection::vec(any::<u8>(), 0..70)) {
             let bytes = [vec![kind], rest].concat();
-            match Said::decode(&bytes) {
-                Ok((_, _, Said::Nack(nack))) => prop_assert!(nack.counters().count() as u64 <= MAX_NACKED),
+            match ControlPacket::decode(&bytes) {
+                Ok((_, _, ControlPacket::Nack(nack))) => prop_assert!(nack.counters().count() as u64 <= MAX_NACKED),
                 Ok((stream, word, said)) => prop_assert_eq!(said.encode(stream, word), bytes),
                 Err(_) => {}
             }

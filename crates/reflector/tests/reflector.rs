@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use roost_proto::Time;
 use roost_reflector::words::Nack;
 use roost_reflector::{
-    Config, DownstreamKind, Epoch, EpochSecret, Flags, Header, Hop, Limits, Outcome, Publisher, Reflector, Start,
-    Statistics, StreamId, TargetId, Terms,
+    DownstreamKind, Epoch, EpochLimits, EpochSecret, FanoutConfig, Flags, Header, Hop, Publisher, SendOutcome,
+    StartPoint, StreamId, StreamReflector, TargetId, TargetOptions, TargetStats,
 };
 
 const STREAM: StreamId = StreamId(77);
@@ -27,9 +27,9 @@ fn publisher_at() -> SocketAddr {
 }
 
 /// A reflector, the publisher of its stream, and what each target has got.
-struct World {
+struct ReflectorWorld {
     now: Time,
-    reflector: Reflector,
+    reflector: StreamReflector,
     targets: BTreeMap<SocketAddr, TargetId>,
     publisher: Publisher,
     got: BTreeMap<SocketAddr, Vec<(Time, Vec<u8>)>>,
@@ -38,34 +38,34 @@ struct World {
     frame: u16,
 }
 
-impl World {
+impl ReflectorWorld {
     fn new() -> Self {
         let (now, secret) = (Time::ZERO, EpochSecret::from_bytes([1; 32]));
-        let reflector = Reflector::new(STREAM, Config::default());
-        let publisher = Publisher::new(now, STREAM, Epoch(1), &secret, Limits::default()).unwrap();
+        let reflector = StreamReflector::new(STREAM, FanoutConfig::default());
+        let publisher = Publisher::new(now, STREAM, Epoch(1), &secret, EpochLimits::default()).unwrap();
         let (targets, got, stalled) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self { now, reflector, targets, publisher, got, stalled, frame: 0 }
     }
 
     fn join(&mut self, target: SocketAddr) {
-        self.join_on(target, Terms::SUBSCRIBER);
+        self.join_on(target, TargetOptions::SUBSCRIBER);
     }
 
-    fn join_on(&mut self, target: SocketAddr, terms: Terms) {
+    fn join_on(&mut self, target: SocketAddr, terms: TargetOptions) {
         if !self.targets.contains_key(&target) {
-            let id = self.reflector.fan().add_target(self.now, target, terms, Start::KeyFrame).unwrap();
+            let id = self.reflector.fanout().add_target(self.now, target, terms, StartPoint::KeyFrame).unwrap();
             self.targets.insert(target, id);
         }
     }
 
     fn leave(&mut self, target: SocketAddr) -> bool {
         let id = self.targets.remove(&target);
-        id.and_then(|id| self.reflector.fan().remove_target(id)).is_some()
+        id.and_then(|id| self.reflector.fanout().remove_target(id)).is_some()
     }
 
     fn nack(&mut self, target: SocketAddr, missing: &[u64]) {
-        let nack = Nack::of(&missing.iter().map(|counter| (1_u64 << 32) + counter).collect()).unwrap();
-        self.reflector.fan().repair(self.now, self.targets[&target], &nack);
+        let nack = Nack::from_counters(&missing.iter().map(|counter| (1_u64 << 32) + counter).collect()).unwrap();
+        self.reflector.fanout().repair(self.now, self.targets[&target], &nack);
         self.send();
     }
 
@@ -77,8 +77,8 @@ impl World {
 
     fn hears(&mut self, from: SocketAddr, datagram: &[u8]) {
         // What is refused is counted.
-        let _ = self.reflector.take(self.now, from, datagram);
-        self.reflector.fan().close(self.now);
+        let _ = self.reflector.receive_packet(self.now, from, datagram);
+        self.reflector.fanout().close(self.now);
         self.send();
     }
 
@@ -86,10 +86,10 @@ impl World {
     fn frame(&mut self, packets: usize, flags: Flags) {
         for number in 0..packets {
             let packet = self.packet(if number == 0 { flags } else { Flags::default() });
-            self.reflector.take(self.now, publisher_at(), &packet).unwrap();
+            self.reflector.receive_packet(self.now, publisher_at(), &packet).unwrap();
         }
         self.frame += 1;
-        self.reflector.fan().close(self.now);
+        self.reflector.fanout().close(self.now);
         self.send();
     }
 
@@ -102,7 +102,7 @@ impl World {
     }
 
     fn send(&mut self) {
-        while let Some(transmit) = self.reflector.fan().poll_transmit(self.now) {
+        while let Some(transmit) = self.reflector.fanout().poll_transmit(self.now) {
             let is_full = self.stalled.contains(&transmit.to);
             let packets = transmit.contents.chunks(transmit.segment);
             let sent = if is_full { 0 } else { packets.len() as u32 };
@@ -110,7 +110,11 @@ impl World {
                 let got = self.got.entry(transmit.to).or_default();
                 got.extend(packets.map(|packet| (self.now, packet.to_vec())));
             }
-            self.reflector.fan().settle(self.now, &transmit, Outcome { sent, is_full, ..Outcome::default() });
+            self.reflector.fanout().record_outcome(
+                self.now,
+                &transmit,
+                SendOutcome { sent, is_full, ..SendOutcome::default() },
+            );
         }
     }
 
@@ -119,7 +123,7 @@ impl World {
         let end = self.now + time;
         while let Some(due) = self.reflector.targets().poll_deadline().filter(|due| *due <= end) {
             self.now = due.max(self.now + Duration::from_micros(1));
-            self.reflector.fan().handle_timeout(self.now);
+            self.reflector.fanout().handle_timeout(self.now);
             self.send();
         }
         self.now = end;
@@ -130,14 +134,14 @@ impl World {
         packets.filter_map(|(_, packet)| Some(Header::decode(packet).ok()?.1.counter & 0xffff_ffff)).collect()
     }
 
-    fn statistics(&self, target: SocketAddr) -> Statistics {
+    fn statistics(&self, target: SocketAddr) -> TargetStats {
         self.reflector.targets().statistics(self.targets[&target]).unwrap()
     }
 }
 
 #[test]
 fn packets_are_not_sent_back() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.join(address(2));
     world.join(publisher_at());
     let packet = world.packet(Flags::default());
@@ -150,7 +154,7 @@ fn packets_are_not_sent_back() {
 
 #[test]
 fn packet_from_two_paths_sent_once() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.join(address(2));
     for _ in 0..10 {
         let packet = world.packet(Flags::default());
@@ -163,9 +167,9 @@ fn packet_from_two_paths_sent_once() {
 
 #[test]
 fn hop_limit_stops_forwarding() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.join(address(2));
-    world.join_on(address(3), Terms { kind: DownstreamKind::Reflector, ..Terms::SUBSCRIBER });
+    world.join_on(address(3), TargetOptions { kind: DownstreamKind::Reflector, ..TargetOptions::SUBSCRIBER });
     for hops in 0..3 {
         let mut packet = world.packet(Flags::default());
         packet[0] = Hop { hops, catch_up: false }.byte();
@@ -181,16 +185,20 @@ fn hop_limit_stops_forwarding() {
 
 #[test]
 fn each_batch_begins_with_another_target() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     (2..5).for_each(|number| world.join(address(number)));
     let mut firsts = BTreeSet::new();
     for _ in 0..3 {
         let packet = world.packet(Flags::default());
-        world.reflector.take(world.now, publisher_at(), &packet).unwrap();
-        world.reflector.fan().close(world.now);
-        let transmit = world.reflector.fan().poll_transmit(world.now).unwrap();
+        world.reflector.receive_packet(world.now, publisher_at(), &packet).unwrap();
+        world.reflector.fanout().close(world.now);
+        let transmit = world.reflector.fanout().poll_transmit(world.now).unwrap();
         firsts.insert(transmit.to);
-        world.reflector.fan().settle(world.now, &transmit, Outcome { sent: 1, ..Outcome::default() });
+        world.reflector.fanout().record_outcome(
+            world.now,
+            &transmit,
+            SendOutcome { sent: 1, ..SendOutcome::default() },
+        );
         world.send();
     }
     assert_eq!(firsts.len(), 3);
@@ -198,7 +206,7 @@ fn each_batch_begins_with_another_target() {
 
 #[test]
 fn slow_target_skips_to_key_frame() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     let (slow, quick) = (address(2), address(3));
     world.join(slow);
     world.join(quick);
@@ -219,26 +227,26 @@ fn slow_target_skips_to_key_frame() {
 
 #[test]
 fn key_frame_wanted_until_one_comes() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.groups(1);
     // So long a group that its beginning is no longer there.
     (0..40).for_each(|_| world.frame(1000, Flags::default()));
     world.join(address(2));
-    assert!(world.reflector.fan().take_wants_key());
+    assert!(world.reflector.fanout().take_wants_key());
     for _ in 0..3 {
         world.frame(4, Flags::default());
-        assert!(world.reflector.fan().take_wants_key(), "the request may have been lost");
+        assert!(world.reflector.fanout().take_wants_key(), "the request may have been lost");
     }
     world.groups(1);
     assert!(!world.got[&address(2)].is_empty());
-    world.reflector.fan().take_wants_key();
+    world.reflector.fanout().take_wants_key();
     world.frame(4, Flags::default());
-    assert!(!world.reflector.fan().take_wants_key());
+    assert!(!world.reflector.fanout().take_wants_key());
 }
 
 #[test]
 fn slow_target_resumes_at_live_edge() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.join(address(2));
     world.stalled.insert(address(2));
     (0..20).for_each(|_| {
@@ -254,7 +262,7 @@ fn slow_target_resumes_at_live_edge() {
 
 #[test]
 fn joiner_begins_with_cached_key_frame() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.frame(1, Flags::PARAMETERS);
     world.groups(1);
     (0..5).for_each(|number| {
@@ -282,7 +290,7 @@ fn joiner_begins_with_cached_key_frame() {
 
 #[test]
 fn joiner_catches_up_without_gap() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     // 62 Mbit/s; the joiner, at 100, is behind by more than others may be when it has what it found.
     for number in 0..75 {
         if number == 25 {
@@ -297,7 +305,7 @@ fn joiner_catches_up_without_gap() {
 
 #[test]
 fn joiner_begins_at_live_edge() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.frame(4, Flags::default());
     world.join(address(2));
     world.frame(4, Flags::default());
@@ -306,7 +314,7 @@ fn joiner_begins_at_live_edge() {
 
 #[test]
 fn repeated_nacks_are_limited() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.join(address(2));
     world.groups(1);
     let before = world.got[&address(2)].len();
@@ -325,11 +333,11 @@ fn repeated_nacks_are_limited() {
 
 #[test]
 fn resuming_target_continues_at_counter() {
-    let mut world = World::new();
+    let mut world = ReflectorWorld::new();
     world.groups(1);
-    let resume = |world: &mut World, number: u8, counter: u64| {
-        let start = Start::At((1 << 32) + counter);
-        world.reflector.fan().add_target(world.now, address(number), Terms::SUBSCRIBER, start).unwrap();
+    let resume = |world: &mut ReflectorWorld, number: u8, counter: u64| {
+        let start = StartPoint::At((1 << 32) + counter);
+        world.reflector.fanout().add_target(world.now, address(number), TargetOptions::SUBSCRIBER, start).unwrap();
         world.passes(Duration::from_millis(5));
         world.send();
     };
@@ -346,8 +354,8 @@ fn resuming_target_continues_at_counter() {
 
 #[test]
 fn target_is_paced_to_its_rate() {
-    let mut world = World::new();
-    world.join_on(address(2), Terms { bits_per_second: Some(2_000_000), ..Terms::SUBSCRIBER });
+    let mut world = ReflectorWorld::new();
+    world.join_on(address(2), TargetOptions { bits_per_second: Some(2_000_000), ..TargetOptions::SUBSCRIBER });
     world.groups(10);
     let bytes = world.statistics(address(2)).bytes;
     // 4 s of 2 Mbit/s, and one frame ahead.
@@ -366,7 +374,7 @@ proptest! {
     fn targets_get_packets_once_in_order(
         steps in proptest::collection::vec((0..10_u8, 2..8_u8, 1..6_usize), 1..150),
     ) {
-        let mut world = World::new();
+        let mut world = ReflectorWorld::new();
         world.join(address(20));
         let mut kept = Vec::new();
         for (what, who, how_many) in steps {

@@ -68,7 +68,7 @@ mod tests {
     use bytes::{Bytes, BytesMut};
     use roost_proto::Time;
     use roost_proto::reflection::{Epoch, EpochSecret};
-    use roost_reflector::{Flags, Limits, Publisher};
+    use roost_reflector::{EpochLimits, Flags, Publisher};
 
     use super::*;
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn foreign_claim_cannot_open_or_block() {
         let (now, mut scratch, mut copies) = (Time::ZERO, Vec::new(), Copies::default());
-        let mut publisher = Publisher::new(now, STREAM, FIRST, &secret(1), Limits::default()).unwrap();
+        let mut publisher = Publisher::new(now, STREAM, FIRST, &secret(1), EpochLimits::default()).unwrap();
         let mut packet = || {
             let mut packet = BytesMut::new();
             publisher.seal(now, 0, Flags::default(), b"live", &mut packet).unwrap();

@@ -28,7 +28,7 @@ use roost_proto::peer::{NodeCommand, Peer, SessionId, Ticket};
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
-use roost_reflector::relay::Event;
+use roost_reflector::relay::RelayEvent;
 use roost_services::KeyFrames;
 use tokio::sync::oneshot;
 
@@ -170,7 +170,7 @@ impl Ends for NodeEnds {
             }
             Order::Expect { ticket, tag, door } => {
                 self.watches.expect(now, relay, ticket, tag);
-                door.into_iter().for_each(|door| relay.knock(now, tag, door));
+                door.into_iter().for_each(|door| relay.punch_hole(now, tag, door));
             }
             Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed: true } => {
                 self.watches.reflected(now, relay, ticket, (tag, stream, provider), (epoch, &secret));
@@ -187,25 +187,25 @@ impl Ends for NodeEnds {
         self.watches.deliver(now, stream, packet);
     }
 
-    fn event(&mut self, now: Time, relay: &mut Relay, event: Event) {
+    fn event(&mut self, now: Time, relay: &mut Relay, event: RelayEvent) {
         match event {
-            Event::Began { tag, stream } => self.watches.began(now, relay, tag, stream),
-            Event::Unoffered { tag } => self.watches.unoffered(now, relay, tag),
-            Event::Lost { stream } => self.watches.find_another_way(stream, true),
-            Event::Moving { stream } => self.watches.find_another_way(stream, false),
-            Event::Idle { stream } => {
+            RelayEvent::Began { tag, stream } => self.watches.began(now, relay, tag, stream),
+            RelayEvent::OfferTimedOut { tag } => self.watches.unoffered(now, relay, tag),
+            RelayEvent::Lost { stream } => self.watches.find_another_way(stream, true),
+            RelayEvent::UpstreamLeaving { stream } => self.watches.find_another_way(stream, false),
+            RelayEvent::Idle { stream } => {
                 if let Some(published) = self.published.get(&stream) {
                     self.mailbox.post(NodeCommand::Idle { session: published.session() });
                 }
             }
-            Event::KeyFrame { stream } => {
+            RelayEvent::KeyFrameRequested { stream } => {
                 if let Some(published) = self.published.get(&stream) {
                     tracing::debug!(session = published.session().0, "a receiver waits for a key frame");
                     published.ask_key_frame();
                 }
             }
-            Event::Unheard { .. } => self.mailbox.post(NodeCommand::Suspect),
-            Event::Watched { .. } => {}
+            RelayEvent::DownstreamSilent { .. } => self.mailbox.post(NodeCommand::Suspect),
+            RelayEvent::Subscribed { .. } => {}
         }
     }
 

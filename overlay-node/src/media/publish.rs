@@ -8,7 +8,7 @@ use roost_proto::Time;
 use roost_proto::peer::{NodeCommand, SessionId};
 use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
 use roost_reflector::packet::MAX_PAYLOAD_BYTES;
-use roost_reflector::{Flags, Limits, Publisher, SealError};
+use roost_reflector::{EpochLimits, Flags, Publisher, SealError};
 use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
 use roost_services::video::ts;
 use roost_services::{KeyFrames, format};
@@ -108,7 +108,7 @@ impl Published {
         secret: &EpochSecret,
         format: &str,
     ) -> Result<Self, SealError> {
-        let publisher = Publisher::new(now, stream, epoch, secret, Limits::default())?;
+        let publisher = Publisher::new(now, stream, epoch, secret, EpochLimits::default())?;
         Ok(Self {
             session,
             publisher,
@@ -186,7 +186,7 @@ impl Published {
 
     /// Somebody may read no further.
     pub(super) fn member_left(&mut self) {
-        self.publisher.member_left();
+        self.publisher.record_departure();
     }
 
     /// Prepares the next epoch if it is due: what its members are to be told.
@@ -201,7 +201,7 @@ impl Published {
             return None;
         }
         self.prepares = None;
-        self.publisher.wants_epoch(now)?;
+        self.publisher.rekey_reason(now)?;
         let mut bytes = [0; SECRET_BYTES];
         let is_drawn = draw(&mut bytes);
         let secret = EpochSecret::from_bytes(bytes);

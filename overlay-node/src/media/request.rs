@@ -63,7 +63,7 @@ impl Request {
         }
         if self.accepted.replace(tag) != Some(tag) && self.begun.is_empty() {
             // There is room: the tag is waited for already.
-            let _ = relay.expect(now, tag);
+            let _ = relay.expect_offer(now, tag);
         }
     }
 
@@ -81,20 +81,20 @@ impl Request {
     /// waited for; answers whether there has to be another way.
     pub(super) fn is_missed(&self, now: Time, relay: &mut Relay, tag: StreamTag) -> bool {
         // Its provider sends what is accepted, whether or not another way is asked for by now.
-        self.accepted == Some(tag) || self.tags.back() == Some(&tag) && relay.expect(now, tag).is_err()
+        self.accepted == Some(tag) || self.tags.back() == Some(&tag) && relay.expect_offer(now, tag).is_err()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use roost_reflector::relay::{Config, Event};
+    use roost_reflector::relay::{RelayConfig, RelayEvent};
 
     use super::*;
 
     const TAG: StreamTag = StreamTag(5);
 
     /// What the relay says at this time.
-    fn said(relay: &mut Relay, now: Time) -> Option<Event> {
+    fn said(relay: &mut Relay, now: Time) -> Option<RelayEvent> {
         relay.handle_timeout(now);
         relay.poll_event()
     }
@@ -102,9 +102,10 @@ mod tests {
     #[test]
     fn tag_expires_after_acceptance() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let (mut relay, unoffered) = (Relay::new(Config::default(), [7; 32]), Some(Event::Unoffered { tag: TAG }));
+        let (mut relay, unoffered) =
+            (Relay::new(RelayConfig::default(), [7; 32]), Some(RelayEvent::OfferTimedOut { tag: TAG }));
         let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
-        relay.expect(at(0), TAG).unwrap();
+        relay.expect_offer(at(0), TAG).unwrap();
         for seconds in [5, 10] {
             assert_eq!(said(&mut relay, at(seconds)), unoffered);
             assert!(!request.is_missed(at(seconds), &mut relay, TAG));
@@ -128,9 +129,9 @@ mod tests {
 
     #[test]
     fn accepted_tag_is_missed_despite_retry() {
-        let mut relay = Relay::new(Config::default(), [7; 32]);
+        let mut relay = Relay::new(RelayConfig::default(), [7; 32]);
         let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
-        relay.expect(Time::ZERO, TAG).unwrap();
+        relay.expect_offer(Time::ZERO, TAG).unwrap();
         request.accept(Time::ZERO, &mut relay, TAG);
         request.tags.push_back(StreamTag(6));
         assert!(request.is_missed(Time::ZERO, &mut relay, TAG));
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn accepted_stream_without_packets_ends() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let mut relay = Relay::new(Config::default(), [7; 32]);
+        let mut relay = Relay::new(RelayConfig::default(), [7; 32]);
         let mut request = Request::default();
         assert_eq!(request.gives_up_at(), None, "nobody has accepted");
         for (seconds, tag) in [(1, StreamTag(5)), (8, StreamTag(6))] {

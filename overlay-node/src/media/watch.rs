@@ -39,7 +39,7 @@ impl Watches {
 
     /// A request waits for what is offered under this tag.
     pub(super) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: StreamTag) {
-        if let Err(reason) = relay.expect(now, tag) {
+        if let Err(reason) = relay.expect_offer(now, tag) {
             // One that has its stream keeps the way that it has.
             if self.requests.get(&ticket).is_none_or(|request| request.copy.is_none()) {
                 self.ending.end(ticket, format!("this node cannot take one more stream: {reason}"));
@@ -206,7 +206,7 @@ impl Watches {
     fn forget_unwanted(&mut self, now: Time, relay: &mut Relay, stream: StreamId) {
         let is_wanted = |copy| self.requests.values().any(|request| request.wants(copy));
         if !self.copies.keep(stream, is_wanted) {
-            relay.release(now, stream);
+            relay.release_stream(now, stream);
         }
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::peer::Ticket;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
-use roost_reflector::{Header, OpenError, Sequence, Subscriber};
+use roost_reflector::{Header, OpenError, ReorderBuffer, Subscriber};
 
 use super::beginning::Beginning;
 
@@ -25,7 +25,7 @@ const VAIN_PATIENCE: Duration = Duration::from_secs(3);
 /// One stream, of which several requests may be served.
 pub(super) struct Watched {
     pub(super) subscriber: Subscriber,
-    sequence: Sequence,
+    sequence: ReorderBuffer,
     /// What came before the key of its epoch.
     sealed: VecDeque<(Epoch, Bytes)>,
     sealed_bytes: usize,
@@ -48,7 +48,7 @@ impl Watched {
     pub(super) fn new(stream: StreamId) -> Self {
         Self {
             subscriber: Subscriber::new(stream),
-            sequence: Sequence::new(PATIENCE),
+            sequence: ReorderBuffer::new(PATIENCE),
             sealed: VecDeque::new(),
             sealed_bytes: 0,
             in_vain: None,
@@ -88,7 +88,7 @@ impl Watched {
                 self.beginning = Beginning::default();
             }
         } else {
-            self.subscriber.foretell_epoch(epoch, secret);
+            self.subscriber.add_provisional_epoch(epoch, secret);
         }
         let (opens, waits): (VecDeque<_>, _) = self.sealed.drain(..).partition(|(sealed, _)| *sealed == epoch);
         self.sealed = waits;
@@ -150,7 +150,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use roost_reflector::{Flags, Hop, Limits, Publisher};
+    use roost_reflector::{EpochLimits, Flags, Hop, Publisher};
 
     use super::*;
 
@@ -158,7 +158,7 @@ mod tests {
     fn confirmed_key_opens_buffered_packets() {
         let (now, stream, epoch) = (Time::ZERO, StreamId(9), Epoch(5));
         let [right, wrong] = [1, 2].map(|byte| EpochSecret::from_bytes([byte; 32]));
-        let mut publisher = Publisher::new(now, stream, epoch, &right, Limits::default()).unwrap();
+        let mut publisher = Publisher::new(now, stream, epoch, &right, EpochLimits::default()).unwrap();
         let mut packet = BytesMut::new();
         publisher.seal(now, 0, Flags::default(), b"live", &mut packet).unwrap();
         let (mut watched, mut scratch) = (Watched::new(stream), Vec::new());
@@ -170,7 +170,7 @@ mod tests {
         // Afterwards nobody's guess opens anything.
         watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
         publisher.seal(now, 0, Flags::default(), b"still", &mut packet).unwrap();
-        let mut guessed = Publisher::new(now, stream, Epoch(u32::MAX), &wrong, Limits::default()).unwrap();
+        let mut guessed = Publisher::new(now, stream, Epoch(u32::MAX), &wrong, EpochLimits::default()).unwrap();
         let mut forged = BytesMut::new();
         guessed.seal(now, 0, Flags::default(), b"forged", &mut forged).unwrap();
         watched.open(now, &forged, &mut scratch);
@@ -183,7 +183,7 @@ mod tests {
     fn confirmed_key_skips_old_packets() {
         let (now, stream) = (Time::ZERO, StreamId(9));
         let [old, live] = [(Epoch(5), EpochSecret::from_bytes([1; 32])), (Epoch(6), EpochSecret::from_bytes([2; 32]))];
-        let mut publisher = Publisher::new(now, stream, old.0, &old.1, Limits::default()).unwrap();
+        let mut publisher = Publisher::new(now, stream, old.0, &old.1, EpochLimits::default()).unwrap();
         let mut packets = Vec::new();
         for number in 0..40_u8 {
             if number == 19 {
@@ -224,7 +224,7 @@ mod tests {
 
     /// Seals with this epoch's key.
     fn publisher(epoch: u32, byte: u8) -> Publisher {
-        Publisher::new(at(0), STREAM, Epoch(epoch), &secret(byte), Limits::default()).unwrap()
+        Publisher::new(at(0), STREAM, Epoch(epoch), &secret(byte), EpochLimits::default()).unwrap()
     }
 
     fn seal(publisher: &mut Publisher, hop: Hop) -> BytesMut {

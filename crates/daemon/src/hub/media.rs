@@ -7,7 +7,7 @@ use roost_proto::Time;
 use roost_proto::hub::{Hub, HubCommand, MAX_CARRIED, MAX_RECEIVERS, ReflectedStream};
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamId};
 use roost_reflector::Relay;
-use roost_reflector::relay::{Event, StreamStatus};
+use roost_reflector::relay::{RelayEvent, StreamStatus};
 
 use crate::driver::Mailbox;
 use crate::media::Ends;
@@ -45,10 +45,10 @@ impl HubEnds {
 
     /// Tells the machine what has changed.
     fn tell(&mut self, now: Time, relay: &Relay) {
-        let residual = relay.residual().map_or(u32::MAX, kbps);
+        let residual = relay.residual_capacity().map_or(u32::MAX, kbps);
         let (mut subscribers, mut streams, mut receivers) = (0, Vec::new(), MAX_RECEIVERS);
         for status in relay.streams(now) {
-            let nodes = status.members.iter().filter(|member| member.kind == DownstreamKind::Subscriber).count();
+            let nodes = status.downstreams.iter().filter(|member| member.kind == DownstreamKind::Subscriber).count();
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);
             let left = MAX_CARRIED - streams.len();
             streams.extend(carried(&status, &mut receivers).take(left));
@@ -109,7 +109,7 @@ impl Ends for HubEnds {
 
     fn deliver(&mut self, _: Time, _: StreamId, _: &[u8]) {}
 
-    fn event(&mut self, _: Time, _: &mut Relay, event: Event) {
+    fn event(&mut self, _: Time, _: &mut Relay, event: RelayEvent) {
         tracing::debug!(?event, "a reflected stream");
     }
 
@@ -129,9 +129,9 @@ impl Ends for HubEnds {
 /// `receivers`, from which they are taken.
 fn carried(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = ReflectedStream> {
     let kbps = kbps(status.bits_per_second);
-    let comes = !status.legs.is_empty();
+    let comes = !status.upstreams.is_empty();
     let named = status.names.iter().filter(move |_| comes);
-    let members: Vec<_> = status.members.iter().map(|member| member.address).collect();
+    let members: Vec<_> = status.downstreams.iter().map(|member| member.address).collect();
     named.map(move |name| {
         let to = members[..members.len().min(*receivers)].to_vec();
         *receivers -= to.len();

@@ -144,7 +144,7 @@ type Started = (Media<HubEnds>, SocketAddr);
 /// Starts the relay, which is told when the hub leaves. Without it the hub is one that has no room.
 fn start_relay(
     bound: Bound,
-    config: relay::Config,
+    config: relay::RelayConfig,
     mailbox: &Mailbox<Hub>,
     shared: &Arc<Shared>,
     stop: &CancellationToken,

@@ -49,11 +49,11 @@ impl RelayConfig {
     }
 
     /// For the relay.
-    pub(super) fn config(self) -> relay::Config {
+    pub(super) fn config(self) -> relay::RelayConfig {
         let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
         // Every layer sends on once more.
-        let fan = roost_reflector::Config { max_hops: 1 + self.layers, ..Default::default() };
-        relay::Config { fan, uplink, ..Default::default() }
+        let fan = roost_reflector::FanoutConfig { max_hops: 1 + self.layers, ..Default::default() };
+        relay::RelayConfig { fanout: fan, uplink, ..Default::default() }
     }
 }
 

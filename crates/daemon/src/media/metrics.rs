@@ -7,7 +7,7 @@ use prometheus::{Error, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
 use roost_reflector::Relay;
-use roost_reflector::relay::{MemberStatus, Rejected, StreamStatus};
+use roost_reflector::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
 
 use super::{Ends, Media};
 use crate::metrics::{Metrics, follow};
@@ -53,7 +53,7 @@ struct Sums {
     nacked: u64,
     repaired: u64,
     lost: u64,
-    rejected: Rejected,
+    rejected: RejectedCounts,
 }
 
 impl Sums {
@@ -68,10 +68,10 @@ impl Sums {
         if !stream.is_published {
             self.bits_per_second_in += stream.bits_per_second;
         }
-        stream.members.iter().for_each(|member| self.add_receiver(member));
+        stream.downstreams.iter().for_each(|member| self.add_receiver(member));
     }
 
-    fn add_receiver(&mut self, member: &MemberStatus) {
+    fn add_receiver(&mut self, member: &DownstreamStatus) {
         match member.kind {
             DownstreamKind::Subscriber => self.subscribers += 1,
             DownstreamKind::Reflector => self.reflectors += 1,
@@ -123,7 +123,7 @@ impl MediaMetrics {
 
     fn set(&self, sums: &Sums, passed: &Arc<Passed>) {
         self.streams.set(gauge(sums.streams));
-        let Rejected { malformed, foreign, unknown } = sums.rejected;
+        let RejectedCounts { malformed, foreign, unknown } = sums.rejected;
         let gauges = [
             (&self.receivers, "subscriber", sums.subscribers),
             (&self.receivers, "reflector", sums.reflectors),
@@ -158,11 +158,11 @@ fn gauge(value: u64) -> i64 {
 mod tests {
     use super::*;
     use roost_proto::reflection::StreamId;
-    use roost_reflector::relay::Config;
+    use roost_reflector::relay::RelayConfig;
 
     #[test]
     fn relay_metrics_are_labeled() {
-        let mut relay = Relay::new(Config::default(), [7; 32]);
+        let mut relay = Relay::new(RelayConfig::default(), [7; 32]);
         relay.publish(Time::ZERO, StreamId(1)).unwrap();
         relay.handle_datagram(Time::ZERO, std::net::SocketAddr::from(([127, 0, 0, 1], 9)), b"rubbish", |_, _| {});
         let (metrics, passed) = (Metrics::default(), Arc::<Passed>::default());

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
-use roost_reflector::relay::{Config, Event};
+use roost_reflector::relay::{RelayConfig, RelayEvent};
 use roost_reflector::{Relay, Socket};
 use tokio::sync::oneshot;
 
@@ -51,7 +51,7 @@ pub trait Ends: Send + 'static {
     fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]);
 
     /// Acts on what the relay tells.
-    fn event(&mut self, now: Time, relay: &mut Relay, event: Event);
+    fn event(&mut self, now: Time, relay: &mut Relay, event: RelayEvent);
 
     /// When it has something to do by itself.
     fn poll_deadline(&self) -> Option<Time>;
@@ -111,7 +111,7 @@ impl<E: Ends> Media<E> {
     /// When the system gives no thread, timer or randomness.
     pub fn start(
         bound: Bound,
-        config: Config,
+        config: RelayConfig,
         ends: E,
         gone: impl FnOnce(String) + Send + 'static,
     ) -> io::Result<Self> {
@@ -184,7 +184,7 @@ mod tests {
 
         fn deliver(&mut self, _: Time, _: StreamId, _: &[u8]) {}
 
-        fn event(&mut self, _: Time, _: &mut Relay, _: Event) {}
+        fn event(&mut self, _: Time, _: &mut Relay, _: RelayEvent) {}
 
         fn poll_deadline(&self) -> Option<Time> {
             None
@@ -198,7 +198,7 @@ mod tests {
         let (told, hears) = oneshot::channel();
         let bound = Bound::at(([127, 0, 0, 1], 0).into()).unwrap();
         let gone = |sentence| told.send(sentence).unwrap();
-        let media = Media::start(bound, Config::default(), Clumsy, gone).unwrap();
+        let media = Media::start(bound, RelayConfig::default(), Clumsy, gone).unwrap();
         assert_eq!(media.inspect(|relay, _, now| relay.streams(now).count()).await, Some(0));
         assert!(!media.is_stopped());
         media.post(());

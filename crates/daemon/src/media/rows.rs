@@ -6,7 +6,7 @@ use roost_control::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
 use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
 use roost_reflector::Relay;
-use roost_reflector::relay::{LegStatus, MemberStatus, StreamStatus};
+use roost_reflector::relay::{DownstreamStatus, StreamStatus, UpstreamStatus};
 
 use crate::shared::millis;
 
@@ -15,7 +15,7 @@ pub fn streams(relay: &Relay, now: Time, media: SocketAddr) -> Streams {
     Streams {
         schema: SCHEMA,
         media: Some(media.to_string()),
-        residual_bps: relay.residual(),
+        residual_bps: relay.residual_capacity(),
         streams: relay.streams(now).map(|status| stream(&status)).collect(),
     }
 }
@@ -40,12 +40,12 @@ fn stream(status: &StreamStatus) -> StreamRow {
         packets: status.arrivals.taken,
         duplicates: status.arrivals.duplicate,
         lost: status.given_up,
-        upstreams: status.legs.iter().map(upstream).collect(),
-        downstreams: status.members.iter().map(downstream).collect(),
+        upstreams: status.upstreams.iter().map(upstream).collect(),
+        downstreams: status.downstreams.iter().map(downstream).collect(),
     }
 }
 
-fn upstream(leg: &LegStatus) -> UpstreamRow {
+fn upstream(leg: &UpstreamStatus) -> UpstreamRow {
     UpstreamRow {
         address: leg.address.to_string(),
         node: None,
@@ -55,11 +55,11 @@ fn upstream(leg: &LegStatus) -> UpstreamRow {
         nacks: leg.nacks,
         jitter_ms: f64::from(leg.reported.jitter_us) / 1e3,
         rtt_ms: millis(leg.round_trip),
-        leaving: leg.is_moving,
+        leaving: leg.is_leaving,
     }
 }
 
-fn downstream(member: &MemberStatus) -> DownstreamRow {
+fn downstream(member: &DownstreamStatus) -> DownstreamRow {
     let kind = match member.kind {
         DownstreamKind::Subscriber => "subscriber",
         DownstreamKind::Reflector => "reflector",

@@ -167,7 +167,7 @@ impl<E: Ends> Shell<E> {
         for _ in 0..MAX_MESSAGES {
             let Some(transmit) = self.relay.poll_transmit(now) else { return Ok(()) };
             let outcome = self.socket.send(&transmit);
-            self.relay.settle(now, &transmit, outcome);
+            self.relay.record_outcome(now, &transmit, outcome);
             self.passed.send(outcome.sent);
             if outcome.is_full {
                 return Err(ErrorKind::WouldBlock.into());

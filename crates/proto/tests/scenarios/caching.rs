@@ -11,7 +11,7 @@ use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Coverage, Reason};
 use roost_proto::{Area, Cell, NodeId, Role, Scope, Service, ServiceSet};
 
-use crate::world::check::{Checker, run_and_look};
+use crate::world::check::{InvariantChecker, run_checked};
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{ANYWHERE, failed, finished};
@@ -23,7 +23,7 @@ const FAR: Duration = Duration::from_millis(300);
 
 /// A server with a node of its own, and two caches with two nodes each. The
 /// first of each offers everything.
-struct Net {
+struct CacheScene {
     world: World,
     server: HostId,
     caches: [HostId; 2],
@@ -36,7 +36,7 @@ fn place(provider: usize) -> Cell {
     Cell::new(100 * provider as i32, 5)
 }
 
-impl Net {
+impl CacheScene {
     fn new(seed: u64) -> Self {
         let mut world = World::new(seed);
         world.path.delay = FAR;
@@ -50,7 +50,7 @@ impl Net {
         };
         let providers = [0, 1, 2].map(|n| node(n, &Service::ALL));
         let requesters = [0, 1].map(|n| node(n, &[]));
-        world.settle();
+        world.run_until_attached();
         world.run(70 * SECOND);
         Self { world, server, caches, providers, requesters }
     }
@@ -97,7 +97,7 @@ impl Net {
 
 #[test]
 fn cache_answers_hits_and_forwards_misses() {
-    let mut net = Net::new(1);
+    let mut net = CacheScene::new(1);
     let (own, other) = (net.id(0), net.id(1));
     assert_eq!(net.look_for(Area::Exact(place(0))), (vec![own], Coverage::FirstMatch, ACCESS * 2));
     assert_eq!(net.counters(net.server).sought, 0, "the server was not asked");
@@ -111,7 +111,7 @@ fn cache_answers_hits_and_forwards_misses() {
 
 #[test]
 fn negative_answer_cached_for_one_second() {
-    let mut net = Net::new(2);
+    let mut net = CacheScene::new(2);
     let nowhere = Area::Exact(Cell::new(7, 7));
     let (requester, provider) = (net.requesters[0], net.providers[1]);
     let ticket = net.world.request(requester, Service::Sensor, nowhere);
@@ -124,8 +124,8 @@ fn negative_answer_cached_for_one_second() {
 
 #[test]
 fn server_registers_nodes_and_expires_dead() {
-    let mut net = Net::new(3);
-    let status = |net: &Net| net.world.hub_at(net.server).status(net.world.now);
+    let mut net = CacheScene::new(3);
+    let status = |net: &CacheScene| net.world.hub_at(net.server).status(net.world.now);
     assert_eq!((status(&net).nodes, status(&net).mirrored), (1, 4));
     let relations: Vec<_> = status(&net).peers.iter().map(|peer| peer.relation).collect();
     assert_eq!(relations, [Relation::Child(0); 2]);
@@ -141,7 +141,7 @@ fn server_registers_nodes_and_expires_dead() {
 
 #[test]
 fn server_relays_data_between_all_nodes() {
-    let mut net = Net::new(4);
+    let mut net = CacheScene::new(4);
     let ways = [(0, (ACCESS + FAR) * 4), (1, (ACCESS + FAR) * 4), (2, (ACCESS + FAR) * 2 + FAR * 2)];
     for (to, triangle) in ways {
         let before = net.counters(net.server).relays;
@@ -160,7 +160,7 @@ fn server_relays_data_between_all_nodes() {
 
 #[test]
 fn requests_respect_area_and_scope() {
-    let mut net = Net::new(5);
+    let mut net = CacheScene::new(5);
     let requester = net.requesters[0];
     let wide = Area::Rectangle { min: Cell::new(150, 0), max: Cell::new(250, 10) };
     for (area, scope, provider) in [
@@ -183,7 +183,7 @@ fn requests_respect_area_and_scope() {
 
 #[test]
 fn stale_cached_position_misleads_no_request() {
-    let mut net = Net::new(6);
+    let mut net = CacheScene::new(6);
     assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     let new = Cell::new(100, 50);
     net.world.command(net.providers[1], NodeCommand::Move { cell: new });
@@ -197,7 +197,7 @@ fn stale_cached_position_misleads_no_request() {
 
 #[test]
 fn a_copy_lasts_for_a_lease() {
-    let mut net = Net::new(7);
+    let mut net = CacheScene::new(7);
     assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     net.world.kill(net.providers[1]);
     net.world.run(50 * SECOND);
@@ -210,11 +210,11 @@ fn a_copy_lasts_for_a_lease() {
 
 #[test]
 fn arriving_node_replaces_its_cached_copy() {
-    let mut net = Net::new(8);
+    let mut net = CacheScene::new(8);
     let (old, new) = (Cell::new(7, 7), Cell::new(3, 3));
     let [here, there] = net.caches;
     let mover = net.world.node((old.x, old.y), &Service::ALL, &[there, here]);
-    net.world.settle();
+    net.world.run_until_attached();
     net.world.run(SECOND);
     assert_eq!(net.found(Area::Exact(old)), [node_id(mover.0)]);
     net.world.kill(there);
@@ -228,9 +228,9 @@ fn arriving_node_replaces_its_cached_copy() {
 
 #[test]
 fn nodes_of_dead_cache_use_server() {
-    let mut net = Net::new(9);
+    let mut net = CacheScene::new(9);
     net.world.kill(net.caches[0]);
-    net.world.settle();
+    net.world.run_until_attached();
     net.world.run(5 * SECOND);
     for node in [net.providers[0], net.requesters[0]] {
         assert_eq!(net.world.home(node), Some(net.server));
@@ -244,7 +244,7 @@ fn nodes_of_dead_cache_use_server() {
 
 #[test]
 fn isolated_cache_answers_from_copies() {
-    let mut net = Net::new(10);
+    let mut net = CacheScene::new(10);
     assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     let (cache, server) = (net.caches[0], net.server);
     net.world.cut(cache, server);
@@ -262,12 +262,12 @@ fn isolated_cache_answers_from_copies() {
 
 #[test]
 fn restarted_server_relearns_all_nodes() {
-    let mut net = Net::new(11);
+    let mut net = CacheScene::new(11);
     let server = net.server;
     net.world.kill(server);
     net.world.run(10 * SECOND);
     net.world.revive_hub(server);
-    net.world.settle();
+    net.world.run_until_attached();
     net.world.run(20 * SECOND);
     for provider in 0..3 {
         assert_eq!(net.is_served(place(provider)), Ok(()), "provider {provider}");
@@ -276,12 +276,12 @@ fn restarted_server_relearns_all_nodes() {
 
 #[test]
 fn watch_at_cache_sees_changes_once() {
-    let mut net = Net::new(12);
+    let mut net = CacheScene::new(12);
     let (requester, ticket) = (net.requesters[0], net.world.ticket(net.requesters[0]));
     let area = Area::Rectangle { min: Cell::new(-10, -10), max: Cell::new(300, 300) };
     net.world.command(requester, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     net.world.run(2 * SECOND);
-    let picture = |net: &Net| {
+    let picture = |net: &CacheScene| {
         let mut there: BTreeMap<NodeId, Cell> = BTreeMap::new();
         let mut told = 0;
         for (_, event) in net.world.events(requester) {
@@ -327,8 +327,8 @@ fn cache_attaches_to_server_only() {
 #[test]
 fn every_request_ends_once_under_faults() {
     for_seeds(20, |seed| {
-        let mut net = Net::new(seed);
-        let (mut random, mut checker) = (SplitMix64::new(seed), Checker::new(seed));
+        let mut net = CacheScene::new(seed);
+        let (mut random, mut checker) = (SplitMix64::new(seed), InvariantChecker::new(seed));
         net.world.path.loss = 20;
         net.world.path.duplication = 10;
         net.world.path.spread = 30 * MS;
@@ -344,9 +344,9 @@ fn every_request_ends_once_under_faults() {
                 18 => net.world.freeze(net.caches[0]),
                 _ => {}
             }
-            run_and_look(&mut net.world, &mut checker, SECOND);
+            run_checked(&mut net.world, &mut checker, SECOND);
         }
-        run_and_look(&mut net.world, &mut checker, 120 * SECOND);
-        checker.end(&net.world, &asked);
+        run_checked(&mut net.world, &mut checker, 120 * SECOND);
+        checker.check_ended(&net.world, &asked);
     });
 }

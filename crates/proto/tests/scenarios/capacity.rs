@@ -7,7 +7,7 @@ use crate::world::seeds::for_seeds;
 use crate::world::{HostId, SECOND, World, node_id};
 
 /// A room in which everyone sends and everyone receives; its members come one by one.
-struct Hall {
+struct RoomScene {
     world: World,
     hubs: Vec<HostId>,
     members: Vec<HostId>,
@@ -15,7 +15,7 @@ struct Hall {
     watched: Vec<(HostId, HostId, Ticket)>,
 }
 
-impl Hall {
+impl RoomScene {
     fn new(seed: u64, hubs: usize, copies: u32) -> Self {
         let mut world = World::new(seed);
         world.copies = Some(copies);
@@ -30,7 +30,7 @@ impl Hall {
             let member = self.world.node((number as i32, 0), &[Service::Video], &[home]);
             self.members.push(member);
         }
-        self.world.settle();
+        self.world.run_until_attached();
         self.world.run_relays(70 * SECOND);
     }
 
@@ -47,7 +47,7 @@ impl Hall {
     fn missing(&self) -> Vec<usize> {
         let is_missing = |index: &usize| {
             let (node, other, ticket) = self.watched[*index];
-            !self.world.is_watching(node, ticket, other)
+            !self.world.receives_stream(node, ticket, other)
         };
         (0..self.watched.len()).filter(is_missing).collect()
     }
@@ -89,7 +89,7 @@ fn room_fills_until_hubs_are_saturated() {
     const COPIES: u32 = 30;
     for (hubs, expected) in [(1, 6), (2, 7), (3, 8), (4, 9), (6, 11), (8, 13)] {
         for_seeds(2, |seed| {
-            let mut hall = Hall::new(seed, hubs, COPIES);
+            let mut hall = RoomScene::new(seed, hubs, COPIES);
             hall.add(expected + 1);
             let fits = (0..=expected).take_while(|number| hall.enter(*number)).count();
             assert!(fits >= expected, "seed {seed}, {hubs} hubs: {fits} fit, {:?} are sent", hall.sent());

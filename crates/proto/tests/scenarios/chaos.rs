@@ -8,7 +8,7 @@ use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, Path, SECOND, World, object};
+use crate::world::{HostId, MS, PathConditions, SECOND, World, object};
 
 struct Chaos {
     world: World,
@@ -22,7 +22,7 @@ impl Chaos {
     fn new(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x5eed);
         let mut world = World::new(seed);
-        world.path = Path {
+        world.path = PathConditions {
             delay: MS * (1 + random.below(80) as u32),
             spread: MS * random.below(40) as u32,
             loss: random.below(4) as u32 * 100,

@@ -7,10 +7,10 @@ use roost_proto::peer::Ticket;
 
 use crate::NEAREST;
 use crate::world::seeds::for_few_seeds;
-use crate::world::{Checker, HostId, MS, SECOND, World};
+use crate::world::{HostId, InvariantChecker, MS, SECOND, World};
 
 /// Ten nodes that ask without pause, and ten thousand that come at once.
-struct Crowd {
+struct MassJoin {
     world: World,
     hubs: Vec<HostId>,
     askers: Vec<HostId>,
@@ -18,7 +18,7 @@ struct Crowd {
     asked: Vec<(HostId, Ticket)>,
 }
 
-impl Crowd {
+impl MassJoin {
     const SIZE: usize = 10_000;
 
     fn new(seed: u64, hubs: usize) -> Self {
@@ -26,7 +26,7 @@ impl Crowd {
         let hubs = world.mesh(hubs);
         world.run(2 * SECOND);
         let askers = (0..10).map(|x| world.node((x, 0), &[Service::Sensor], &hubs)).collect();
-        world.settle();
+        world.run_until_attached();
         Self { world, hubs, askers, crowd: Vec::new(), asked: Vec::new() }
     }
 
@@ -54,19 +54,19 @@ impl Crowd {
 
     fn end(mut self, seed: u64) {
         self.world.run(15 * SECOND);
-        Checker::new(seed).all_served(&self.world, &self.asked);
+        InvariantChecker::new(seed).check_served(&self.world, &self.asked);
     }
 }
 
 #[test]
 fn ten_thousand_joins_delay_no_request() {
     for_few_seeds(|seed| {
-        let mut crowd = Crowd::new(seed, 1);
+        let mut crowd = MassJoin::new(seed, 1);
         crowd.come();
         crowd.until_attached(10 * SECOND);
         let counters = crowd.world.hub_at(crowd.hubs[0]).counters();
         assert!(counters.postponed > 0, "seed {seed}: nobody had to wait");
-        assert!(counters.postponed < 2 * Crowd::SIZE as u64, "seed {seed}: {} were put off", counters.postponed);
+        assert!(counters.postponed < 2 * MassJoin::SIZE as u64, "seed {seed}: {} were put off", counters.postponed);
         crowd.end(seed);
     });
 }
@@ -74,7 +74,7 @@ fn ten_thousand_joins_delay_no_request() {
 #[test]
 fn ten_thousand_nodes_rejoin_restarted_hub() {
     for_few_seeds(|seed| {
-        let mut crowd = Crowd::new(seed, 1);
+        let mut crowd = MassJoin::new(seed, 1);
         crowd.come();
         crowd.until_attached(10 * SECOND);
         crowd.world.kill(crowd.hubs[0]);
@@ -88,14 +88,14 @@ fn ten_thousand_nodes_rejoin_restarted_hub() {
 #[test]
 fn ten_thousand_nodes_use_their_standby() {
     for_few_seeds(|seed| {
-        let mut crowd = Crowd::new(seed, 2);
+        let mut crowd = MassJoin::new(seed, 2);
         crowd.come();
         crowd.until_attached(10 * SECOND);
         crowd.world.run(5 * SECOND);
         crowd.world.kill(crowd.hubs[0]);
         crowd.world.run(100 * MS);
         let counters = crowd.world.hub_at(crowd.hubs[1]).counters().clone();
-        assert_eq!((counters.adoptions, counters.unknown_renews), (Crowd::SIZE as u64 + 10, 0), "seed {seed}");
+        assert_eq!((counters.adoptions, counters.unknown_renews), (MassJoin::SIZE as u64 + 10, 0), "seed {seed}");
         crowd.until_attached(SECOND);
         crowd.end(seed);
     });

@@ -5,7 +5,7 @@ use roost_proto::wire::{Message, Reason, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
-use crate::{ANYWHERE, failed, finished, three};
+use crate::{ANYWHERE, failed, finished, single_hub_world};
 
 fn provider(host: HostId) -> Option<Provider> {
     Some(Provider { node: node_id(host.0), addresses: addresses(host.0) })
@@ -17,7 +17,7 @@ fn ask(world: &mut World, requester: HostId, host: HostId, service: Service) -> 
 
 #[test]
 fn known_provider_needs_no_hub() {
-    let (mut world, hub, host, requester) = three(1, Role::SuperNode);
+    let (mut world, hub, host, requester) = single_hub_world(1, Role::SuperNode);
     world.freeze(hub);
     for (service, scheme) in Service::ALL.into_iter().zip([Scheme::Udp, Scheme::Tcp, Scheme::Quic, Scheme::Udp]) {
         let ticket = world.request_with(requester, service, ANYWHERE, |wanted| {
@@ -31,7 +31,7 @@ fn known_provider_needs_no_hub() {
 
 #[test]
 fn open_connection_needs_two_messages() {
-    let (mut world, _, host, requester) = three(2, Role::SuperNode);
+    let (mut world, _, host, requester) = single_hub_world(2, Role::SuperNode);
     world.hosts[host.0].object_bytes = Some(400);
     let first = ask(&mut world, requester, host, Service::Sensor);
     finished(&mut world, requester, first);
@@ -49,7 +49,7 @@ fn open_connection_needs_two_messages() {
 #[test]
 fn lost_or_repeated_request_served_once() {
     for seed in 0..20 {
-        let (mut world, _, host, requester) = three(seed, Role::SuperNode);
+        let (mut world, _, host, requester) = single_hub_world(seed, Role::SuperNode);
         (world.path.loss, world.path.duplication, world.path.spread) = (200, 200, 20 * MS);
         let ticket = ask(&mut world, requester, host, Service::Image);
         assert!(finished(&mut world, requester, ticket).complete, "{seed}");
@@ -59,7 +59,7 @@ fn lost_or_repeated_request_served_once() {
 
 #[test]
 fn requester_redials_and_flow_continues() {
-    let (mut world, _, host, requester) = three(3, Role::SuperNode);
+    let (mut world, _, host, requester) = single_hub_world(3, Role::SuperNode);
     world.hosts[host.0].object_bytes = Some(1_000_000);
     let stream = ask(&mut world, requester, host, Service::Track);
     let object_ticket = ask(&mut world, requester, host, Service::Image);
@@ -81,7 +81,7 @@ fn the_providers_own_word_is_final() {
         config.max_streams = 0;
     });
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     for (service, reason) in [(Service::Video, Reason::Busy), (Service::Image, Reason::NotFound)] {
         let ticket = ask(&mut world, requester, host, service);
         assert_eq!(failed(&mut world, requester, ticket), reason);
@@ -95,10 +95,10 @@ fn the_providers_own_word_is_final() {
 
 #[test]
 fn direct_mode_refuses_relay_and_self() {
-    let (mut world, _, host, requester) = three(5, Role::Server);
+    let (mut world, _, host, requester) = single_hub_world(5, Role::Server);
     let ticket = ask(&mut world, requester, host, Service::Image);
     assert_eq!(failed(&mut world, requester, ticket), Reason::NotAllowed);
-    let (mut world, _, host, requester) = three(6, Role::SuperNode);
+    let (mut world, _, host, requester) = single_hub_world(6, Role::SuperNode);
     let ticket = ask(&mut world, host, host, Service::Image);
     assert_eq!(failed(&mut world, host, ticket), Reason::NotAllowed);
     let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
@@ -112,7 +112,7 @@ fn direct_mode_refuses_relay_and_self() {
 
 #[test]
 fn simultaneous_requests_share_one_connection() {
-    let (mut world, _, host, requester) = three(7, Role::SuperNode);
+    let (mut world, _, host, requester) = single_hub_world(7, Role::SuperNode);
     let tickets: Vec<_> = (0..20).map(|_| ask(&mut world, requester, host, Service::Sensor)).collect();
     for ticket in tickets {
         assert!(finished(&mut world, requester, ticket).complete);

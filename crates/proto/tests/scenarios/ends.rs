@@ -8,10 +8,10 @@ use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Role, Service};
 
-use crate::scene::Scene;
-use crate::world::check::run_and_look;
+use crate::scene::ThreeHubScene;
+use crate::world::check::run_checked;
 use crate::world::seeds::for_seeds;
-use crate::world::{Checker, HostId, MS, SECOND, World, node_id};
+use crate::world::{HostId, InvariantChecker, MS, SECOND, World, node_id};
 use crate::{ANYWHERE, NEAREST, finished};
 
 /// A hub, a near and a far provider of video with room for so many streams and
@@ -30,7 +30,7 @@ fn filling(seed: u64, max_streams: u16, uplink_kbps: u32) -> (World, [HostId; 2]
         })
     });
     let requesters = (0..4).map(|_| world.node((0, 0), &[], &[hub])).collect();
-    world.settle();
+    world.run_until_attached();
     world.run(3 * SECOND);
     (world, providers, requesters)
 }
@@ -39,18 +39,18 @@ fn filling(seed: u64, max_streams: u16, uplink_kbps: u32) -> (World, [HostId; 2]
 /// streams, everybody is served or told that all are busy, and afterwards
 /// there is room again.
 fn is_never_overfilled(seed: u64, (mut world, providers, requesters): (World, [HostId; 2], Vec<HostId>), most: usize) {
-    let (mut checker, mut asked): (_, Vec<(HostId, Ticket)>) = (Checker::new(seed), Vec::new());
+    let (mut checker, mut asked): (_, Vec<(HostId, Ticket)>) = (InvariantChecker::new(seed), Vec::new());
     for round in 0..20u64 {
         let requester = requesters[(seed + round * 3) as usize % 4];
         asked.push((requester, world.request(requester, Service::Video, NEAREST)));
-        run_and_look(&mut world, &mut checker, MS * ((seed * 131 + round * 617) % 900) as u32);
+        run_checked(&mut world, &mut checker, MS * ((seed * 131 + round * 617) % 900) as u32);
         for provider in providers {
             let streams = world.status(provider).sessions.len();
             assert!(streams <= most, "seed {seed}: {streams} streams at {provider:?}");
         }
     }
-    run_and_look(&mut world, &mut checker, 20 * SECOND);
-    checker.end(&world, &asked);
+    run_checked(&mut world, &mut checker, 20 * SECOND);
+    checker.check_ended(&world, &asked);
     let (mut served, mut busy) = (0, 0);
     for (host, ticket) in &asked {
         match world.hosts[host.0].ending(*ticket) {
@@ -85,7 +85,7 @@ fn uplinks_that_are_full() {
 #[test]
 fn revoked_provider_stops_serving() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let ([first, second], requester) = (scene.providers, scene.requesters[0]);
         let near = Area::Exact(Cell::new(1, 0));
         let stream = scene.world.request_with(requester, Service::Video, near, |wanted| {
@@ -114,7 +114,7 @@ fn revoked_provider_stops_serving() {
 #[test]
 fn restart_with_old_epoch_gets_newer() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let (provider, hubs) = (scene.providers[0], scene.hubs.clone());
         let before = scene.world.status(provider).version;
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
@@ -137,7 +137,7 @@ fn restart_with_old_epoch_gets_newer() {
 #[test]
 fn a_nodes_clock_jumps() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let node = scene.nodes()[seed as usize % 4];
         scene.ask_for(SECOND, 100 * MS);
         scene.run(5 * SECOND);

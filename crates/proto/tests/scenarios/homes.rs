@@ -6,7 +6,7 @@ use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 /// Two hubs that know one another, a provider and a requester who know both.
 fn two_hubs(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
@@ -14,7 +14,7 @@ fn two_hubs(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
     let hubs = world.mesh(2);
     let provider = world.node((5, 5), &Service::ALL, &[hubs[0], hubs[1]]);
     let requester = world.node((0, 0), &[], &[hubs[0], hubs[1]]);
-    world.settle();
+    world.run_until_attached();
     (world, [hubs[0], hubs[1]], provider, requester)
 }
 
@@ -63,19 +63,19 @@ fn renewal_detects_frozen_home() {
 
 #[test]
 fn nodes_reattach_to_revived_hub() {
-    let (mut world, hub, _, requester) = three(4, Role::SuperNode);
+    let (mut world, hub, _, requester) = single_hub_world(4, Role::SuperNode);
     world.kill(hub);
     world.run(5 * SECOND);
     assert!(!world.is_attached(requester));
     world.revive_hub(hub);
-    world.settle();
+    world.run_until_attached();
     let ticket = world.request(requester, Service::Sensor, ANYWHERE);
     assert!(finished(&mut world, requester, ticket).complete);
 }
 
 #[test]
 fn request_waits_for_a_home() {
-    let (mut world, hub, _, requester) = three(5, Role::SuperNode);
+    let (mut world, hub, _, requester) = single_hub_world(5, Role::SuperNode);
     world.kill(hub);
     world.run(SECOND);
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| wanted.deadline = 60 * SECOND);
@@ -86,7 +86,7 @@ fn request_waits_for_a_home() {
 
 #[test]
 fn move_replaces_old_position_at_once() {
-    let (mut world, _, provider, requester) = three(6, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(6, Role::SuperNode);
     let to = Cell::new(30, 40);
     world.command(provider, NodeCommand::Move { cell: to });
     world.run(20 * MS + MS);
@@ -98,7 +98,7 @@ fn move_replaces_old_position_at_once() {
 
 #[test]
 fn move_is_retransmitted_until_confirmed() {
-    let (mut world, _, provider, requester) = three(7, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(7, Role::SuperNode);
     world.path.loss = 600;
     let to = Cell::new(30, 40);
     world.command(provider, NodeCommand::Move { cell: to });
@@ -110,7 +110,7 @@ fn move_is_retransmitted_until_confirmed() {
 
 #[test]
 fn leaving_node_is_withdrawn_at_once() {
-    let (mut world, _, provider, requester) = three(8, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(8, Role::SuperNode);
     world.command(provider, NodeCommand::Leave);
     world.run(20 * MS + MS);
     assert_eq!(found(&mut world, requester, Service::Video, ANYWHERE), []);
@@ -124,7 +124,7 @@ fn node_fails_over_to_learned_hub() {
     let hubs = world.mesh(2);
     world.run(2 * SECOND);
     let node = world.node((0, 0), &[], &[hubs[0]]);
-    world.settle();
+    world.run_until_attached();
     world.kill(hubs[0]);
     world.run(30 * SECOND);
     assert_eq!(world.home(node), Some(hubs[1]));
@@ -146,9 +146,9 @@ fn restart_overcomes_later_epoch() {
     let mut world = World::new(11);
     let hub = world.hub(Role::SuperNode);
     let node = world.node_with(&[hub], |config| config.epoch = 5_000);
-    world.settle();
+    world.run_until_attached();
     world.restart_node(node, &[hub], 1);
-    world.settle();
+    world.run_until_attached();
     let version = world.status(node).version;
     assert!(version.epoch == 5_000 && version.sequence > 1, "{version:?}");
 }
@@ -174,7 +174,7 @@ fn who_does_not_answer_is_named() {
     for (deadline, words) in
         [(200 * MS, "the hub has not answered within 200ms"), (8 * SECOND, "no hub could be reached")]
     {
-        let (mut world, hub, _, requester) = three(31, Role::SuperNode);
+        let (mut world, hub, _, requester) = single_hub_world(31, Role::SuperNode);
         world.freeze(hub);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
             (wanted.deadline, wanted.prolonged) = (deadline, false);
@@ -184,7 +184,7 @@ fn who_does_not_answer_is_named() {
             other => panic!("{other:?}"),
         }
     }
-    let (mut world, _, provider, requester) = three(32, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(32, Role::SuperNode);
     world.kill(provider);
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     match world.outcome(requester, ticket) {
@@ -199,7 +199,7 @@ fn who_does_not_answer_is_named() {
 #[test]
 fn answering_hub_not_reported_unreachable() {
     for tenths in 5..50 {
-        let (mut world, _, provider, requester) = three(33, Role::SuperNode);
+        let (mut world, _, provider, requester) = single_hub_world(33, Role::SuperNode);
         world.kill(provider);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
             (wanted.deadline, wanted.prolonged) = (100 * MS * tenths, false);

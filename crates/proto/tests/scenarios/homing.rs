@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_proto::Address;
 use roost_proto::wire::Message;
 
-use crate::scene::Scene;
+use crate::scene::ThreeHubScene;
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, addresses};
 
@@ -13,7 +13,7 @@ use crate::world::{HostId, MS, SECOND, World, addresses};
 #[test]
 fn nodes_fail_back_to_revived_home() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let home = scene.hubs[0];
         let is_killed = seed % 2 == 0;
         if is_killed {
@@ -44,7 +44,7 @@ fn nodes_fail_back_to_revived_home() {
 #[test]
 fn flapping_home_is_retried_with_backoff() {
     for_seeds(3, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let (home, node, good) = (scene.hubs[0], scene.requesters[0], scene.hubs[2]);
         scene.world.kill(home);
         scene.run(10 * SECOND);
@@ -70,14 +70,14 @@ fn flapping_home_is_retried_with_backoff() {
 #[test]
 fn redirect_overrides_failback() {
     for_seeds(3, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let [lost, home, better] = [0, 1, 2].map(|hub| scene.hubs[hub]);
         let node = scene.requesters[0];
         scene.world.freeze(lost);
         scene.world.dial_timeout = 15 * SECOND;
         scene.ask_for(40 * SECOND, 500 * MS);
         assert_eq!(scene.homes(), [Some(home); 4], "seed {seed}");
-        let dials = |world: &World| world.is_dialling(node);
+        let dials = |world: &World| world.is_dialing(node);
         assert!(scene.world.run_while(120 * SECOND, dials), "seed {seed}: it never tries");
         let to: Vec<Address> = addresses(better.0);
         assert!(scene.world.inject(home, node, Message::Redirect(to).encode()));

@@ -18,14 +18,14 @@ fn with_hostile_home(comes_now: bool) -> (World, [HostId; 2], HostId) {
     let mut world = World::new(8);
     let hubs = [world.hub(Role::SuperNode), world.hub(Role::SuperNode)];
     world.node((27, 92), &[Service::Sensor], &hubs[1..]);
-    world.settle();
+    world.run_until_attached();
     let node = HostId(world.hosts.len());
     if comes_now {
         world.mute(hubs[0], node);
     }
     world.node((0, 0), &[], &hubs);
     if !comes_now {
-        world.settle();
+        world.run_until_attached();
         world.run(30 * SECOND);
         world.mute(hubs[0], node);
     }
@@ -48,7 +48,7 @@ fn circles(world: &mut World, (hub, node): (HostId, HostId), answer: Answer, spa
             round += 1;
             world.inject(hub, node, answer(hub, round).encode());
         }
-        let is_dialling = world.is_dialling(node);
+        let is_dialling = world.is_dialing(node);
         dials += usize::from(is_dialling && !was_dialling);
         was_dialling = is_dialling;
     }
@@ -94,7 +94,7 @@ fn single_hostile_hub_dialed_with_backoff() {
     let mut world = World::new(8);
     let hub = world.hub(Role::SuperNode);
     let node = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     world.run(30 * SECOND);
     let anew: Answer = |_, _| Message::UnknownVersion;
     circles(&mut world, (hub, node), anew, 300 * SECOND);

@@ -21,7 +21,7 @@ fn scene(seed: u64) -> (World, [HostId; 4]) {
     for provider in [near, far] {
         world.hosts[provider.0].object_bytes = Some(BYTES);
     }
-    world.settle();
+    world.run_until_attached();
     world.run(SECOND);
     world.mute(near, hub);
     (world, [hub, near, far, requester])

@@ -10,7 +10,7 @@ use roost_proto::wire::{MAX_SEALED_BYTES, Message, ProvisionalAccept, Reason, Se
 use roost_proto::{Epoch, RequestId, Service, StreamId};
 
 use crate::failed;
-use crate::reflection::{PLACE, THERE, Two};
+use crate::reflection::{PLACE, THERE, TwoHubScene};
 use crate::world::reflect::{seal, secret};
 use crate::world::{HostId, MS, SECOND, World, node_id};
 
@@ -18,8 +18,8 @@ use crate::world::{HostId, MS, SECOND, World, node_id};
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
 /// A stream that the first watcher has for a while, so that both hubs carry it.
-fn carried(seed: u64, watchers: usize) -> (Two, Ticket) {
-    let mut two = Two::new(seed, watchers);
+fn carried(seed: u64, watchers: usize) -> (TwoHubScene, Ticket) {
+    let mut two = TwoHubScene::new(seed, watchers);
     let ticket = two.subscribe(0);
     assert!(two.is_watching(0, ticket));
     two.world.run_relays(2 * SECOND);
@@ -59,7 +59,7 @@ fn sealed_key_opens_in_one_rtt() {
 fn provider_home_opens_in_one_rtt() {
     let (mut two, _) = carried(2, 1);
     let near = two.world.node((1, 1), &[], &[two.hubs[0]]);
-    two.world.settle();
+    two.world.run_until_attached();
     let asked = two.world.now;
     let ticket = two.world.subscribe(near, Service::Video, THERE);
     two.world.run_relays(SECOND);
@@ -82,7 +82,7 @@ fn late_joiner_gets_only_current_epoch() {
 #[test]
 fn without_group_secret_nothing_is_provisional() {
     for keyless in [0, 1] {
-        let mut two = Two::new(4, 2);
+        let mut two = TwoHubScene::new(4, 2);
         let host = [two.provider, two.watchers[1]][keyless];
         two.world.hosts[host.0].media.keyless = true;
         two.subscribe(0);
@@ -165,8 +165,8 @@ fn opening(stream: u64, epoch: u32) -> ProvisionalAccept {
 }
 
 /// What a hub says while a request is under way, in place of what it has.
-fn told(say: impl Fn(&Two, RequestId) -> Vec<SealedKeys>) -> (Two, Ticket) {
-    let mut two = Two::new(7, 2);
+fn told(say: impl Fn(&TwoHubScene, RequestId) -> Vec<SealedKeys>) -> (TwoHubScene, Ticket) {
+    let mut two = TwoHubScene::new(7, 2);
     let (home, watcher, provider) = (two.hubs[1], two.watchers[1], two.provider);
     // Nothing comes but what is said here.
     two.world.hosts[provider.0].media.keyless = true;

@@ -4,7 +4,7 @@ use roost_proto::wire::RequestMode;
 use roost_proto::{Role, Service};
 
 use crate::world::{MS, SECOND};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 #[test]
 fn services_complete_at_thirty_percent_loss() {
@@ -14,7 +14,7 @@ fn services_complete_at_thirty_percent_loss() {
             (Role::SuperNode, RequestMode::Relay),
             (Role::Server, RequestMode::Relay),
         ] {
-            let (mut world, _, _, requester) = three(seed, role);
+            let (mut world, _, _, requester) = single_hub_world(seed, role);
             world.path.loss = 300;
             for service in Service::ALL {
                 let ticket = world.request_with(requester, service, ANYWHERE, |wanted| {
@@ -35,7 +35,7 @@ fn services_complete_at_thirty_percent_loss() {
 #[test]
 fn repeated_requests_are_served_once() {
     for seed in 0..20 {
-        let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
+        let (mut world, _, provider, requester) = single_hub_world(seed, Role::SuperNode);
         world.path.duplication = 1000;
         world.path.spread = 10 * MS;
         for (count, service) in Service::ALL.into_iter().enumerate() {
@@ -53,7 +53,7 @@ fn repeated_requests_are_served_once() {
 
 #[test]
 fn overtaken_datagrams_are_delivered_and_counted() {
-    let (mut world, _, _, requester) = three(3, Role::SuperNode);
+    let (mut world, _, _, requester) = single_hub_world(3, Role::SuperNode);
     world.path.spread = 60 * MS;
     let ticket = world.request(requester, Service::Video, ANYWHERE);
     let summary = finished(&mut world, requester, ticket);
@@ -70,7 +70,7 @@ fn overtaken_datagrams_are_delivered_and_counted() {
 #[test]
 fn same_seed_gives_same_run() {
     let run = |seed| {
-        let (mut world, _, _, requester) = three(seed, Role::SuperNode);
+        let (mut world, _, _, requester) = single_hub_world(seed, Role::SuperNode);
         world.path.loss = 100;
         world.path.duplication = 50;
         world.path.spread = 15 * MS;

@@ -69,23 +69,23 @@ fn failed(world: &mut World, host: HostId, ticket: Ticket) -> Reason {
 }
 
 /// A hub, a provider of everything at (27, 92), and a requester.
-fn three(seed: u64, role: Role) -> (World, HostId, HostId, HostId) {
+fn single_hub_world(seed: u64, role: Role) -> (World, HostId, HostId, HostId) {
     let mut world = World::new(seed);
     let hub = world.hub(role);
     let provider = world.node((27, 92), &Service::ALL, &[hub]);
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     (world, hub, provider, requester)
 }
 
 /// A hub, a near and a far provider of everything, and a requester.
-fn four(seed: u64) -> (World, HostId, [HostId; 2], HostId) {
+fn two_provider_world(seed: u64) -> (World, HostId, [HostId; 2], HostId) {
     let mut world = World::new(seed);
     let hub = world.hub(Role::SuperNode);
     let near = world.node((1, 0), &Service::ALL, &[hub]);
     let far = world.node((9, 0), &Service::ALL, &[hub]);
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     (world, hub, [near, far], requester)
 }
 

@@ -6,7 +6,7 @@ use roost_proto::hub::MemberStatus;
 use roost_proto::{NodeId, Service};
 
 use crate::world::seeds::{for_few_seeds, for_seeds};
-use crate::world::{Checker, HostId, MS, Path, SECOND, World, node_id};
+use crate::world::{HostId, InvariantChecker, MS, PathConditions, SECOND, World, node_id};
 use crate::{ANYWHERE, NEAREST};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -75,7 +75,7 @@ fn nodes(world: &mut World, hubs: &[HostId], count: usize, span: Duration) -> Ve
             node
         })
         .collect();
-    world.settle();
+    world.run_until_attached();
     nodes
 }
 
@@ -99,7 +99,7 @@ fn dead_hubs_delay_no_failover() {
         let mut hubs = chain(&mut world, 5);
         world.run(MINUTE);
         let node = world.node((0, 0), &Service::ALL, &hubs[..1]);
-        world.settle();
+        world.run_until_attached();
         world.run(MINUTE);
         let dead = hubs.remove(0);
         world.freeze(dead);
@@ -179,14 +179,14 @@ fn joining_hub_gains_share_gradually() {
         world.run(20 * SECOND);
         let before: Vec<usize> = hubs.iter().map(|hub| leases(&world, *hub)).collect();
         let newcomer = world.hub_beside(&hubs[..1]);
-        let (mut checker, mut asked) = (Checker::new(seed), Vec::new());
+        let (mut checker, mut asked) = (InvariantChecker::new(seed), Vec::new());
         let start = world.now;
         for second in 1..=40u32 {
             for part in 0..5usize {
                 let requester = nodes[(second as usize * 5 + part) * 7 % nodes.len()];
                 asked.push((requester, world.request(requester, Service::Sensor, NEAREST)));
                 world.run(200 * MS);
-                checker.look(&world);
+                checker.check_now(&world);
             }
             for (hub, had) in hubs.iter().zip(&before) {
                 let moves = world.hub_at(*hub).counters().moves;
@@ -201,7 +201,7 @@ fn joining_hub_gains_share_gradually() {
         assert_eq!(counts.iter().sum::<usize>(), 90, "seed {seed}: {counts:?}");
         assert!(counts[3].abs_diff(share) <= 1, "seed {seed}: {counts:?}, share {share}");
         world.run(20 * SECOND);
-        checker.all_served(&world, &asked);
+        checker.check_served(&world, &asked);
     });
 }
 
@@ -269,7 +269,7 @@ fn a_quiet_group_says_little() {
 
 fn measure_quiet_group(seed: u64, count: usize) {
     let mut world = World::new(seed);
-    world.path = Path { delay: 20 * MS, spread: 100 * MS, loss: 10, duplication: 0 };
+    world.path = PathConditions { delay: 20 * MS, spread: 100 * MS, loss: 10, duplication: 0 };
     let hubs = chain(&mut world, count);
     assert!(world.run_while(10 * MINUTE, |world| all_know_all(world, &hubs)), "{count}: not all know all");
     world.run(2 * MINUTE);

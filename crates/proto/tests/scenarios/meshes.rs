@@ -15,7 +15,7 @@ fn mesh(seed: u64) -> (World, [HostId; 2], HostId) {
     let near = world.node((3, 0), &Service::ALL, &[hubs[1]]);
     let far = world.node((8, 0), &Service::ALL, &[hubs[2]]);
     let requester = world.node((0, 0), &[], &[hubs[0]]);
-    world.settle();
+    world.run_until_attached();
     (world, [near, far], requester)
 }
 
@@ -52,7 +52,7 @@ fn home_scope_stays_at_home() {
         }
     }
     let neighbour = world.node((1, 1), &[Service::Image], &[world.home(requester).unwrap()]);
-    world.settle();
+    world.run_until_attached();
     let ticket = world.request_with(requester, Service::Image, NEAREST, |wanted| wanted.scope = Scope::Home);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(neighbour.0));
     let ticket = world.request(requester, Service::Track, NEAREST);
@@ -89,7 +89,7 @@ fn moved_node_is_found_once() {
     world.run(2 * SECOND);
     let provider = world.node((5, 5), &Service::ALL, &[hubs[0], hubs[1]]);
     let requester = world.node((0, 0), &[], &[hubs[1]]);
-    world.settle();
+    world.run_until_attached();
     world.command(provider, NodeCommand::Move { cell: Cell::new(6, 6) });
     // Only the node's own association breaks: both hubs live.
     world.break_links(provider, hubs[0]);
@@ -108,7 +108,7 @@ fn departed_root_is_not_missed() {
     let mut world = World::new(31);
     let hubs = world.mesh(3);
     let requester = world.node((0, 0), &[], &[hubs[0]]);
-    world.settle();
+    world.run_until_attached();
     world.run(70 * SECOND);
     world.leave_hub(hubs[2]);
     world.run(20 * SECOND);

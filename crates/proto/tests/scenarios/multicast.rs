@@ -5,24 +5,24 @@ use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Message, MulticastRequest, MulticastSuppression, Reason, RequestMode};
 use roost_proto::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
 
-use crate::world::check::run_and_look;
+use crate::world::check::run_checked;
 use crate::world::seeds::for_seeds;
-use crate::world::{Checker, HostId, MS, SECOND, World, addresses, node_id};
+use crate::world::{HostId, InvariantChecker, MS, SECOND, World, addresses, node_id};
 use crate::{ANYWHERE, NEAREST, failed, finished};
 
 /// Makes a node one that takes part in multicast.
-fn on_link(discovery: Discovery) -> impl Fn(&mut NodeConfig) {
+fn with_multicast(discovery: Discovery) -> impl Fn(&mut NodeConfig) {
     move |config| (config.multicast, config.discovery) = (true, discovery)
 }
 
 /// `count` nodes at (0, 0), (1, 0)… without a hub, all on one link; all but
 /// the first offer everything.
-fn link(seed: u64, count: usize) -> (World, Vec<HostId>) {
+fn multicast_nodes(seed: u64, count: usize) -> (World, Vec<HostId>) {
     let mut world = World::new(seed);
     let nodes: Vec<HostId> = (0..count)
         .map(|number| {
             world.node_with(&[], |config| {
-                on_link(Discovery::Multicast)(config);
+                with_multicast(Discovery::Multicast)(config);
                 config.cell = Cell::new(number as i32, 0);
                 if number > 0 {
                     config.services = Service::ALL.into_iter().collect();
@@ -41,12 +41,12 @@ fn mixed(seed: u64, discovery: Discovery) -> (World, HostId, [HostId; 3]) {
     let hub = world.hub(Role::SuperNode);
     let away = world.node((40, 0), &Service::ALL, &[hub]);
     let near = world.node_with(&[hub], |config| {
-        on_link(discovery)(config);
+        with_multicast(discovery)(config);
         (config.cell, config.services) = (Cell::new(1, 0), [Service::Video, Service::Track].into_iter().collect());
     });
-    let requester = world.node_with(&[hub], on_link(discovery));
+    let requester = world.node_with(&[hub], with_multicast(discovery));
     world.lans.push(vec![near, requester]);
-    world.settle();
+    world.run_until_attached();
     (world, hub, [requester, near, away])
 }
 
@@ -68,7 +68,7 @@ fn served(world: &mut World, host: HostId, service: Service, area: Area) -> Requ
 
 #[test]
 fn a_link_needs_no_hub() {
-    let (mut world, nodes) = link(1, 2);
+    let (mut world, nodes) = multicast_nodes(1, 2);
     for service in Service::ALL {
         for area in [ANYWHERE, NEAREST, Area::Exact(Cell::new(1, 0))] {
             let summary = served(&mut world, nodes[0], service, area);
@@ -83,7 +83,7 @@ fn a_link_needs_no_hub() {
 
 #[test]
 fn many_providers_few_answer_one_serves() {
-    let (mut world, nodes) = link(2, 41);
+    let (mut world, nodes) = multicast_nodes(2, 41);
     world.path.delay = MS;
     // They get to know of one another.
     for node in &nodes[1..] {
@@ -107,7 +107,7 @@ fn many_providers_few_answer_one_serves() {
 #[test]
 fn multicast_loss_and_duplication_are_harmless() {
     for_seeds(20, |seed| {
-        let (mut world, nodes) = link(100 + seed, 6);
+        let (mut world, nodes) = multicast_nodes(100 + seed, 6);
         (world.path.loss, world.path.duplication, world.path.spread) = (200, 300, 10 * MS);
         for _ in 0..5 {
             let ticket = world.request(nodes[0], Service::Image, ANYWHERE);
@@ -121,7 +121,7 @@ fn multicast_loss_and_duplication_are_harmless() {
 
 #[test]
 fn dead_multicast_provider_is_replaced() {
-    let (mut world, nodes) = link(3, 5);
+    let (mut world, nodes) = multicast_nodes(3, 5);
     let ticket = world.request(nodes[0], Service::Track, ANYWHERE);
     let all = nodes.clone();
     assert!(world.run_while(SECOND, |world| all.iter().any(|node| world.status(*node).counters.multicast_replies > 0)));
@@ -134,9 +134,9 @@ fn dead_multicast_provider_is_replaced() {
 
 #[test]
 fn busy_provider_leaves_multicast_to_another() {
-    let (mut world, nodes) = link(4, 2);
+    let (mut world, nodes) = multicast_nodes(4, 2);
     let small = world.node_with(&[], |config| {
-        on_link(Discovery::Multicast)(config);
+        with_multicast(Discovery::Multicast)(config);
         (config.cell, config.max_streams) = (Cell::new(9, 9), 0);
         config.services = Service::ALL.into_iter().collect();
     });
@@ -150,7 +150,7 @@ fn busy_provider_leaves_multicast_to_another() {
 
 #[test]
 fn missing_provider_is_reported_soon() {
-    let (mut world, nodes) = link(5, 3);
+    let (mut world, nodes) = multicast_nodes(5, 3);
     let asked = world.now;
     let ticket = world.request(nodes[0], Service::Video, Area::Exact(Cell::new(77, 77)));
     let NodeEvent::Failed { reason, detail, .. } = world.outcome(nodes[0], ticket) else { panic!() };
@@ -162,7 +162,7 @@ fn missing_provider_is_reported_soon() {
 
 #[test]
 fn lookup_lists_multicast_providers() {
-    let (mut world, nodes) = link(6, 12);
+    let (mut world, nodes) = multicast_nodes(6, 12);
     let found = |world: &mut World, count| {
         let ticket = world.ticket(nodes[0]);
         let (service, area) = (Service::Track, ANYWHERE);
@@ -262,7 +262,7 @@ fn impossible_scope_is_refused() {
     let mut world = World::new(11);
     let hub = world.hub(Role::SuperNode);
     let deaf = world.node((0, 0), &[], &[hub]);
-    let alone = world.node_with(&[], on_link(Discovery::Multicast));
+    let alone = world.node_with(&[], with_multicast(Discovery::Multicast));
     let cases = [
         (deaf, Scope::Subnet, ANYWHERE, RequestMode::Forward),
         (deaf, Scope::Cell, Area::rectangle(Cell::new(0, 0), Cell::new(1, 1)), RequestMode::Forward),
@@ -282,7 +282,7 @@ fn impossible_scope_is_refused() {
 /// leads to a dial that fails, and to silence for a while, never to data.
 #[test]
 fn forged_inquiry_is_not_served() {
-    let (mut world, nodes) = link(12, 3);
+    let (mut world, nodes) = multicast_nodes(12, 3);
     let forged = |id, requester: HostId, reply_to: HostId| {
         let inquiry = MulticastRequest {
             id: RequestId(id),
@@ -301,15 +301,15 @@ fn forged_inquiry_is_not_served() {
         Message::MulticastRequest(inquiry).encode()
     };
     // In the name of the first, to be answered at the third: a dial finds another one there.
-    world.say_to_link(nodes[0], nodes[1], forged(1, nodes[0], nodes[2]));
+    world.inject_multicast(nodes[0], nodes[1], forged(1, nodes[0], nodes[2]));
     world.run(20 * SECOND);
     assert_eq!(opened(&world, &nodes), 0);
     // In the name of the first, from elsewhere: nobody dials a host that others name.
-    world.say_to_link(nodes[2], nodes[1], forged(2, nodes[0], nodes[0]));
+    world.inject_multicast(nodes[2], nodes[1], forged(2, nodes[0], nodes[0]));
     world.run(20 * SECOND);
     assert_eq!(opened(&world, &nodes), 0);
     // As if from the first, who has asked nothing: it stops what comes.
-    world.say_to_link(nodes[0], nodes[1], forged(3, nodes[0], nodes[0]));
+    world.inject_multicast(nodes[0], nodes[1], forged(3, nodes[0], nodes[0]));
     world.run(20 * SECOND);
     assert_eq!(opened(&world, &nodes), 1);
     assert!(nodes.iter().all(|node| world.status(*node).sessions.is_empty()));
@@ -318,7 +318,7 @@ fn forged_inquiry_is_not_served() {
 
 #[test]
 fn inquiry_flood_is_limited() {
-    let (mut world, nodes) = link(13, 2);
+    let (mut world, nodes) = multicast_nodes(13, 2);
     for id in 0..5_000 {
         let inquiry = MulticastRequest {
             id: RequestId(id),
@@ -334,7 +334,7 @@ fn inquiry_flood_is_limited() {
             params: None,
             selector: None,
         };
-        world.say_to_link(nodes[0], nodes[1], Message::MulticastRequest(inquiry).encode());
+        world.inject_multicast(nodes[0], nodes[1], Message::MulticastRequest(inquiry).encode());
     }
     assert_eq!(world.status(nodes[1]).counters.multicast_requests_ignored, 5_000 - 256);
     world.run(61 * SECOND);
@@ -344,7 +344,7 @@ fn inquiry_flood_is_limited() {
 
 #[test]
 fn rogue_taken_messages_only_delay() {
-    let (mut world, nodes) = link(14, 2);
+    let (mut world, nodes) = multicast_nodes(14, 2);
     world.corpus = Some(Vec::new());
     let ticket = world.request(nodes[0], Service::Track, ANYWHERE);
     world.run(world.path.delay);
@@ -355,8 +355,8 @@ fn rogue_taken_messages_only_delay() {
     let (requester, id, node) = (inquiry.requester, inquiry.id, node_id(99));
     let taken =
         Message::MulticastSuppression(MulticastSuppression { requester, id, attempt: 0, sender: node }).encode();
-    world.say_to_link(nodes[0], nodes[1], taken.clone());
-    world.say_to_link(nodes[1], nodes[0], taken);
+    world.inject_multicast(nodes[0], nodes[1], taken.clone());
+    world.inject_multicast(nodes[1], nodes[0], taken);
     assert_eq!(world.status(nodes[1]).counters.suppressed, 1);
     let summary = finished(&mut world, nodes[0], ticket);
     assert!(summary.complete && summary.provider == node_id(nodes[1].0), "{summary:?}");
@@ -367,7 +367,7 @@ fn every_request_ends_once_under_faults() {
     for_seeds(20, |seed| {
         let mut world = World::new(300 + seed);
         let mut random = SplitMix64::new(seed);
-        let mut checker = Checker::new(seed);
+        let mut checker = InvariantChecker::new(seed);
         (world.path.loss, world.path.duplication, world.path.spread) = (50, 50, 5 * MS);
         let hub = world.hub(Role::SuperNode);
         let nodes: Vec<HostId> = (0..8)
@@ -375,7 +375,7 @@ fn every_request_ends_once_under_faults() {
                 let discovery = Discovery::ALL[number % 4];
                 let hubs = if discovery == Discovery::Multicast { &[][..] } else { &[hub] };
                 world.node_with(hubs, |config| {
-                    on_link(discovery)(config);
+                    with_multicast(discovery)(config);
                     (config.cell, config.services) =
                         (Cell::new(4 * number as i32, 0), Service::ALL.into_iter().collect());
                 })
@@ -401,10 +401,10 @@ fn every_request_ends_once_under_faults() {
                 }
                 _ => {}
             }
-            run_and_look(&mut world, &mut checker, 700 * MS);
+            run_checked(&mut world, &mut checker, 700 * MS);
         }
-        run_and_look(&mut world, &mut checker, 120 * SECOND);
-        checker.end(&world, &asked);
+        run_checked(&mut world, &mut checker, 120 * SECOND);
+        checker.check_ended(&world, &asked);
         assert!(nodes.iter().all(|node| world.status(*node).sessions.is_empty()), "seed {seed}");
     });
 }

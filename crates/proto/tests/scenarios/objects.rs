@@ -12,14 +12,14 @@ use roost_proto::{Role, Service};
 
 use crate::world::seeds::{for_few_seeds, for_seeds};
 use crate::world::{HostId, MS, SECOND, World, object};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 /// The round trip between any two hosts.
 const RTT: Duration = Duration::from_millis(40);
 
 /// A provider of an object of so many bytes that it reads piece by piece.
 fn with_object(seed: u64, bytes: usize) -> (World, HostId, HostId) {
-    let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(seed, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(bytes);
     world.hosts[provider.0].reads_objects = true;
     (world, provider, requester)
@@ -45,7 +45,7 @@ fn begins(world: &World, requester: HostId, ticket: Ticket) -> Option<u64> {
 #[test]
 fn large_object_window_grows_only_direct() {
     for (role, mode) in [(Role::SuperNode, RequestMode::Forward), (Role::Server, RequestMode::Relay)] {
-        let (mut world, _, provider, requester) = three(7, role);
+        let (mut world, _, provider, requester) = single_hub_world(7, role);
         world.hosts[provider.0].object_bytes = Some(3_000_001);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.mode = mode);
         let summary = finished(&mut world, requester, ticket);

@@ -10,7 +10,7 @@ use roost_proto::{Role, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, object};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 /// Long enough to be under way in each outage.
 const BYTES: usize = 12_000_000;
@@ -19,7 +19,7 @@ const BYTES: usize = 12_000_000;
 const DURATION: Duration = Duration::from_secs(60);
 
 /// A provider that has sent a part of a video and of an image.
-struct Scene {
+struct OutageScene {
     world: World,
     hub: HostId,
     provider: HostId,
@@ -28,9 +28,9 @@ struct Scene {
     image: Ticket,
 }
 
-impl Scene {
+impl OutageScene {
     fn new(seed: u64, mode: RequestMode) -> Self {
-        let (mut world, hub, provider, requester) = three(seed, Role::SuperNode);
+        let (mut world, hub, provider, requester) = single_hub_world(seed, Role::SuperNode);
         world.path.delay = MS * (5 + seed as u32 * 7 % 60);
         world.hosts[provider.0].object_bytes = Some(BYTES);
         world.hosts[provider.0].reads_objects = true;
@@ -94,7 +94,7 @@ fn network_outage_ends_nothing() {
     let cases = cases(&[RequestMode::Forward, RequestMode::Relay]);
     for_seeds(cases.len() as u64, |seed| {
         let (host, span, mode) = cases[seed as usize % cases.len()];
-        let mut scene = Scene::new(seed, mode);
+        let mut scene = OutageScene::new(seed, mode);
         let host = [scene.requester, scene.provider, scene.hub][host];
         let (is_passed, is_short) = (host == scene.hub && mode == RequestMode::Forward, span < SECOND);
         scene.out(host, span);
@@ -119,7 +119,7 @@ fn network_outage_ends_nothing() {
 #[test]
 fn restarted_provider_resumes_flows() {
     for_seeds(8, |seed| {
-        let mut scene = Scene::new(seed, RequestMode::Forward);
+        let mut scene = OutageScene::new(seed, RequestMode::Forward);
         let (provider, hub) = (scene.provider, scene.hub);
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
         restart(&mut scene.world, provider, &[hub], 2_000);
@@ -141,7 +141,7 @@ fn restarted_provider_resumes_flows() {
 #[test]
 fn long_silence_times_out() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed, RequestMode::Forward);
+        let mut scene = OutageScene::new(seed, RequestMode::Forward);
         let provider = scene.provider;
         scene.world.freeze(provider);
         scene.world.run(STALL_TIMEOUT + SECOND);
@@ -155,7 +155,7 @@ fn long_silence_times_out() {
 
 #[test]
 fn trickled_bytes_are_no_progress() {
-    let (mut world, _, provider, requester) = three(1, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(1, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(BYTES);
     world.hosts[provider.0].reads_objects = true;
     world.corpus = Some(Vec::new());

@@ -5,7 +5,7 @@ use roost_proto::{DeliveryClass, DeliveryClasses, Profile, Role, Service, Servic
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, SECOND, World};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 const WHOLE: [Profile; 2] = [Profile::Surveillance, Profile::Command];
 
@@ -37,7 +37,7 @@ fn is_whole(seed: u64, summary: &RequestSummary) {
 fn surveillance_profile_survives_loss() {
     for_few_seeds(|seed| {
         for (role, profile) in [(Role::SuperNode, WHOLE[0]), (Role::Server, WHOLE[0]), (Role::SuperNode, WHOLE[1])] {
-            let (mut world, _, provider, requester) = three(seed, role);
+            let (mut world, _, provider, requester) = single_hub_world(seed, role);
             (world.path.loss, world.path.spread) = (50, 30 * MS);
             is_whole(seed, &watched((&mut world, provider, requester), Some(profile), 0));
             let usual = watched((&mut world, provider, requester), None, 0);
@@ -51,7 +51,7 @@ fn surveillance_profile_survives_loss() {
 #[test]
 fn surveillance_profile_survives_broken_connections() {
     for_few_seeds(|seed| {
-        let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
+        let (mut world, _, provider, requester) = single_hub_world(seed, Role::SuperNode);
         (world.path.loss, world.path.spread) = (20, 30 * MS);
         let summary = watched((&mut world, provider, requester), Some(Profile::Surveillance), 4);
         is_whole(seed, &summary);
@@ -63,7 +63,7 @@ fn surveillance_profile_survives_broken_connections() {
 #[test]
 fn piloting_profile_drops_and_counts_late() {
     for_few_seeds(|seed| {
-        let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
+        let (mut world, _, provider, requester) = single_hub_world(seed, Role::SuperNode);
         let on_time = watched((&mut world, provider, requester), Some(Profile::Piloting), 0);
         is_whole(seed, &on_time);
         // A quarter of a second and as much again: half of it is late. Some never comes.
@@ -78,7 +78,7 @@ fn piloting_profile_drops_and_counts_late() {
 #[test]
 fn object_is_whole_under_every_profile() {
     for profile in Profile::ALL {
-        let (mut world, _, _, requester) = three(1, Role::SuperNode);
+        let (mut world, _, _, requester) = single_hub_world(1, Role::SuperNode);
         world.path.loss = 50;
         let wanted = |wanted: &mut roost_proto::peer::ServiceRequest| wanted.profile = Some(profile);
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, wanted);
@@ -101,7 +101,7 @@ fn class_of_video(
             (ServiceSet::ALL, DeliveryClasses { video: usual, ..DeliveryClasses::default() });
     });
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| {
         (wanted.duration, wanted.profile, wanted.class) = (Some(SECOND), profile, class);
     });

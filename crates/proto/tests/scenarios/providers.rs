@@ -6,11 +6,11 @@ use roost_proto::wire::{HopAction, Message, Reason, RequestMode};
 use roost_proto::{NodeId, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
-use crate::{ANYWHERE, NEAREST, failed, finished, four, three};
+use crate::{ANYWHERE, NEAREST, failed, finished, single_hub_world, two_provider_world};
 
 #[test]
 fn the_nearest_provider_serves() {
-    let (mut world, _, [near, _], requester) = four(1);
+    let (mut world, _, [near, _], requester) = two_provider_world(1);
     let ticket = world.request(requester, Service::Sensor, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
 }
@@ -29,7 +29,7 @@ fn busy_provider_falls_back_to_next() {
         config.uplink_kbps = 1_000;
     });
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     let tickets: Vec<_> = (0..3).map(|_| world.request(requester, Service::Video, NEAREST)).collect();
     assert_eq!(finished(&mut world, requester, tickets[0]).provider, node_id(near.0));
     assert_eq!(finished(&mut world, requester, tickets[1]).provider, node_id(far.0));
@@ -41,7 +41,7 @@ fn busy_provider_falls_back_to_next() {
 
 #[test]
 fn broken_source_falls_back_to_next() {
-    let (mut world, _, [near, far], requester) = four(3);
+    let (mut world, _, [near, far], requester) = two_provider_world(3);
     world.hosts[near.0].broken_source = true;
     let ticket = world.request(requester, Service::Image, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
@@ -51,7 +51,7 @@ fn broken_source_falls_back_to_next() {
 
 #[test]
 fn silent_provider_falls_back_to_next() {
-    let (mut world, _, [near, far], requester) = four(4);
+    let (mut world, _, [near, far], requester) = two_provider_world(4);
     world.freeze(near);
     let ticket = world.request(requester, Service::Track, NEAREST);
     let summary = finished(&mut world, requester, ticket);
@@ -61,7 +61,7 @@ fn silent_provider_falls_back_to_next() {
 
 #[test]
 fn dead_provider_costs_one_retry() {
-    let (mut world, hub, [near, far], requester) = four(61);
+    let (mut world, hub, [near, far], requester) = two_provider_world(61);
     world.freeze(near);
     let ticket = world.request(requester, Service::Image, NEAREST);
     let summary = finished(&mut world, requester, ticket);
@@ -75,7 +75,7 @@ fn dead_provider_costs_one_retry() {
 
 #[test]
 fn death_before_data_uses_next() {
-    let (mut world, _, [near, far], requester) = four(5);
+    let (mut world, _, [near, far], requester) = two_provider_world(5);
     // Accepted, but the chunks are still under way when it dies.
     let ticket = world.request(requester, Service::Image, NEAREST);
     assert!(world.run_while(SECOND, |world| !world.hosts[near.0].opened.is_empty()));
@@ -90,7 +90,7 @@ fn death_before_data_uses_next() {
 #[test]
 fn death_mid_stream_leaves_it_incomplete() {
     for mode in [RequestMode::Forward, RequestMode::Relay] {
-        let (mut world, _, provider, requester) = three(6, Role::SuperNode);
+        let (mut world, _, provider, requester) = single_hub_world(6, Role::SuperNode);
         let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.mode = mode);
         world.run(SECOND);
         world.freeze(provider);
@@ -103,7 +103,7 @@ fn death_mid_stream_leaves_it_incomplete() {
 
 #[test]
 fn provider_stops_when_requester_dies() {
-    let (mut world, _, provider, requester) = three(7, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(7, Role::SuperNode);
     world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(60 * SECOND));
     world.run(SECOND);
     world.freeze(requester);
@@ -120,7 +120,7 @@ fn provider_stops_when_requester_dies() {
 
 #[test]
 fn broken_connection_redialed_flow_continues() {
-    let (mut world, _, provider, requester) = three(8, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(8, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(1_000_000);
     let stream = world.request(requester, Service::Track, ANYWHERE);
     let object_ticket = world.request(requester, Service::Image, ANYWHERE);
@@ -137,7 +137,7 @@ fn broken_connection_redialed_flow_continues() {
 
 #[test]
 fn unreachable_requester_is_relayed() {
-    let (mut world, _, provider, requester) = three(9, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(9, Role::SuperNode);
     world.cut(provider, requester);
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     let summary = finished(&mut world, requester, ticket);
@@ -146,7 +146,7 @@ fn unreachable_requester_is_relayed() {
 
 #[test]
 fn unreachable_requester_waits_once() {
-    let (mut world, _, provider, requester) = three(16, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(16, Role::SuperNode);
     world.dial_timeout = 9 * SECOND;
     world.cut(provider, requester);
     let ask = |world: &mut World| {
@@ -168,12 +168,12 @@ fn unreachable_requester_waits_once() {
 
 #[test]
 fn reachable_again_requester_answered_directly() {
-    let (mut world, _, provider, requester) = three(17, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(17, Role::SuperNode);
     world.dial_timeout = 9 * SECOND;
     world.cut(provider, requester);
     let ticket = world.request(requester, Service::Sensor, ANYWHERE);
     assert!(finished(&mut world, requester, ticket).relayed);
-    assert!(world.run_while(10 * SECOND, |world| !world.is_dialling(requester)), "it has dialled in vain as well");
+    assert!(world.run_while(10 * SECOND, |world| !world.is_dialing(requester)), "it has dialled in vain as well");
     world.heal();
     // It asks the provider itself, by which there is an association.
     let node = node_id(provider.0);
@@ -186,7 +186,7 @@ fn reachable_again_requester_answered_directly() {
 
 #[test]
 fn half_deadline_is_left_for_relaying() {
-    let (mut world, _, provider, requester) = three(18, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(18, Role::SuperNode);
     world.cut(provider, requester);
     let short = |wanted: &mut ServiceRequest| wanted.deadline = SECOND;
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, short);
@@ -196,7 +196,7 @@ fn half_deadline_is_left_for_relaying() {
 
 #[test]
 fn leaving_provider_tells_its_requesters() {
-    let (mut world, _, [near, far], requester) = four(10);
+    let (mut world, _, [near, far], requester) = two_provider_world(10);
     let ticket = world.request(requester, Service::Video, NEAREST);
     world.run(SECOND);
     world.command(near, NodeCommand::Leave);
@@ -210,12 +210,12 @@ fn leaving_provider_tells_its_requesters() {
 #[test]
 fn silently_restarted_requester_is_redialed() {
     for bytes in [400, 50_000] {
-        let (mut world, hub, provider, requester) = three(11, Role::SuperNode);
+        let (mut world, hub, provider, requester) = single_hub_world(11, Role::SuperNode);
         world.hosts[provider.0].object_bytes = Some(bytes);
         let ticket = world.request(requester, Service::Sensor, ANYWHERE);
         assert!(finished(&mut world, requester, ticket).complete);
         world.restart_silently(requester, &[hub], 2_000);
-        world.settle();
+        world.run_until_attached();
         let ticket = world.request(requester, Service::Sensor, ANYWHERE);
         let summary = finished(&mut world, requester, ticket);
         assert!(summary.complete && !summary.relayed, "{bytes} bytes: {summary:?}");
@@ -226,7 +226,7 @@ fn silently_restarted_requester_is_redialed() {
 #[test]
 fn old_restart_redialed_after_one_timeout() {
     for bytes in [400, 50_000] {
-        let (mut world, hub, provider, requester) = three(16, Role::SuperNode);
+        let (mut world, hub, provider, requester) = single_hub_world(16, Role::SuperNode);
         world.hosts[provider.0].object_bytes = Some(bytes);
         let ticket = world.request(requester, Service::Sensor, ANYWHERE);
         assert!(finished(&mut world, requester, ticket).complete);
@@ -242,7 +242,7 @@ fn old_restart_redialed_after_one_timeout() {
 
 #[test]
 fn needless_retry_lengthens_next_timeout() {
-    let (mut world, hub, provider, requester) = three(17, Role::SuperNode);
+    let (mut world, hub, provider, requester) = single_hub_world(17, Role::SuperNode);
     world.path.spread = std::time::Duration::ZERO;
     for pair in [(hub, requester), (hub, provider)] {
         world.delays.insert(pair, 50 * MS);
@@ -270,7 +270,7 @@ fn needless_retry_lengthens_next_timeout() {
 
 #[test]
 fn reconfigured_provider_is_not_asked() {
-    let (mut world, _, [near, far], requester) = four(12);
+    let (mut world, _, [near, far], requester) = two_provider_world(12);
     let services = [Service::Track].into_iter().collect();
     world.command(near, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
     world.run(SECOND);
@@ -282,7 +282,7 @@ fn reconfigured_provider_is_not_asked() {
 
 #[test]
 fn simultaneous_requests_share_one_connection() {
-    let (mut world, _, provider, requester) = three(13, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(13, Role::SuperNode);
     let tickets: Vec<_> = (0..20).map(|_| world.request(requester, Service::Sensor, ANYWHERE)).collect();
     for ticket in tickets {
         let summary = finished(&mut world, requester, ticket);
@@ -306,7 +306,7 @@ fn freed_provider_is_preferred_at_once() {
         config.cell = roost_proto::Cell::new(9, 0);
     });
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     world.run(3 * SECOND);
     for _ in 0..3 {
         let ticket = world.request(requester, Service::Video, NEAREST);
@@ -326,7 +326,7 @@ fn capacity_renewals_are_rate_limited() {
         config.stream_duration = 100 * MS;
     });
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     let began = world.now;
     world.corpus = Some(Vec::new());
     for _ in 0..20 {
@@ -349,7 +349,7 @@ fn busy_decline_has_retry_after() {
             config.max_streams = 2;
         });
         let requester = world.node((0, 0), &[], &hubs[..1]);
-        world.settle();
+        world.run_until_attached();
         world.run(3 * SECOND);
         for seconds in [10, 5] {
             world.request_with(requester, Service::Video, NEAREST, |wanted| wanted.duration = Some(seconds * SECOND));
@@ -372,7 +372,7 @@ fn busy_decline_has_retry_after() {
 
 #[test]
 fn rejected_provider_is_not_relayed_either() {
-    let (mut world, _, [near, far], requester) = four(17);
+    let (mut world, _, [near, far], requester) = two_provider_world(17);
     world.bar(requester, near);
     let ticket = world.request(requester, Service::Image, NEAREST);
     let summary = finished(&mut world, requester, ticket);
@@ -385,7 +385,7 @@ fn rejected_provider_is_not_relayed_either() {
 
 #[test]
 fn barring_provider_ends_its_stream() {
-    let (mut world, _, provider, requester) = three(18, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(18, Role::SuperNode);
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(60 * SECOND));
     world.run(SECOND);
     world.bar(requester, provider);
@@ -398,7 +398,7 @@ fn barring_provider_ends_its_stream() {
 
 #[test]
 fn lost_provider_is_reported_in_summary() {
-    let (mut world, _, provider, requester) = three(19, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(19, Role::SuperNode);
     let ticket = world.request(requester, Service::Video, ANYWHERE);
     world.run(SECOND);
     world.kill(provider);
@@ -408,7 +408,7 @@ fn lost_provider_is_reported_in_summary() {
 
 #[test]
 fn failed_provider_is_temporarily_last() {
-    let (mut world, _, [near, far], requester) = four(20);
+    let (mut world, _, [near, far], requester) = two_provider_world(20);
     world.hosts[near.0].broken_source = true;
     let provider = |world: &mut World| {
         let ticket = world.request(requester, Service::Sensor, NEAREST);
@@ -436,7 +436,7 @@ fn full_uplink_avoided_until_free() {
     let near = world.node_with(&[hub], video(0));
     let far = world.node_with(&[hub], video(9));
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     world.run(3 * SECOND);
     let both: Vec<_> = (0..2).map(|_| world.request(requester, Service::Video, NEAREST)).collect();
     for (ticket, provider) in both.into_iter().zip([near, far]) {
@@ -483,7 +483,7 @@ fn trace_shows_hubs_and_provider_answer() {
         world.run(2 * SECOND);
         let provider = world.node((3, 0), &Service::ALL, &hubs[1..]);
         let requester = world.node((0, 0), &[], &hubs[..1]);
-        world.settle();
+        world.run_until_attached();
         let (home, other) = (world.home(requester).unwrap(), world.home(provider).unwrap());
         for first in [true, false] {
             let (outcome, trace) = traced(&mut world, requester, Service::Sensor, |wanted| wanted.mode = mode);
@@ -506,7 +506,7 @@ fn trace_shows_hubs_and_provider_answer() {
 
 #[test]
 fn trace_ends_without_reports() {
-    let (mut world, hub, [near, far], requester) = four(23);
+    let (mut world, hub, [near, far], requester) = two_provider_world(23);
     // Nobody serves, and the hub says so.
     for host in [near, far] {
         world.hosts[host.0].broken_source = true;
@@ -531,7 +531,7 @@ fn trace_ends_without_reports() {
 
 #[test]
 fn concurrent_traces_are_limited() {
-    let (mut world, _, _, requester) = four(24);
+    let (mut world, _, _, requester) = two_provider_world(24);
     let trace = |wanted: &mut ServiceRequest| wanted.trace = true;
     let tickets: Vec<_> =
         (0..=MAX_TRACES).map(|_| world.request_with(requester, Service::Video, NEAREST, trace)).collect();

@@ -22,7 +22,7 @@ fn two(seed: u64, role: Role) -> (World, HostId, HostId) {
     let sender = world.node((27, 92), &[], &hubs[..1]);
     let receiver = world.node((0, 0), &[], &hubs[1..]);
     world.hosts[sender.0].stored = object(BYTES);
-    world.settle();
+    world.run_until_attached();
     (world, sender, receiver)
 }
 
@@ -63,7 +63,7 @@ fn offered(world: &World, host: HostId) -> Vec<Push> {
 }
 
 /// Asks for what was offered, from `offset` on.
-fn take(world: &mut World, receiver: HostId, sender: HostId, push: &Push, offset: u64) -> Ticket {
+fn request_pushed(world: &mut World, receiver: HostId, sender: HostId, push: &Push, offset: u64) -> Ticket {
     world.request_with(receiver, Service::Image, ANYWHERE, |wanted| {
         wanted.provider = Some(Provider { node: node_id(sender.0), addresses: push.addresses.clone() });
         wanted.resume = Some(ResumePoint { digest: push.digest, offset });
@@ -98,7 +98,7 @@ fn push_completes_over_lossy_paths() {
         }
         let names: Vec<&str> = offers.iter().map(|offer| offer.name.as_str()).collect();
         assert_eq!(names, ["survey.tif"], "seed {seed}");
-        let got = take(&mut world, receiver, sender, &offers[0], 0);
+        let got = request_pushed(&mut world, receiver, sender, &offers[0], 0);
         if seed % 2 == 0 {
             world.run(300 * MS);
             world.break_links(sender, receiver);
@@ -121,7 +121,7 @@ fn partial_object_gets_the_rest() {
     world.run(SECOND);
     let offer = offered(&world, receiver)[0].clone();
     for offset in [1_000_000, BYTES as u64] {
-        let got = take(&mut world, receiver, sender, &offer, offset);
+        let got = request_pushed(&mut world, receiver, sender, &offer, offset);
         assert_eq!(finished(&mut world, receiver, got).bytes, BYTES as u64 - offset);
     }
 }
@@ -153,13 +153,13 @@ fn restarted_sender_sends_object_once() {
         push(&mut world, sender, receiver);
         world.run(2 * SECOND);
         let offer = offered(&world, receiver)[0].clone();
-        let got = take(&mut world, receiver, sender, &offer, 0);
+        let got = request_pushed(&mut world, receiver, sender, &offer, 0);
         let has_some = |world: &World| world.hosts[receiver.0].payloads(got).count() > 30;
         assert!(world.run_while(5 * SECOND, has_some), "seed {seed}");
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
         restart(&mut world, sender, &[HostId(0)], 2_000);
         world.hosts[sender.0].stored = object(BYTES);
-        world.settle();
+        world.run_until_attached();
         let ticket = push(&mut world, sender, receiver);
         let summary = finished(&mut world, receiver, got);
         assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
@@ -184,19 +184,19 @@ fn silently_restarted_receiver_is_redialed() {
 fn only_offered_receiver_gets_object() {
     let (mut world, sender, receiver) = two(3, Role::SuperNode);
     let stranger = world.node((1, 1), &[], &[HostId(0)]);
-    world.settle();
+    world.run_until_attached();
     let ticket = push(&mut world, sender, receiver);
     world.run(SECOND);
     let offer = offered(&world, receiver)[0].clone();
-    let refused = take(&mut world, stranger, sender, &offer, 0);
+    let refused = request_pushed(&mut world, stranger, sender, &offer, 0);
     assert_eq!(failed(&mut world, stranger, refused), Reason::NotFound);
-    let got = take(&mut world, receiver, sender, &offer, 0);
+    let got = request_pushed(&mut world, receiver, sender, &offer, 0);
     world.run(60 * MS);
     world.cancel(sender, ticket);
     assert_eq!(failed(&mut world, sender, ticket), Reason::Cancelled);
     let summary = finished(&mut world, receiver, got);
     assert_eq!((summary.complete, summary.reason), (false, Some(Reason::Cancelled)));
-    let late = take(&mut world, receiver, sender, &offer, 0);
+    let late = request_pushed(&mut world, receiver, sender, &offer, 0);
     assert_eq!(failed(&mut world, receiver, late), Reason::NotFound);
 }
 
@@ -238,20 +238,20 @@ fn first_of(world: &World, receiver: HostId, node: NodeId) -> Option<RequestId> 
 }
 
 /// A receiver whose places four members have, and one who is to get one.
-struct Full {
+struct FullReceiver {
     world: World,
     members: Vec<HostId>,
     receiver: HostId,
     honest: HostId,
 }
 
-impl Full {
+impl FullReceiver {
     fn new() -> Self {
         let mut world = World::new(7);
         let hub = world.hub(Role::SuperNode);
         let nodes: Vec<HostId> = (0..6).map(|number| world.node((number, 0), &[], &[hub])).collect();
         nodes.iter().for_each(|node| world.hosts[node.0].stored = object(BYTES));
-        world.settle();
+        world.run_until_attached();
         let (members, receiver, honest) = (nodes[..4].to_vec(), nodes[4], nodes[5]);
         for member in &members {
             push_many(&mut world, *member, receiver, MAX_RECEPTIONS_FROM_ONE);
@@ -284,7 +284,7 @@ impl Full {
 /// Four members offer what they never send: they have all places. One who sends gets one.
 #[test]
 fn what_is_not_sent_gives_way() {
-    let mut full = Full::new();
+    let mut full = FullReceiver::new();
     // One of them begins to send, and keeps its place: there are others.
     let from = node_id(full.members[0].0);
     let id = first_of(&full.world, full.receiver, from).unwrap();
@@ -296,7 +296,7 @@ fn what_is_not_sent_gives_way() {
 /// Four members have all places by a byte of each object. Each keeps as many as anybody who comes.
 #[test]
 fn trickling_senders_keep_fair_share() {
-    let mut full = Full::new();
+    let mut full = FullReceiver::new();
     for offer in full.world.events(full.receiver).to_vec() {
         if let (_, NodeEvent::PushOffered { from, push }) = offer {
             full.world.command(full.receiver, NodeCommand::PushStarted { from, id: push.id });
@@ -325,7 +325,7 @@ fn strangers_with(seed: u64, schemes: SchemeSet, services: &[Service]) -> (World
     let receiver = world.node((0, 0), services, &hubs[1..]);
     world.hosts.iter_mut().for_each(|host| host.schemes = schemes);
     world.hosts[sender.0].stored = object(BYTES);
-    world.settle();
+    world.run_until_attached();
     world.run(SECOND);
     (world, sender, receiver)
 }
@@ -337,7 +337,7 @@ fn deliver(seed: u64, mut world: World, (sender, receiver): (HostId, HostId)) {
     let offered_soon = world.run_while(8 * SECOND, |world| !offered(world, receiver).is_empty());
     assert!(offered_soon, "seed {seed}: {:?}", world.events(sender));
     let offer = offered(&world, receiver)[0].clone();
-    let got = take(&mut world, receiver, sender, &offer, 0);
+    let got = request_pushed(&mut world, receiver, sender, &offer, 0);
     let summary = finished(&mut world, receiver, got);
     assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
     assert!(world.delivered(receiver, got) == object(BYTES), "seed {seed}");

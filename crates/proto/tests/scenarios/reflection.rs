@@ -8,31 +8,31 @@ use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, StreamTag};
 
-use crate::tiers::{Tree, place};
+use crate::tiers::{HubTree, place};
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
-use crate::{failed, finished, three};
+use crate::{failed, finished, single_hub_world};
 
 pub(crate) const PLACE: Cell = Cell::new(27, 92);
 pub(crate) const THERE: Area = Area::Exact(PLACE);
 
 /// Two hubs that know one another; a provider at the first, and subscribers at
 /// the second whose stand-by is the first.
-pub(crate) struct Two {
+pub(crate) struct TwoHubScene {
     pub(crate) world: World,
     pub(crate) hubs: [HostId; 2],
     pub(crate) provider: HostId,
     pub(crate) watchers: Vec<HostId>,
 }
 
-impl Two {
+impl TwoHubScene {
     pub(crate) fn new(seed: u64, watchers: usize) -> Self {
         let mut world = World::new(seed);
         let hubs = world.mesh(2);
         world.run(2 * SECOND);
         let provider = world.node((PLACE.x, PLACE.y), &[Service::Video], &[hubs[0], hubs[1]]);
         let watchers = (0..watchers).map(|_| world.node((0, 0), &[], &[hubs[1], hubs[0]])).collect();
-        world.settle();
+        world.run_until_attached();
         // Past the time in which hubs are young and even out their nodes.
         world.run(70 * SECOND);
         Self { world, hubs: [hubs[0], hubs[1]], provider, watchers }
@@ -45,11 +45,11 @@ impl Two {
     }
 
     pub(crate) fn is_watching(&self, watcher: usize, ticket: Ticket) -> bool {
-        self.world.is_watching(self.watchers[watcher], ticket, self.provider)
+        self.world.receives_stream(self.watchers[watcher], ticket, self.provider)
     }
 
     fn way(&self, watcher: usize, ticket: Ticket) -> Option<Vec<HostId>> {
-        self.world.way(self.watchers[watcher], ticket)
+        self.world.stream_route(self.watchers[watcher], ticket)
     }
 }
 
@@ -59,14 +59,14 @@ fn sources(world: &World, provider: HostId) -> usize {
 
 #[test]
 fn subscribers_share_one_source() {
-    let (mut world, hub, provider, first) = three(1, Role::SuperNode);
+    let (mut world, hub, provider, first) = single_hub_world(1, Role::SuperNode);
     let second = world.node((1, 1), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     let tickets = [first, second].map(|node| (node, world.subscribe(node, Service::Video, THERE)));
     world.run_relays(2 * SECOND);
     for (node, ticket) in tickets {
-        assert!(world.is_watching(node, ticket, provider));
-        assert_eq!(world.way(node, ticket), Some(vec![hub]));
+        assert!(world.receives_stream(node, ticket, provider));
+        assert_eq!(world.stream_route(node, ticket), Some(vec![hub]));
     }
     assert_eq!(world.hosts[provider.0].opened.len(), 1);
     let status = world.status(provider);
@@ -81,7 +81,7 @@ fn subscribers_share_one_source() {
 
 #[test]
 fn departure_rekeys_remaining_subscribers() {
-    let mut two = Two::new(1, 3);
+    let mut two = TwoHubScene::new(1, 3);
     let tickets = [0, 1, 2].map(|watcher| two.subscribe(watcher));
     two.world.cancel(two.watchers[1], tickets[1]);
     two.world.run_relays(2 * SECOND);
@@ -99,7 +99,7 @@ fn departure_rekeys_remaining_subscribers() {
 
 #[test]
 fn leaving_requester_is_rekeyed_out() {
-    let mut two = Two::new(1, 2);
+    let mut two = TwoHubScene::new(1, 2);
     let [first, other] = [0, 1].map(|watcher| two.subscribe(watcher));
     // The provider cannot reach it over what it asks for.
     two.world.dial_timeout = 10 * SECOND;
@@ -116,7 +116,7 @@ fn leaving_requester_is_rekeyed_out() {
 
 #[test]
 fn resubscription_ignores_request_limit() {
-    let mut two = Two::new(4, 1);
+    let mut two = TwoHubScene::new(4, 1);
     let subscribe = |_| {
         let ticket = two.world.subscribe(two.watchers[0], Service::Video, THERE);
         two.world.run_relays(20 * MS);
@@ -132,12 +132,13 @@ fn resubscription_ignores_request_limit() {
 
 #[test]
 fn stream_passes_both_homes() {
-    let mut two = Two::new(2, 2);
+    let mut two = TwoHubScene::new(2, 2);
     let first = two.subscribe(0);
     assert!(two.is_watching(0, first));
     assert_eq!(two.way(0, first), Some(two.hubs.to_vec()));
-    let known =
-        |two: &Two, hub: HostId| two.world.hosts[hub.0].media.grants.iter().all(|grant| grant.provider.is_some());
+    let known = |two: &TwoHubScene, hub: HostId| {
+        two.world.hosts[hub.0].media.grants.iter().all(|grant| grant.provider.is_some())
+    };
     assert!(known(&two, two.hubs[0]));
     let second = two.subscribe(1);
     assert!(two.is_watching(1, second));
@@ -146,7 +147,7 @@ fn stream_passes_both_homes() {
 
 #[test]
 fn subscription_lasts_its_duration() {
-    let mut two = Two::new(3, 2);
+    let mut two = TwoHubScene::new(3, 2);
     let timed = two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
         wanted.duration = Some(5 * SECOND);
     });
@@ -164,7 +165,7 @@ fn subscription_lasts_its_duration() {
 
 #[test]
 fn ending_subscription_completes_it() {
-    let mut two = Two::new(3, 2);
+    let mut two = TwoHubScene::new(3, 2);
     let (one, other) = (two.watchers[0], two.watchers[1]);
     let endless = two.subscribe(0);
     two.world.run_relays(5 * SECOND);
@@ -182,7 +183,7 @@ fn ending_subscription_completes_it() {
 
 #[test]
 fn saturated_hub_declines_with_retry_after() {
-    let mut two = Two::new(4, 2);
+    let mut two = TwoHubScene::new(4, 2);
     // One copy each: to the other home, and to the first who watches.
     two.world.copies = Some(1);
     two.world.run_relays(SECOND);
@@ -206,7 +207,7 @@ fn busy_provider_switches_to_reflection() {
         (config.cell, config.max_streams) = (PLACE, 1);
     });
     let nodes = [0, 1].map(|x| world.node((x, 0), &[], &[hub]));
-    world.settle();
+    world.run_until_attached();
     let tickets = nodes.map(|node| {
         let ticket = world.request_with(node, Service::Video, THERE, |wanted| {
             wanted.reflect = Some(roost_proto::peer::ReflectionPolicy::IfBusy);
@@ -216,7 +217,7 @@ fn busy_provider_switches_to_reflection() {
         ticket
     });
     for (node, ticket) in nodes.into_iter().zip(tickets) {
-        assert!(world.is_watching(node, ticket, provider), "{node:?}");
+        assert!(world.receives_stream(node, ticket, provider), "{node:?}");
     }
     assert!(world.hosts[nodes[0].0].payloads(tickets[0]).next().is_some(), "it was a stream of its own at first");
     let summary = finished(&mut world, nodes[0], tickets[0]);
@@ -227,7 +228,7 @@ fn busy_provider_switches_to_reflection() {
 type Fault = fn(&mut World, HostId);
 
 /// The stream is there again in time, and its ticket is the same.
-fn survives(seed: u64, two: &mut Two, ticket: Ticket, fault: Fault, host: HostId, within: Duration) {
+fn survives(seed: u64, two: &mut TwoHubScene, ticket: Ticket, fault: Fault, host: HostId, within: Duration) {
     assert!(two.is_watching(0, ticket), "seed {seed}: it never began");
     fault(&mut two.world, host);
     two.world.run_relays(within);
@@ -240,7 +241,7 @@ fn survives(seed: u64, two: &mut Two, ticket: Ticket, fault: Fault, host: HostId
 fn the_home_of_either_dies() {
     for_seeds(4, |seed| {
         for hub in 0..2 {
-            let mut two = Two::new(seed, 1);
+            let mut two = TwoHubScene::new(seed, 1);
             let ticket = two.subscribe(0);
             let host = two.hubs[hub];
             survives(seed, &mut two, ticket, World::kill, host, 10 * SECOND);
@@ -253,7 +254,7 @@ fn the_home_of_either_dies() {
 fn the_home_of_either_freezes() {
     for_seeds(4, |seed| {
         for hub in 0..2 {
-            let mut two = Two::new(seed, 1);
+            let mut two = TwoHubScene::new(seed, 1);
             let ticket = two.subscribe(0);
             let host = two.hubs[hub];
             survives(seed, &mut two, ticket, World::freeze, host, 45 * SECOND);
@@ -265,7 +266,7 @@ fn the_home_of_either_freezes() {
 fn draining_home_interrupts_no_stream() {
     for_seeds(4, |seed| {
         for hub in 0..2 {
-            let mut two = Two::new(seed, 1);
+            let mut two = TwoHubScene::new(seed, 1);
             let (ticket, host) = (two.subscribe(0), two.hubs[hub]);
             two.world.leave_hub(host);
             for _ in 0..200 {
@@ -287,7 +288,7 @@ fn draining_home_interrupts_no_stream() {
 fn failback_interrupts_no_stream() {
     for_seeds(4, |seed| {
         for hub in 0..2 {
-            let mut two = Two::new(seed, 1);
+            let mut two = TwoHubScene::new(seed, 1);
             let (ticket, host) = (two.subscribe(0), two.hubs[hub]);
             survives(seed, &mut two, ticket, World::freeze, host, 45 * SECOND);
             two.world.thaw(host);
@@ -304,7 +305,7 @@ fn failback_interrupts_no_stream() {
 #[test]
 fn restarted_provider_resumes_stream() {
     for_seeds(4, |seed| {
-        let mut two = Two::new(seed, 1);
+        let mut two = TwoHubScene::new(seed, 1);
         let ticket = two.subscribe(0);
         let (provider, hubs) = (two.provider, two.hubs);
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
@@ -324,7 +325,7 @@ fn restarted_provider_resumes_stream() {
 #[test]
 fn dead_subscriber_is_removed() {
     for_seeds(4, |seed| {
-        let mut two = Two::new(seed, 2);
+        let mut two = TwoHubScene::new(seed, 2);
         let tickets = [0, 1].map(|watcher| two.subscribe(watcher));
         let gone = two.watchers[0];
         if seed % 2 == 0 {
@@ -344,7 +345,7 @@ fn dead_subscriber_is_removed() {
 #[test]
 fn message_loss_and_duplication_are_repaired() {
     for_seeds(8, |seed| {
-        let mut two = Two::new(seed, 3);
+        let mut two = TwoHubScene::new(seed, 3);
         two.world.path.loss = 100;
         two.world.path.duplication = 100;
         two.world.path.spread = 10 * MS;
@@ -353,7 +354,7 @@ fn message_loss_and_duplication_are_repaired() {
             two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.deadline = 30 * SECOND)
         });
         two.world.run_relays(20 * SECOND);
-        let stream = |two: &Two| -> Vec<_> {
+        let stream = |two: &TwoHubScene| -> Vec<_> {
             let published = two.world.hosts[two.provider.0].media.published.iter();
             published.map(|(session, (stream, _))| (*session, *stream)).collect()
         };
@@ -375,20 +376,20 @@ fn message_loss_and_duplication_are_repaired() {
 #[test]
 fn tiers_route_stream_between_homes() {
     for layers in [1, 2] {
-        let mut tree = Tree::with_layers(1, layers);
+        let mut tree = HubTree::with_layers(1, layers);
         let (watcher, provider) = (tree.requesters[0], tree.providers[3]);
         let ticket = tree.world.subscribe(watcher, Service::Video, Area::Exact(place(3)));
         tree.world.run_relays(3 * SECOND);
-        assert!(tree.world.is_watching(watcher, ticket, provider), "{layers} layers");
+        assert!(tree.world.receives_stream(watcher, ticket, provider), "{layers} layers");
         let between = (layers > 1).then_some(tree.areas[0]);
         let way: Vec<HostId> = [Some(tree.homes[3]), between, Some(tree.homes[0])].into_iter().flatten().collect();
-        assert_eq!(tree.world.way(watcher, ticket), Some(way));
+        assert_eq!(tree.world.stream_route(watcher, ticket), Some(way));
         let whose = |hub: HostId| tree.world.hosts[hub.0].media.grants.last().and_then(|grant| grant.provider);
         assert_eq!(whose(tree.homes[0]), Some(node_id(provider.0)), "it comes back along the way of the request");
         // Who comes next names it, and the hubs on the way do not count it again.
         let next = tree.world.subscribe(tree.requesters[0], Service::Video, Area::Exact(place(3)));
         tree.world.run_relays(3 * SECOND);
-        assert!(tree.world.is_watching(watcher, next, provider));
+        assert!(tree.world.receives_stream(watcher, next, provider));
         assert_eq!(tree.world.hosts[provider.0].opened.len(), 1);
     }
 }
@@ -396,41 +397,41 @@ fn tiers_route_stream_between_homes() {
 #[test]
 fn restarted_hub_reflects_again() {
     for_seeds(4, |seed| {
-        let (mut world, hub, provider, watcher) = three(seed, Role::SuperNode);
+        let (mut world, hub, provider, watcher) = single_hub_world(seed, Role::SuperNode);
         let ticket = world.subscribe(watcher, Service::Video, THERE);
         world.run_relays(2 * SECOND);
         world.kill(hub);
         world.run_relays(SECOND * (1 + seed as u32 % 4));
         world.revive_hub(hub);
         world.run_relays(20 * SECOND);
-        assert!(world.is_watching(watcher, ticket, provider), "seed {seed}");
+        assert!(world.receives_stream(watcher, ticket, provider), "seed {seed}");
     });
 }
 
 #[test]
 fn provider_in_cell_takes_over() {
-    let mut two = Two::new(6, 1);
+    let mut two = TwoHubScene::new(6, 1);
     let ticket = two.subscribe(0);
     let other = two.world.node((PLACE.x, PLACE.y), &[Service::Video], &[two.hubs[0], two.hubs[1]]);
-    two.world.settle();
+    two.world.run_until_attached();
     two.world.run_relays(2 * SECOND);
     two.world.kill(two.provider);
     two.world.run_relays(25 * SECOND);
-    assert!(two.world.is_watching(two.watchers[0], ticket, other));
+    assert!(two.world.receives_stream(two.watchers[0], ticket, other));
 }
 
 #[test]
 fn named_provider_is_not_substituted() {
-    let mut two = Two::new(7, 1);
+    let mut two = TwoHubScene::new(7, 1);
     let other = two.world.node((PLACE.x, PLACE.y), &[Service::Video], &[two.hubs[0], two.hubs[1]]);
-    two.world.settle();
+    two.world.run_until_attached();
     two.world.run_relays(2 * SECOND);
     for provider in [other, two.provider] {
         let ticket = two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
             wanted.provider = Some(Provider { node: node_id(provider.0), addresses: Vec::new() });
         });
         two.world.run_relays(2 * SECOND);
-        assert!(two.world.is_watching(two.watchers[0], ticket, provider));
+        assert!(two.world.receives_stream(two.watchers[0], ticket, provider));
     }
     let nobody = two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
         wanted.provider = Some(Provider { node: node_id(200), addresses: Vec::new() });
@@ -440,10 +441,10 @@ fn named_provider_is_not_substituted() {
 
 #[test]
 fn unreflectable_request_refused_or_direct() {
-    let (mut world, _, _, watcher) = three(8, Role::Server);
+    let (mut world, _, _, watcher) = single_hub_world(8, Role::Server);
     let always = world.subscribe(watcher, Service::Video, THERE);
     assert_eq!(failed(&mut world, watcher, always), Reason::NotAllowed);
-    let (mut world, _, _, watcher) = three(9, Role::SuperNode);
+    let (mut world, _, _, watcher) = single_hub_world(9, Role::SuperNode);
     let object = world.subscribe(watcher, Service::Image, THERE);
     assert_eq!(failed(&mut world, watcher, object), Reason::NotAllowed);
     // A provider whose owner has no relay sends a stream of the requester's own.
@@ -454,7 +455,7 @@ fn unreflectable_request_refused_or_direct() {
         (config.cell, config.media) = (PLACE, None);
     });
     let watcher = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     let ticket = world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.duration = Some(SECOND));
     let summary = finished(&mut world, watcher, ticket);
     assert!(summary.complete && summary.bytes > 0, "{summary:?}");
@@ -472,7 +473,7 @@ fn subscriptions_recover_from_random_faults() {
         let order = |first: usize| -> Vec<HostId> { (0..3).map(|hub| hubs[(first + hub) % 3]).collect() };
         let providers = [0, 1].map(|n| world.node((PLACE.x, PLACE.y), &[Service::Video], &order(n)));
         let watchers = [0, 1, 2, 3].map(|n| world.node((0, 0), &[], &order(n)));
-        world.settle();
+        world.run_until_attached();
         world.run_relays(70 * SECOND);
         world.path.loss = random.below(100) as u32;
         let mut tickets: Vec<(HostId, Ticket)> = Vec::new();
@@ -517,7 +518,7 @@ fn subscriptions_recover_from_random_faults() {
         let mut members = 0;
         for (host, ticket) in &tickets {
             let endings = world.hosts[host.0].endings(*ticket).count();
-            let watching = providers.iter().any(|provider| world.is_watching(*host, *ticket, *provider));
+            let watching = providers.iter().any(|provider| world.receives_stream(*host, *ticket, *provider));
             assert_eq!(endings, usize::from(!watching), "seed {seed}: {host:?} {ticket:?}");
             members += usize::from(watching);
         }
@@ -541,7 +542,7 @@ fn subscriptions_recover_from_random_faults() {
 
 #[test]
 fn another_way_is_no_other_acceptance() {
-    let mut two = Two::new(11, 1);
+    let mut two = TwoHubScene::new(11, 1);
     let ticket = two.subscribe(0);
     two.world.command(two.watchers[0], NodeCommand::Resubscribe { ticket, lost: false });
     two.world.run_relays(2 * SECOND);

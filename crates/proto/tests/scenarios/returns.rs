@@ -4,11 +4,11 @@ use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World};
-use crate::{ANYWHERE, NEAREST, failed, finished, three};
+use crate::{ANYWHERE, NEAREST, failed, finished, single_hub_world};
 
 /// A hub that has just started again, at which the requester is and the provider not yet.
 fn alone(seed: u64, role: Role) -> (World, HostId, HostId) {
-    let (mut world, hub, provider, requester) = three(seed, role);
+    let (mut world, hub, provider, requester) = single_hub_world(seed, role);
     world.dial_timeout = 300 * MS;
     world.run(30 * SECOND);
     world.cut(provider, hub);

@@ -17,13 +17,13 @@ use roost_proto::{
 };
 
 use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 /// A provider, a requester, a rogue node, all with associations to one another.
 fn with_rogue(seed: u64) -> (World, [HostId; 4]) {
-    let (mut world, hub, provider, requester) = three(seed, Role::SuperNode);
+    let (mut world, hub, provider, requester) = single_hub_world(seed, Role::SuperNode);
     let rogue = world.node((50, 50), &Service::ALL, &[hub]);
-    world.settle();
+    world.run_until_attached();
     for asker in [requester, provider, rogue] {
         let other = if asker == rogue { Area::Exact(Cell::new(27, 92)) } else { Area::Exact(Cell::new(50, 50)) };
         let ticket = world.request(asker, Service::Sensor, other);
@@ -106,7 +106,7 @@ fn numbers(secrets: u64) -> (Vec<u32>, Vec<Nonce>) {
     world.secrets = secrets;
     let hub = world.hub(Role::SuperNode);
     let (_, requester) = (world.node((27, 92), &Service::ALL, &[hub]), world.node((20, 20), &[], &[hub]));
-    world.settle();
+    world.run_until_attached();
     world.corpus = Some(Vec::new());
     for service in Service::ALL {
         let ticket = world.request(requester, service, ANYWHERE);
@@ -459,7 +459,7 @@ fn pair(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
     world.run(SECOND);
     let provider = world.node((27, 92), &Service::ALL, &hubs[..1]);
     let requester = world.node((0, 0), &[], &hubs[1..]);
-    world.settle();
+    world.run_until_attached();
     world.run(10 * SECOND);
     assert_eq!(world.home(provider), Some(hubs[0]));
     (world, [hubs[0], hubs[1]], provider, requester)
@@ -494,7 +494,7 @@ fn false_claim_takes_no_replica() {
         let hubs = world.mesh(3);
         world.run(SECOND);
         let provider = world.node((27, 92), &Service::ALL, &hubs[..1]);
-        world.settle();
+        world.run_until_attached();
         world.run(10 * SECOND);
         let standby = world.standby(provider).unwrap();
         let hostile = *hubs[1..].iter().find(|hub| **hub != standby).unwrap();
@@ -524,7 +524,7 @@ fn false_claim_takes_no_replica() {
 #[test]
 fn no_forged_lease_freezes_a_record() {
     for version in NEVER {
-        let (mut world, hub, provider, _) = three(1, Role::SuperNode);
+        let (mut world, hub, provider, _) = single_hub_world(1, Role::SuperNode);
         for round in 0..20 {
             let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
             assert!(world.inject(hub, provider, lease.encode()));
@@ -545,7 +545,7 @@ fn no_forged_copy_replaces_a_record() {
         let home = world.hub(Role::SuperNode);
         let hostile = world.hub_beside(&[home]);
         let provider = world.node((27, 92), &Service::ALL, &[home]);
-        world.settle();
+        world.run_until_attached();
         world.run(SECOND);
         for round in 0..5 {
             for message in forged(provider, version) {
@@ -573,7 +573,7 @@ fn node_corrects_forged_record() {
     assert!(world.inject(hostile, home, mirror.encode()));
     world.run(30 * MS);
     assert_eq!(place_of(&world, home, provider), Some(Cell::new(-7, -7)), "nobody has said anything else yet");
-    world.settle();
+    world.run_until_attached();
     world.run(2 * SECOND);
     assert_eq!(place_of(&world, home, provider), Some(Cell::new(27, 92)));
 }
@@ -586,7 +586,7 @@ fn no_false_claim_hides_a_node() {
         let home = world.hub(Role::SuperNode);
         let hostile = world.hub_beside(&[home]);
         let provider = world.node((27, 92), &Service::ALL, &[home]);
-        world.settle();
+        world.run_until_attached();
         world.run(SECOND);
         let epoch = 1_000 + provider.0 as u32;
         for round in 0..20 {

@@ -8,7 +8,7 @@ use roost_proto::room::{MAX_MEMBERS, RoomMember};
 use roost_proto::wire::{JoinRoom, LeaveRoom, Message, Reason, Roster, RouteDirection};
 use roost_proto::{Area, Cell, NodeId, RoomId, Service, ServiceSet};
 
-use crate::tiers::Tree;
+use crate::tiers::HubTree;
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 
@@ -57,7 +57,7 @@ fn scene(seed: u64) -> (World, Vec<HostId>, Vec<HostId>) {
         world.node((n as i32, 0), &[Service::Video], &homes)
     });
     let nodes = nodes.collect();
-    world.settle();
+    world.run_until_attached();
     world.run(70 * SECOND);
     (world, hubs, nodes)
 }
@@ -97,7 +97,7 @@ fn everybody_gets_everybody_elses_stream() {
     assert_eq!(watched.len(), 20);
     for (node, ticket, other) in watched {
         let provider = nodes.iter().copied().find(|node| node_id(node.0) == other);
-        assert!(provider.is_some_and(|provider| world.is_watching(node, ticket, provider)), "{node:?} {other:?}");
+        assert!(provider.is_some_and(|provider| world.receives_stream(node, ticket, provider)), "{node:?} {other:?}");
     }
     for node in &nodes {
         assert_eq!(world.status(*node).publications[0].members, 4);
@@ -114,7 +114,7 @@ fn moved_member_is_found_again() {
         // The homes of the one, now and then, know nothing of the other.
         let watcher = world.node((50, 50), &[], &hubs[..2]);
         let provider = world.node((1, 0), &[Service::Video], &hubs[3..5]);
-        world.settle();
+        world.run_until_attached();
         world.run(10 * SECOND);
         let inside: Vec<(HostId, Ticket)> =
             [watcher, provider].iter().map(|node| (*node, enter(&mut world, *node))).collect();
@@ -123,12 +123,12 @@ fn moved_member_is_found_again() {
             wanted.provider = Some(Provider { node: node_id(provider.0), addresses: Vec::new() });
         });
         world.run_relays(3 * SECOND);
-        assert!(world.is_watching(watcher, ticket, provider), "seed {seed}");
+        assert!(world.receives_stream(watcher, ticket, provider), "seed {seed}");
         world.command(provider, NodeCommand::Move { cell: Cell::new(80, 80) });
         world.run_relays(90 * SECOND);
         world.kill(hubs[0]);
         world.run_relays(25 * SECOND);
-        assert!(world.is_watching(watcher, ticket, provider), "seed {seed}");
+        assert!(world.receives_stream(watcher, ticket, provider), "seed {seed}");
     });
 }
 
@@ -163,7 +163,7 @@ fn room_survives_loss_and_hub_death() {
 
 #[test]
 fn tiers_share_room_until_cut() {
-    let mut tree = Tree::with_layers(1, 1);
+    let mut tree = HubTree::with_layers(1, 1);
     let nodes = tree.providers.clone();
     let inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut tree.world, *node))).collect();
     tree.world.run(2 * SECOND);
@@ -201,7 +201,7 @@ fn full_room_refuses_one_more() {
     let hubs = world.mesh(3);
     world.run(2 * SECOND);
     let nodes: Vec<HostId> = (0..MAX_MEMBERS + 2).map(|n| world.node((0, 0), &[], &[hubs[n % 3]])).collect();
-    world.settle();
+    world.run_until_attached();
     world.run(10 * SECOND);
     let mut inside: Vec<(HostId, Ticket)> = Vec::new();
     for node in &nodes[..MAX_MEMBERS] {
@@ -297,7 +297,7 @@ fn hostile_members_take_nothing_from_others() {
         let mut random = SplitMix64::new(seed);
         let hostile: Vec<HostId> =
             (0..2).map(|n| world.node((50, 50), &[Service::Video], &[hubs[n], hubs[2]])).collect();
-        world.settle();
+        world.run_until_attached();
         let honest: Vec<NodeId> = nodes.iter().map(|node| node_id(node.0)).collect();
         let mut inside = Vec::new();
         for node in &nodes {

@@ -25,7 +25,7 @@ fn tree(seed: u64) -> (World, HostId, HostId) {
     let requester = world.node((0, 0), &[], &[homes[0]]);
     let provider = world.node((500, 500), &Service::ALL, &[homes[1]]);
     world.delays.extend([((requester, homes[0]), ACCESS), ((provider, homes[1]), ACCESS)]);
-    world.settle();
+    world.run_until_attached();
     world.run(70 * SECOND);
     (world, requester, provider)
 }

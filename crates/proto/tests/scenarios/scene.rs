@@ -6,8 +6,8 @@ use roost_proto::peer::Ticket;
 use roost_proto::wire::RequestMode;
 use roost_proto::{Area, Cell, Service};
 
-use crate::world::check::run_and_look;
-use crate::world::{Checker, HostId, MS, SECOND, World};
+use crate::world::check::run_checked;
+use crate::world::{HostId, InvariantChecker, MS, SECOND, World};
 use crate::{ANYWHERE, NEAREST};
 
 /// Long enough for round trips to be known as well as they can be.
@@ -15,16 +15,16 @@ pub(crate) const WARM: Duration = Duration::from_secs(300);
 
 /// Three hubs, two providers of everything and two requesters, all of whom
 /// have the first hub for their home and the second one for their stand-by.
-pub(crate) struct Scene {
+pub(crate) struct ThreeHubScene {
     pub(crate) world: World,
-    pub(crate) checker: Checker,
+    pub(crate) checker: InvariantChecker,
     pub(crate) hubs: Vec<HostId>,
     pub(crate) providers: [HostId; 2],
     pub(crate) requesters: [HostId; 2],
     pub(crate) asked: Vec<(HostId, Ticket)>,
 }
 
-impl Scene {
+impl ThreeHubScene {
     pub(crate) fn new(seed: u64) -> Self {
         // Never so near that the hubs share their nodes.
         let delay = MS * (6 + seed as u32 * 7 % 60);
@@ -40,8 +40,9 @@ impl Scene {
         world.run(5 * SECOND);
         let providers = [(1, 0), (9, 0)].map(|cell| world.node(cell, &Service::ALL, &hubs));
         let requesters = [(0, 0), (2, 2)].map(|cell| world.node(cell, &[], &hubs));
-        world.settle();
-        let mut scene = Self { world, checker: Checker::new(seed), hubs, providers, requesters, asked: Vec::new() };
+        world.run_until_attached();
+        let mut scene =
+            Self { world, checker: InvariantChecker::new(seed), hubs, providers, requesters, asked: Vec::new() };
         // At another moment between two renewals for every seed.
         scene.run(30 * SECOND + MS * (seed * 7_919 % 20_000) as u32);
         scene
@@ -53,7 +54,7 @@ impl Scene {
     }
 
     pub(crate) fn run(&mut self, span: Duration) {
-        run_and_look(&mut self.world, &mut self.checker, span);
+        run_checked(&mut self.world, &mut self.checker, span);
     }
 
     /// Goes on for `span`, with a request of each kind in turn every `pause`.
@@ -63,7 +64,7 @@ impl Scene {
             self.ask();
             let step = pause.min(end.since(self.world.now));
             self.world.run(step);
-            self.checker.look(&self.world);
+            self.checker.check_now(&self.world);
         }
     }
 
@@ -92,7 +93,7 @@ impl Scene {
     /// Lets everything end: all of it well.
     pub(crate) fn end(mut self) {
         self.run(40 * SECOND);
-        self.checker.all_served(&self.world, &self.asked);
+        self.checker.check_served(&self.world, &self.asked);
     }
 
     pub(crate) fn homes(&self) -> [Option<HostId>; 4] {

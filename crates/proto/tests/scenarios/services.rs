@@ -4,7 +4,7 @@ use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Area, Cell, Role, Service};
 
 use crate::world::{MS, SECOND, node_id, object};
-use crate::{ANYWHERE, failed, finished, three};
+use crate::{ANYWHERE, failed, finished, single_hub_world};
 
 #[test]
 fn services_arrive_whole_in_every_mode() {
@@ -14,7 +14,7 @@ fn services_arrive_whole_in_every_mode() {
         (Role::Server, RequestMode::Forward),
     ];
     for (role, mode) in ways {
-        let (mut world, _, provider, requester) = three(1, role);
+        let (mut world, _, provider, requester) = single_hub_world(1, role);
         for service in Service::ALL {
             let area = Area::Exact(Cell::new(27, 92));
             let ticket = world.request_with(requester, service, area, |wanted| wanted.mode = mode);
@@ -36,7 +36,7 @@ fn services_arrive_whole_in_every_mode() {
 
 #[test]
 fn stream_has_requested_rate_and_length() {
-    let (mut world, _, _, requester) = three(2, Role::SuperNode);
+    let (mut world, _, _, requester) = single_hub_world(2, Role::SuperNode);
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(5 * SECOND));
     let summary = finished(&mut world, requester, ticket);
     assert!((690_000..=710_000).contains(&summary.bits_per_second), "{summary:?}");
@@ -46,7 +46,7 @@ fn stream_has_requested_rate_and_length() {
 
 #[test]
 fn warm_small_object_takes_three_messages() {
-    let (mut world, _, provider, requester) = three(3, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(3, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(400);
     let cold = world.request(requester, Service::Sensor, ANYWHERE);
     finished(&mut world, requester, cold);
@@ -62,7 +62,7 @@ fn warm_small_object_takes_three_messages() {
 
 #[test]
 fn idle_node_sends_only_renewals() {
-    let (mut world, _, _, _) = three(4, Role::SuperNode);
+    let (mut world, _, _, _) = single_hub_world(4, Role::SuperNode);
     world.run(5 * SECOND);
     let before = world.messages;
     world.run(100 * SECOND);
@@ -71,7 +71,7 @@ fn idle_node_sends_only_renewals() {
 
 #[test]
 fn what_nobody_offers_is_not_found() {
-    let (mut world, _, _, requester) = three(5, Role::SuperNode);
+    let (mut world, _, _, requester) = single_hub_world(5, Role::SuperNode);
     world.run(61 * SECOND);
     let ticket = world.request(requester, Service::Image, Area::Exact(Cell::new(1, 1)));
     assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound);
@@ -79,7 +79,7 @@ fn what_nobody_offers_is_not_found() {
 
 #[test]
 fn an_empty_object_is_an_object() {
-    let (mut world, _, provider, requester) = three(6, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(6, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(0);
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     let summary = finished(&mut world, requester, ticket);
@@ -89,7 +89,7 @@ fn an_empty_object_is_an_object() {
 #[test]
 fn a_damaged_object_is_never_complete() {
     for role in [Role::SuperNode, Role::Server] {
-        let (mut world, _, _, requester) = three(8, role);
+        let (mut world, _, _, requester) = single_hub_world(8, role);
         world.damage_chunks = true;
         let ticket = world.request(requester, Service::Image, ANYWHERE);
         let summary = finished(&mut world, requester, ticket);
@@ -100,7 +100,7 @@ fn a_damaged_object_is_never_complete() {
 
 #[test]
 fn a_cancelled_request_stops_its_provider() {
-    let (mut world, _, provider, requester) = three(9, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(9, Role::SuperNode);
     for early in [10 * MS, 70 * MS, SECOND] {
         let ticket = world.request(requester, Service::Video, ANYWHERE);
         world.run(early);
@@ -113,7 +113,7 @@ fn a_cancelled_request_stops_its_provider() {
 
 #[test]
 fn a_neighbour_answers_pings() {
-    let (mut world, _, _, requester) = three(10, Role::SuperNode);
+    let (mut world, _, _, requester) = single_hub_world(10, Role::SuperNode);
     let ticket = world.ping(requester, None);
     let roost_proto::peer::NodeEvent::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };
     assert_eq!(rtt, 40 * MS);
@@ -123,7 +123,7 @@ fn a_neighbour_answers_pings() {
 
 #[test]
 fn excess_requests_are_declined_at_once() {
-    let (mut world, hub, _, requester) = three(11, Role::SuperNode);
+    let (mut world, hub, _, requester) = single_hub_world(11, Role::SuperNode);
     world.freeze(hub);
     let tickets: Vec<_> = (0..300).map(|_| world.request(requester, Service::Sensor, ANYWHERE)).collect();
     assert_eq!(world.status(requester).requests.len(), roost_proto::peer::MAX_REQUESTS);

@@ -9,17 +9,17 @@ use roost_proto::{Nonce, RequestId, Role, Service, Time};
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, SECOND, World};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 /// The fate of honest requests.
 #[derive(Debug, Default)]
-pub(crate) struct Fare {
+pub(crate) struct RequestStats {
     pub(crate) asked: usize,
     pub(crate) took: Vec<Duration>,
     pub(crate) failed: Vec<Reason>,
 }
 
-impl Fare {
+impl RequestStats {
     /// The time within which all but one in a hundred are served.
     pub(crate) fn p99(&self) -> Duration {
         let mut took = self.took.clone();
@@ -36,7 +36,7 @@ impl Fare {
 }
 
 /// Requests in a loop by honest hosts, one at a time each.
-pub(crate) struct Loop {
+pub(crate) struct RequestLoop {
     pub(crate) hosts: Vec<HostId>,
     pub(crate) service: Service,
     /// The length of each stream, and the pause after each request.
@@ -45,8 +45,8 @@ pub(crate) struct Loop {
     pub(crate) mode: RequestMode,
 }
 
-impl Loop {
-    pub(crate) fn of(hosts: &[HostId], service: Service) -> Self {
+impl RequestLoop {
+    pub(crate) fn new(hosts: &[HostId], service: Service) -> Self {
         let (duration, pause) = (500 * MS, 200 * MS);
         Self { hosts: hosts.to_vec(), service, duration, pause, mode: RequestMode::Forward }
     }
@@ -63,9 +63,9 @@ impl Loop {
     }
 
     /// Runs for `span`, while `hostile` does its worst every 20 ms.
-    pub(crate) fn run(&self, world: &mut World, span: Duration, mut hostile: impl FnMut(&mut World)) -> Fare {
+    pub(crate) fn run(&self, world: &mut World, span: Duration, mut hostile: impl FnMut(&mut World)) -> RequestStats {
         let end = world.now + span;
-        let mut fare = Fare::default();
+        let mut fare = RequestStats::default();
         let mut open = BTreeMap::<HostId, (Ticket, Time)>::new();
         let mut next: BTreeMap<HostId, Time> = self.hosts.iter().map(|host| (*host, world.now)).collect();
         while world.now < end || !open.is_empty() {
@@ -122,11 +122,11 @@ fn request(number: u32, service: Service, mode: RequestMode) -> Message {
 
 /// A hub, a provider of everything, two honest requesters, and rogues.
 fn crowd(seed: u64, rogues: i32) -> (World, [HostId; 4], Vec<HostId>) {
-    let (mut world, hub, provider, one) = three(seed, Role::SuperNode);
+    let (mut world, hub, provider, one) = single_hub_world(seed, Role::SuperNode);
     world.hosts[provider.0].object_bytes = Some(400_000);
     let other = world.node((60, 60), &[], &[hub]);
     let rogues: Vec<HostId> = (0..rogues).map(|x| world.node((70 + x, 70), &[], &[hub])).collect();
-    world.settle();
+    world.run_until_attached();
     world.run(SECOND);
     (world, [hub, provider, one, other], rogues)
 }
@@ -148,7 +148,7 @@ fn unread_objects_block_no_other_requester() {
     for_few_seeds(|seed| {
         let fare = |hoarders: i32| {
             let (mut world, [_, provider, one, other], rogues) = crowd(seed, hoarders);
-            let honest = Loop::of(&[one, other], Service::Image);
+            let honest = RequestLoop::new(&[one, other], Service::Image);
             let mut tries = 0;
             let fare = honest.run(&mut world, 20 * SECOND, |world| {
                 for rogue in &rogues {
@@ -170,7 +170,7 @@ fn endless_streams_block_no_other_requester() {
     for_few_seeds(|seed| {
         let fare = |hostile: bool| {
             let (mut world, [_, _, one, other], rogues) = crowd(seed, 1);
-            let honest = Loop::of(&[one, other], Service::Video);
+            let honest = RequestLoop::new(&[one, other], Service::Video);
             let fare = honest.run(&mut world, 30 * SECOND, |world| {
                 let (rogue, wants) = (rogues[0], if hostile { 12 } else { 0 });
                 for _ in world.status(rogue).requests.len()..wants {
@@ -230,9 +230,13 @@ fn flood_of_lookups_is_refused_alone() {
             for _ in 0..200 {
                 world.node((3, 3), &[Service::Video], &[hub]);
             }
-            world.settle();
+            world.run_until_attached();
             let before = world.hub_at(hub).counters().clone();
-            let honest = Loop { mode: RequestMode::Lookup, pause: 40 * MS, ..Loop::of(&[one, other], Service::Video) };
+            let honest = RequestLoop {
+                mode: RequestMode::Lookup,
+                pause: 40 * MS,
+                ..RequestLoop::new(&[one, other], Service::Video)
+            };
             let mut number = 0;
             let fare = honest.run(&mut world, 5 * SECOND, |world| {
                 for _ in 0..mode.map_or(0, |_| 200) {

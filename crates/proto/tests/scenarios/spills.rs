@@ -15,20 +15,20 @@ const THERE: Area = Area::Exact(Cell::new(27, 92));
 const COPIES: usize = 4;
 
 /// Three hubs that know one another, with a provider at the first.
-struct Three {
+struct OverflowScene {
     world: World,
     hubs: Vec<HostId>,
     provider: HostId,
 }
 
-impl Three {
+impl OverflowScene {
     fn new(seed: u64) -> Self {
         let mut world = World::new(seed);
         world.copies = Some(COPIES as u32);
         let hubs = world.mesh(3);
         world.run(2 * SECOND);
         let provider = world.node((27, 92), &[Service::Video], &[hubs[0]]);
-        world.settle();
+        world.run_until_attached();
         // Past the time in which hubs are young and even out their nodes.
         world.run_relays(70 * SECOND);
         Self { world, hubs, provider }
@@ -48,7 +48,7 @@ impl Three {
     }
 
     fn is_watching(&self, watcher: HostId, ticket: Ticket) -> bool {
-        self.world.is_watching(watcher, ticket, self.provider)
+        self.world.receives_stream(watcher, ticket, self.provider)
     }
 
     /// How many copies each hub may send; none more than it can.
@@ -83,7 +83,7 @@ impl Three {
         }
         for (watcher, ticket) in &served {
             assert!(self.is_watching(*watcher, *ticket));
-            assert!(self.world.way(*watcher, *ticket).is_some_and(|way| way.len() <= 2));
+            assert!(self.world.stream_route(*watcher, *ticket).is_some_and(|way| way.len() <= 2));
         }
         assert_eq!(self.world.hosts[self.provider.0].opened.len(), 1);
         served.len()
@@ -93,7 +93,7 @@ impl Three {
 #[test]
 fn overflow_fills_all_hubs() {
     for_seeds(4, |seed| {
-        let mut three = Three::new(seed);
+        let mut three = OverflowScene::new(seed);
         let watchers = three.watchers((0..12).map(|_| 1));
         // Two copies of the first hub's are for the others.
         assert_eq!(three.served(&watchers), 3 * COPIES - 2, "seed {seed}");
@@ -104,7 +104,7 @@ fn overflow_fills_all_hubs() {
 #[test]
 fn full_provider_home_overflows() {
     for_seeds(4, |seed| {
-        let mut three = Three::new(seed);
+        let mut three = OverflowScene::new(seed);
         let watchers = three.watchers((0..12).map(|_| 0));
         // As many as if the others had asked for it themselves.
         assert_eq!(three.served(&watchers), 3 * COPIES - 2, "seed {seed}");
@@ -114,7 +114,7 @@ fn full_provider_home_overflows() {
 #[test]
 fn churn_respects_uplinks_without_false_refusals() {
     for_seeds(8, |seed| {
-        let mut three = Three::new(seed);
+        let mut three = OverflowScene::new(seed);
         let mut random = SplitMix64::new(seed);
         let homes: Vec<usize> = (0..30).map(|_| (random.next_u64() % 3) as usize).collect();
         let mut watching: Vec<(HostId, Ticket)> = Vec::new();

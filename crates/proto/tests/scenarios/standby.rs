@@ -5,14 +5,14 @@ use std::time::Duration;
 use roost_proto::peer::{NodeCommand, NodeEvent};
 use roost_proto::{Area, Cell, Service};
 
-use crate::scene::{Scene, WARM};
+use crate::scene::{ThreeHubScene, WARM};
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{NEAREST, finished};
 
 #[test]
 fn standby_has_every_nodes_record() {
-    let scene = Scene::new(1);
+    let scene = ThreeHubScene::new(1);
     assert_eq!(scene.homes(), [Some(scene.hubs[0]); 4]);
     assert_eq!(scene.nodes().map(|node| scene.world.standby(node)), [Some(scene.hubs[1]); 4]);
     let mirrored = |hub: HostId| scene.world.hub_at(hub).status(scene.world.now).mirrored;
@@ -30,7 +30,7 @@ fn an_idle_node_costs_little() {
     for n in 0..NODES {
         world.node((n as i32, 0), &Service::ALL, &hubs);
     }
-    world.settle();
+    world.run_until_attached();
     world.run(60 * SECOND);
     let before = (world.messages, world.bytes);
     world.run(600 * SECOND);
@@ -42,7 +42,7 @@ fn an_idle_node_costs_little() {
 #[test]
 fn home_killed() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         scene.ask_for(3 * SECOND, 150 * MS);
         let publishes = scene.world.hub_at(scene.hubs[1]).counters().unknown_renews;
         scene.world.kill(scene.hubs[0]);
@@ -57,7 +57,7 @@ fn home_killed() {
 #[test]
 fn home_frozen() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         scene.run(WARM);
         scene.world.freeze(scene.hubs[0]);
         scene.ask_for(10 * SECOND, 200 * MS);
@@ -73,7 +73,7 @@ fn home_frozen() {
 fn lookup_survives_freezing_home() {
     for_seeds(3, |seed| {
         for (rtt, limit) in [(80 * MS, 300 * MS), (1_200 * MS, 3_300 * MS)] {
-            let mut scene = Scene::with(seed, rtt / 2, 0);
+            let mut scene = ThreeHubScene::with(seed, rtt / 2, 0);
             scene.world.path.spread = Duration::ZERO;
             scene.run(2 * WARM);
             let requester = scene.requesters[0];
@@ -96,7 +96,7 @@ fn lookup_survives_freezing_home() {
 fn home_silent_in_one_direction() {
     for_seeds(4, |seed| {
         for home_is_deaf in [false, true] {
-            let mut scene = Scene::new(seed);
+            let mut scene = ThreeHubScene::new(seed);
             scene.ask_for(2 * SECOND, 200 * MS);
             for node in scene.nodes() {
                 let (from, to) = if home_is_deaf { (node, scene.hubs[0]) } else { (scene.hubs[0], node) };
@@ -113,7 +113,7 @@ fn home_silent_in_one_direction() {
 
 #[test]
 fn dead_distant_standby_is_given_up() {
-    let mut scene = Scene::new(1);
+    let mut scene = ThreeHubScene::new(1);
     let (requester, standby) = (scene.requesters[0], scene.hubs[1]);
     scene.world.delays.insert((requester, standby), 600 * MS);
     scene.run(WARM);
@@ -135,7 +135,7 @@ fn dead_distant_standby_is_given_up() {
 #[test]
 fn home_misses_one_provider() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         scene.world.mute(scene.providers[0], scene.hubs[0]);
         scene.ask_for(30 * SECOND, 300 * MS);
         assert_eq!(scene.world.home(scene.providers[0]), Some(scene.hubs[1]), "seed {seed}");
@@ -147,14 +147,14 @@ fn home_misses_one_provider() {
 fn the_stand_by_is_dead_too() {
     for_seeds(4, |seed| {
         for frozen in [false, true] {
-            let mut scene = Scene::new(seed);
+            let mut scene = ThreeHubScene::new(seed);
             for hub in [scene.hubs[0], scene.hubs[1]] {
                 if frozen { scene.world.freeze(hub) } else { scene.world.kill(hub) }
             }
             scene.ask_for(20 * SECOND, 500 * MS);
             scene.run(40 * SECOND);
             assert_eq!(scene.homes(), [Some(scene.hubs[2]); 4], "seed {seed}, frozen: {frozen}");
-            scene.checker.end(&scene.world, &scene.asked);
+            scene.checker.check_ended(&scene.world, &scene.asked);
             scene.asked.clear();
             scene.ask_for(3 * SECOND, 100 * MS);
             scene.end();
@@ -165,7 +165,7 @@ fn the_stand_by_is_dead_too() {
 #[test]
 fn planned_hand_over_loses_no_request() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         scene.ask_for(2 * SECOND, 30 * MS);
         scene.world.leave_hub(scene.hubs[0]);
         scene.ask_for(3 * SECOND, 30 * MS);
@@ -191,7 +191,7 @@ fn leaving_hub_spreads_its_nodes() {
         let hubs = world.mesh(2);
         world.run(2 * SECOND);
         let nodes: Vec<HostId> = (0..NODES).map(|n| world.node((n as i32, 0), &[Service::Video], &hubs)).collect();
-        world.settle();
+        world.run_until_attached();
         world.run(10 * SECOND);
         let leaving = world.home(nodes[0]).unwrap();
         let stays = hubs.iter().copied().find(|hub| *hub != leaving).unwrap();
@@ -213,7 +213,7 @@ fn leaving_hub_spreads_its_nodes() {
 #[test]
 fn old_epoch_restart_without_home() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let (provider, hubs) = (scene.providers[0], scene.hubs.clone());
         let before = scene.world.status(provider).version;
         scene.world.kill(hubs[0]);
@@ -233,7 +233,7 @@ fn old_epoch_restart_without_home() {
 #[test]
 fn a_hubs_clock_jumps() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         scene.ask_for(SECOND, 100 * MS);
         scene.world.jump(scene.hubs[0], 300 * SECOND);
         scene.ask_for(5 * SECOND, 100 * MS);
@@ -246,7 +246,7 @@ fn a_hubs_clock_jumps() {
 fn thawed_home_has_stale_records() {
     for_seeds(4, |seed| {
         for span in [10, 200] {
-            let mut scene = Scene::new(seed);
+            let mut scene = ThreeHubScene::new(seed);
             scene.world.freeze(scene.hubs[0]);
             scene.ask_for(span * SECOND, 500 * MS);
             scene.world.thaw(scene.hubs[0]);
@@ -259,7 +259,7 @@ fn thawed_home_has_stale_records() {
 #[test]
 fn a_node_that_flaps() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         let provider = scene.providers[0];
         for round in 0..20 {
             let hub = scene.world.home(provider).unwrap_or(scene.hubs[0]);
@@ -275,14 +275,14 @@ fn a_node_that_flaps() {
             index.iter().any(|entry| entry.node == node_id(provider.0) && entry.home.is_none())
         });
         assert_eq!(holders.count(), 1, "seed {seed}: one hub has it");
-        scene.checker.end(&scene.world, &scene.asked);
+        scene.checker.check_ended(&scene.world, &scene.asked);
     });
 }
 
 #[test]
 fn a_provider_goes_without_leave() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
+        let mut scene = ThreeHubScene::new(seed);
         scene.run(WARM);
         scene.world.freeze(scene.providers[0]);
         let requester = scene.requesters[0];
@@ -304,7 +304,7 @@ fn a_provider_goes_without_leave() {
 #[test]
 fn five_percent_are_lost_everywhere() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::with(seed, MS * (5 + seed as u32 * 7 % 60), 50);
+        let mut scene = ThreeHubScene::with(seed, MS * (5 + seed as u32 * 7 % 60), 50);
         scene.ask_for(60 * SECOND, SECOND);
         scene.world.kill(scene.hubs[0]);
         scene.ask_for(30 * SECOND, 500 * MS);
@@ -316,7 +316,7 @@ fn five_percent_are_lost_everywhere() {
 #[test]
 fn links_of_six_hundred_milliseconds() {
     for_seeds(4, |seed| {
-        let mut scene = Scene::with(seed, 600 * MS, 0);
+        let mut scene = ThreeHubScene::with(seed, 600 * MS, 0);
         scene.run(WARM);
         scene.ask_for(5 * SECOND, 500 * MS);
         scene.world.freeze(scene.hubs[0]);

@@ -25,7 +25,7 @@ fn hub_that_stood_still_doubts_leases() {
     let hub = world.hub(Role::SuperNode);
     let [lives, gone] = [(1, 0), (2, 0)].map(|cell| world.node(cell, &[Service::Video], &[hub]));
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     world.run(90 * SECOND);
     let listed = |found: &LookupResult| found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>();
     let before = found(&mut world, requester);
@@ -46,7 +46,7 @@ fn short_sleep_ends_no_lease() {
     let hub = world.hub(Role::SuperNode);
     let node = world.node((1, 0), &[Service::Video], &[hub]);
     let requester = world.node((0, 0), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     world.run(90 * SECOND);
     world.suspend(hub, 5 * SECOND);
     let after = found(&mut world, requester);
@@ -59,7 +59,7 @@ fn node_renews_at_once_after_suspend() {
     let mut world = World::new(3);
     let hub = world.hub(Role::SuperNode);
     let node = world.node((1, 0), &[Service::Video], &[hub]);
-    world.settle();
+    world.run_until_attached();
     world.run(10 * SECOND);
     let renewed = |world: &mut World| {
         world.corpus = Some(Vec::new());

@@ -45,14 +45,14 @@ fn scene(seed: u64) -> (World, HostId, HostId, HostId) {
     }
     let requester = world.node((9, 0), &[], &[hub]);
     let rogue = world.node((50, 50), &[], &[hub]);
-    world.settle();
-    world.dialled.clear();
+    world.run_until_attached();
+    world.dialed.clear();
     (world, hub, requester, rogue)
 }
 
 /// The bytes that come to a victim's hosts.
 fn bytes(world: &World) -> usize {
-    let dialled = world.dialled.iter().flat_map(|(_, to)| to);
+    let dialled = world.dialed.iter().flat_map(|(_, to)| to);
     dialled.map(|to| cost(to.scheme) * to.hosts.iter().filter(|host| is_victim(host)).count()).sum()
 }
 
@@ -63,13 +63,7 @@ fn said(world: &World, host: HostId) -> usize {
 
 /// Counts the dials to a victim's hosts.
 fn hits(world: &World) -> usize {
-    world
-        .dialled
-        .iter()
-        .flat_map(|(_, to)| to)
-        .flat_map(|address| &address.hosts)
-        .filter(|host| is_victim(host))
-        .count()
+    world.dialed.iter().flat_map(|(_, to)| to).flat_map(|address| &address.hosts).filter(|host| is_victim(host)).count()
 }
 
 fn publish(rogue: HostId, sequence: u32, addresses: Vec<Address>) -> Message {
@@ -117,9 +111,9 @@ fn crowd(seed: u64, is_far: bool) -> (World, HostId, HostId, HostId) {
     }
     let requester = world.node((9, 0), &[], &[home]);
     let rogue = world.node((50, 50), &[], &[home]);
-    world.settle();
+    world.run_until_attached();
     world.run(SECOND);
-    world.dialled.clear();
+    world.dialed.clear();
     (world, home, requester, rogue)
 }
 
@@ -247,7 +241,7 @@ fn a_hostile_home_aims_few_dials() {
             world.run(SECOND);
         }
         assert!(told >= 300, "{told}");
-        let hosts = world.dialled.iter().filter(|(from, _)| *from == requester).flat_map(|(_, to)| to);
+        let hosts = world.dialed.iter().filter(|(from, _)| *from == requester).flat_map(|(_, to)| to);
         let hosts: Vec<IpAddr> = hosts.flat_map(|address| address.hosts.clone()).collect();
         let is_one = |host: &IpAddr| {
             let IpAddr::V4(v4) = host else { return false };
@@ -265,8 +259,8 @@ fn one_victim_is_dialed_rarely() {
     let hub = world.hub(Role::SuperNode);
     world.node((0, 0), &Service::ALL, &[hub]);
     let rogues: Vec<HostId> = (0..40).map(|_| world.node((50, 50), &[], &[hub])).collect();
-    world.settle();
-    world.dialled.clear();
+    world.run_until_attached();
+    world.dialed.clear();
     let victim = vec![Address::single(Scheme::Tcp, SocketAddr::from(([10, 66, 0, 1], 53)))];
     for rogue in rogues {
         for message in [publish(rogue, 1, victim.clone()), ask(1, Cell::new(0, 0))] {
@@ -285,7 +279,7 @@ fn false_standbys_keep_out_none() {
     let first = world.hub(Role::SuperNode);
     let second = world.hub(Role::SuperNode);
     let rogue = world.node((50, 50), &[], &[first]);
-    world.settle();
+    world.run_until_attached();
     let mut honest = rogue;
     for round in 0..=255 {
         assert!(world.inject(rogue, first, stand_by(round).encode()));

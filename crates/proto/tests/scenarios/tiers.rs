@@ -21,7 +21,7 @@ const NODES: Duration = Duration::from_millis(100);
 
 /// Three tops; below each of the first two an area of two homes, each with one
 /// provider of everything and one requester.
-pub(crate) struct Tree {
+pub(crate) struct HubTree {
     pub(crate) world: World,
     tops: Vec<HostId>,
     pub(crate) areas: Vec<HostId>,
@@ -35,7 +35,7 @@ pub(crate) fn place(home: usize) -> Cell {
     Cell::new(100 * home as i32, 5)
 }
 
-impl Tree {
+impl HubTree {
     fn new(seed: u64) -> Self {
         Self::with_layers(seed, 1)
     }
@@ -86,7 +86,7 @@ impl Tree {
             self.providers.push(ends[0]);
             self.requesters.push(ends[1]);
         }
-        self.world.settle();
+        self.world.run_until_attached();
         // Everybody is older than a lease, and every summary has been told.
         self.world.run(70 * SECOND);
     }
@@ -134,7 +134,7 @@ impl Tree {
 
 #[test]
 fn each_tier_adds_one_hop() {
-    let mut tree = Tree::new(1);
+    let mut tree = HubTree::new(1);
     // To the home and on to the provider, who answers the requester directly.
     assert_eq!(tree.warm(0, 0), ACCESS * 3);
     // One tier up: to the area and down again, before the same direct answer.
@@ -147,7 +147,7 @@ fn each_tier_adds_one_hop() {
 
 #[test]
 fn cell_lookup_takes_minimal_hops() {
-    let mut tree = Tree::new(24);
+    let mut tree = HubTree::new(24);
     // Somebody else in the same block, far away: there may be more in the cell.
     let beside = Cell::new(place(1).x - 3, 5);
     tree.world.command(tree.providers[3], NodeCommand::Move { cell: beside });
@@ -170,7 +170,7 @@ fn cell_lookup_takes_minimal_hops() {
 
 #[test]
 fn all_home_pairs_connect_every_mode() {
-    let mut tree = Tree::new(2);
+    let mut tree = HubTree::new(2);
     for from in 0..4 {
         for to in 0..4 {
             for mode in [RequestMode::Forward, RequestMode::Relay] {
@@ -192,7 +192,7 @@ fn all_home_pairs_connect_every_mode() {
 
 #[test]
 fn nearest_in_whole_tree_is_found() {
-    let mut tree = Tree::new(3);
+    let mut tree = HubTree::new(3);
     let all: Vec<HostId> = tree.providers.clone();
     assert_eq!(tree.found(3, Area::Nearest(Cell::new(0, 0))), (all, Coverage::Complete));
     let requester = tree.requesters[3];
@@ -204,10 +204,10 @@ fn nearest_in_whole_tree_is_found() {
 
 #[test]
 fn missing_service_is_negatively_cached() {
-    let mut tree = Tree::new(4);
+    let mut tree = HubTree::new(4);
     let nowhere = Area::Exact(Cell::new(-500, -500));
     let requester = tree.requesters[0];
-    let sent = |tree: &Tree| tree.counters(tree.homes[0]).carries;
+    let sent = |tree: &HubTree| tree.counters(tree.homes[0]).carries;
     let before = sent(&tree);
     for _ in 0..3 {
         let ticket = tree.world.request(requester, Service::Video, nowhere);
@@ -223,9 +223,9 @@ fn missing_service_is_negatively_cached() {
 
 #[test]
 fn repeated_misses_extend_no_caching() {
-    let mut tree = Tree::new(21);
+    let mut tree = HubTree::new(21);
     let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
-    let served = |tree: &mut Tree| {
+    let served = |tree: &mut HubTree| {
         let ticket = tree.world.request(requester, Service::Sensor, Area::Exact(cell));
         let outcome = tree.world.outcome(requester, ticket);
         tree.world.run(300 * MS);
@@ -242,9 +242,9 @@ fn repeated_misses_extend_no_caching() {
 
 #[test]
 fn cut_turns_not_found_into_unreachable() {
-    let mut tree = Tree::new(22);
+    let mut tree = HubTree::new(22);
     let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
-    let ask = |tree: &mut Tree| {
+    let ask = |tree: &mut HubTree| {
         let ticket = tree.world.request(requester, Service::Sensor, Area::Exact(cell));
         failed(&mut tree.world, requester, ticket)
     };
@@ -258,7 +258,7 @@ fn cut_turns_not_found_into_unreachable() {
 
 #[test]
 fn slower_hub_path_gets_more_time() {
-    let mut tree = Tree::new(23);
+    let mut tree = HubTree::new(23);
     for home in 0..4 {
         tree.world.delays.insert((tree.homes[home], tree.areas[home / 2]), 600 * MS);
     }
@@ -273,7 +273,7 @@ fn slower_hub_path_gets_more_time() {
 fn isolated_area_serves_itself() {
     for_seeds(2, |seed| {
         let silent = seed % 2 == 0;
-        let mut tree = Tree::shaken(seed);
+        let mut tree = HubTree::shaken(seed);
         tree.cut_above(0);
         if !silent {
             for top in tree.tops.clone() {
@@ -302,13 +302,13 @@ fn isolated_area_serves_itself() {
 
 #[test]
 fn second_parent_bypasses_frozen_area() {
-    let mut tree = Tree::new(6);
+    let mut tree = HubTree::new(6);
     let second = tree.areas[1];
     let home = tree.world.hub_below(0, &[tree.areas[0], second], &[]);
     tree.world.delays.extend([((home, tree.areas[0]), HOME), ((home, second), HOME)]);
     let requester = tree.world.node((7, 7), &[], &[home]);
     tree.world.delays.insert((requester, home), ACCESS);
-    tree.world.settle();
+    tree.world.run_until_attached();
     tree.world.run(70 * SECOND);
     tree.world.freeze(tree.areas[0]);
     let ticket = tree.world.request(requester, Service::Sensor, Area::Exact(place(2)));
@@ -326,7 +326,7 @@ fn requests_survive_dead_roots() {
     for_seeds(2, |seed| {
         let freeze = seed % 2 == 0;
         for dead in [vec![0], vec![1], vec![2], vec![0, 1]] {
-            let mut tree = Tree::shaken(seed);
+            let mut tree = HubTree::shaken(seed);
             for top in &dead {
                 let top = tree.tops[*top];
                 if freeze { tree.world.freeze(top) } else { tree.world.kill(top) }
@@ -346,7 +346,7 @@ fn requests_survive_dead_roots() {
 fn frozen_root_delays_request_little() {
     for_seeds(3, |seed| {
         let dead = seed as usize % 3;
-        let mut tree = Tree::shaken(seed);
+        let mut tree = HubTree::shaken(seed);
         tree.world.freeze(tree.tops[dead]);
         for (from, to) in [(0, 2), (1, 3), (3, 0)] {
             let ticket = tree.ask(from, to);
@@ -359,7 +359,7 @@ fn frozen_root_delays_request_little() {
 #[test]
 fn requests_cross_lossy_tree() {
     for_seeds(3, |seed| {
-        let mut tree = Tree::shaken(seed);
+        let mut tree = HubTree::shaken(seed);
         tree.world.path.loss = 50;
         tree.world.path.spread = 10 * MS;
         for _ in 0..3 {
@@ -378,7 +378,7 @@ fn requests_cross_lossy_tree() {
 
 #[test]
 fn young_tree_answers_not_yet_known() {
-    let mut tree = Tree::new(10);
+    let mut tree = HubTree::new(10);
     let provider = tree.providers[3];
     tree.world.kill(provider);
     let top = tree.tops[0];
@@ -392,7 +392,7 @@ fn young_tree_answers_not_yet_known() {
 
 #[test]
 fn move_inside_block_sends_no_summary() {
-    let mut tree = Tree::new(11);
+    let mut tree = HubTree::new(11);
     let home = tree.homes[0];
     let before = tree.counters(home);
     for step in 0..30 {
@@ -408,7 +408,7 @@ fn move_inside_block_sends_no_summary() {
 }
 
 /// The last place of a node that a watcher was told, and when.
-fn seen(tree: &Tree, watcher: HostId, node: HostId) -> Option<(roost_proto::Time, Cell)> {
+fn seen(tree: &HubTree, watcher: HostId, node: HostId) -> Option<(roost_proto::Time, Cell)> {
     let events = tree.world.events(watcher).iter().rev();
     events.clone().find_map(|(at, event)| match event {
         NodeEvent::Changed { change, .. } => {
@@ -421,7 +421,7 @@ fn seen(tree: &Tree, watcher: HostId, node: HostId) -> Option<(roost_proto::Time
 
 #[test]
 fn watch_sees_moves_across_tree() {
-    let mut tree = Tree::new(12);
+    let mut tree = HubTree::new(12);
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
     let area = Area::rectangle(Cell::new(-1_000, -1_000), Cell::new(1_000, 1_000));
@@ -448,7 +448,7 @@ fn watch_sees_moves_across_tree() {
 
 #[test]
 fn watch_sees_arrival_in_empty_area() {
-    let mut tree = Tree::new(13);
+    let mut tree = HubTree::new(13);
     let watcher = tree.requesters[0];
     let ticket = tree.world.ticket(watcher);
     let area = Area::rectangle(Cell::new(3_000, 0), Cell::new(3_100, 100));
@@ -469,7 +469,7 @@ fn watch_sees_arrival_in_empty_area() {
 
 #[test]
 fn hubs_know_their_relations() {
-    let tree = Tree::new(14);
+    let tree = HubTree::new(14);
     let relations = |hub: HostId| {
         let status = tree.world.hub_at(hub).status(tree.world.now);
         assert!(!status.cut_off);
@@ -483,21 +483,21 @@ fn hubs_know_their_relations() {
 }
 
 /// Whether a hub lists a node as its own or another hub's.
-fn lists(tree: &Tree, hub: HostId, node: HostId) -> bool {
+fn lists(tree: &HubTree, hub: HostId, node: HostId) -> bool {
     let index = tree.world.hub_at(hub).index(tree.world.now, None, 100);
     index.iter().any(|entry| entry.node == node_id(node.0))
 }
 
 #[test]
 fn moved_node_leaves_no_stale_record() {
-    let mut tree = Tree::new(24);
+    let mut tree = HubTree::new(24);
     let (old, new) = (tree.homes[0], tree.homes[3]);
     // The two homes know one another by the tree only.
     tree.world.cut(old, new);
     let place = |y| Cell::new(5, y);
     let traveller = tree.world.node((5, 700), &[Service::Track], &[old, new]);
     tree.world.delays.extend([((traveller, old), ACCESS), ((traveller, new), ACCESS)]);
-    tree.world.settle();
+    tree.world.run_until_attached();
     let watcher = tree.requesters[2];
     let ticket = tree.world.ticket(watcher);
     let area = Area::Radius { center: place(700), radius: 3 };
@@ -513,7 +513,7 @@ fn moved_node_leaves_no_stale_record() {
         |(_, event)| matches!(event, NodeEvent::Changed { change, .. } if change.removed.contains(&node_id(traveller.0))),
     );
     assert!(gone, "who watches the old place has been told");
-    let found = |tree: &mut Tree, y| {
+    let found = |tree: &mut HubTree, y| {
         let ticket = tree.world.lookup(watcher, Service::Track, Area::Exact(place(y)));
         match tree.world.outcome(watcher, ticket) {
             NodeEvent::LookupResult { found, .. } => found.candidates.len(),
@@ -527,11 +527,11 @@ fn moved_node_leaves_no_stale_record() {
 fn home_reaches_named_standby_anywhere() {
     for standby in [1, 3] {
         for freeze in [false, true] {
-            let mut tree = Tree::new(25);
+            let mut tree = HubTree::new(25);
             let (home, second) = (tree.homes[0], tree.homes[standby]);
             let node = tree.world.node((5, 700), &[Service::Sensor], &[home, second]);
             tree.world.delays.extend([((node, home), ACCESS), ((node, second), ACCESS)]);
-            tree.world.settle();
+            tree.world.run_until_attached();
             tree.world.run(10 * SECOND);
             assert_eq!(tree.world.hub_at(second).status(tree.world.now).mirrored, 1);
             if freeze {

@@ -8,7 +8,7 @@ use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, addresses, node_id};
-use crate::{ANYWHERE, finished, three};
+use crate::{ANYWHERE, finished, single_hub_world};
 
 /// A provider and a requester at hubs of their own, which know one another.
 fn apart(seed: u64) -> (World, HostId, HostId) {
@@ -16,13 +16,13 @@ fn apart(seed: u64) -> (World, HostId, HostId) {
     let hubs = world.mesh(2);
     let provider = world.node((1, 1), &Service::ALL, &hubs[..1]);
     let requester = world.node((0, 0), &[], &hubs[1..]);
-    world.settle();
+    world.run_until_attached();
     world.run(SECOND);
     (world, provider, requester)
 }
 
 fn near(seed: u64) -> (World, HostId, HostId) {
-    let (world, _, provider, requester) = three(seed, Role::SuperNode);
+    let (world, _, provider, requester) = single_hub_world(seed, Role::SuperNode);
     (world, provider, requester)
 }
 
@@ -65,7 +65,7 @@ fn closed_tcp_hosts_are_relayed() {
     let provider = world.node((1, 1), &Service::ALL, &[hub]);
     let requester = world.node((0, 0), &[], &[hub]);
     world.hosts.iter_mut().for_each(|host| host.schemes = SchemeSet::only(Scheme::Tcp));
-    world.settle();
+    world.run_until_attached();
     world.closed = vec![provider, requester];
     let summary = image(world, requester, SchemeSet::ALL);
     assert!(summary.complete && summary.relayed && summary.scheme == Scheme::Tcp, "{summary:?}");
@@ -79,7 +79,7 @@ fn failed_dial_remembered_until_reattach() {
     let requester = world.node((0, 0), &[], &[hub]);
     world.hosts.iter_mut().for_each(|host| host.schemes = SchemeSet::only(Scheme::Tcp));
     world.dial_timeout = 5 * SECOND;
-    world.settle();
+    world.run_until_attached();
     let is_relayed = |world: &mut World| {
         let ticket = world.request(requester, Service::Image, ANYWHERE);
         let summary = finished(world, requester, ticket);
@@ -100,7 +100,7 @@ fn who_can_be_dialled_dials_nobody() {
     for (mut world, provider, requester) in [near(1), apart(1)] {
         let ticket = world.request(requester, Service::Image, ANYWHERE);
         assert!(finished(&mut world, requester, ticket).complete);
-        assert!(world.has_dialled(provider, requester) && !world.has_dialled(requester, provider));
+        assert!(world.has_dialed(provider, requester) && !world.has_dialed(requester, provider));
         assert_eq!(world.status(requester).counters.provider_dials, 0);
     }
 }
@@ -121,7 +121,7 @@ fn closed_requester_resumes_after_break() {
 
 #[test]
 fn hubs_aim_a_requester_rarely() {
-    let (mut world, hub, provider, requester) = three(1, Role::SuperNode);
+    let (mut world, hub, provider, requester) = single_hub_world(1, Role::SuperNode);
     world.freeze(provider);
     world.corpus = Some(Vec::new());
     world.request(requester, Service::Image, ANYWHERE);

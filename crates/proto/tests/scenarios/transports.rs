@@ -5,7 +5,7 @@ use roost_proto::wire::{Reason, RequestMode};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
 use crate::world::{HostId, SECOND, World, address};
-use crate::{ANYWHERE, failed, finished, three};
+use crate::{ANYWHERE, failed, finished, single_hub_world};
 
 #[test]
 fn every_transport_serves_every_mode() {
@@ -15,7 +15,7 @@ fn every_transport_serves_every_mode() {
             (Role::SuperNode, RequestMode::Relay),
             (Role::Server, RequestMode::Relay),
         ] {
-            let (mut world, _, _, requester) = three(1, role);
+            let (mut world, _, _, requester) = single_hub_world(1, role);
             let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
                 wanted.mode = mode;
                 wanted.transports = SchemeSet::only(scheme);
@@ -33,7 +33,7 @@ fn over_tcp(wanted: &mut ServiceRequest) {
 
 #[test]
 fn unreachable_over_transport_is_relayed() {
-    let (mut world, _, provider, requester) = three(4, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(4, Role::SuperNode);
     world.dial_timeout = 9 * SECOND;
     world.cut(provider, requester);
     assert_eq!(world.status(requester).home.unwrap().address.scheme, Scheme::Udp);
@@ -48,7 +48,7 @@ fn unreachable_across_hubs_is_relayed() {
     let hubs = world.mesh(2);
     let provider = world.node((1, 1), &Service::ALL, &hubs[..1]);
     let requester = world.node((0, 0), &[], &hubs[1..]);
-    world.settle();
+    world.run_until_attached();
     world.run(SECOND);
     world.cut(provider, requester);
     let ticket = world.request_with(requester, Service::Image, ANYWHERE, over_tcp);
@@ -66,7 +66,7 @@ fn without_tcp(seed: u64, hub_schemes: SchemeSet) -> (World, HostId) {
         config.addresses = vec![address(2, Scheme::Udp)];
         config.hubs = vec![vec![address(0, Scheme::Udp)]];
     });
-    world.settle();
+    world.run_until_attached();
     (world, requester)
 }
 
@@ -93,7 +93,7 @@ fn hub_without_transport_refuses() {
 
 #[test]
 fn connection_is_reused_until_idle() {
-    let (mut world, _, provider, requester) = three(3, Role::SuperNode);
+    let (mut world, _, provider, requester) = single_hub_world(3, Role::SuperNode);
     for _ in 0..3 {
         let ticket = world.request(requester, Service::Sensor, ANYWHERE);
         assert!(finished(&mut world, requester, ticket).complete);
@@ -112,7 +112,7 @@ fn connection_is_reused_until_idle() {
 
 #[test]
 fn requests_share_one_server_connection() {
-    let (mut world, _, _, requester) = three(9, Role::Server);
+    let (mut world, _, _, requester) = single_hub_world(9, Role::Server);
     let tickets: Vec<_> = (0..20).map(|_| world.request_with(requester, Service::Sensor, ANYWHERE, over_tcp)).collect();
     for ticket in tickets {
         let summary = finished(&mut world, requester, ticket);

@@ -24,7 +24,7 @@ fn scene(seed: u64, reflects: bool, streams: u16, nodes: i32) -> (World, HostId,
         (config.cell, config.max_streams) = (PLACE, streams);
     });
     let nodes = (0..nodes).map(|x| world.node((x, 0), &[], &[hub])).collect();
-    world.settle();
+    world.run_until_attached();
     (world, provider, nodes)
 }
 
@@ -56,12 +56,12 @@ fn unreflected_subscribers_each_cost_a_stream() {
     let third = subscribe(&mut world, 2);
     assert_eq!(failed(&mut world, nodes[2], third), Reason::Busy);
     for (node, ticket) in [(0, first), (1, second)] {
-        assert!(world.is_watching(nodes[node], ticket, provider));
+        assert!(world.receives_stream(nodes[node], ticket, provider));
     }
     world.cancel(nodes[0], first);
     assert_eq!(streams_left(&mut world, provider), Some(1));
     let third = subscribe(&mut world, 2);
-    assert!(world.is_watching(nodes[2], third, provider));
+    assert!(world.receives_stream(nodes[2], third, provider));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn reflected_subscribers_cost_one_stream() {
     for node in nodes {
         let ticket = world.subscribe(node, Service::Video, THERE);
         world.run_relays(2 * SECOND);
-        assert!(world.is_watching(node, ticket, provider));
+        assert!(world.receives_stream(node, ticket, provider));
     }
     assert_eq!(streams_left(&mut world, provider), Some(1));
 }
@@ -99,7 +99,7 @@ fn reserved_publication_capacity_is_kept() {
         let third = request(&mut world, nodes[2], None);
         world.run_relays(3 * SECOND);
         for (node, ticket) in [(0, first), (1, second)] {
-            assert!(world.is_watching(nodes[node], ticket, provider), "{wait}, {node}");
+            assert!(world.receives_stream(nodes[node], ticket, provider), "{wait}, {node}");
         }
         assert!(matches!(world.hosts[nodes[2].0].ending(third), Some(NodeEvent::Failed { reason: Reason::Busy, .. })));
     }
@@ -147,7 +147,7 @@ fn second_home_costs_no_stream() {
             (config.cell, config.max_streams) = (PLACE, 1);
         });
         let nodes: Vec<HostId> = (0..3).map(|x| world.node((x, 0), &[], &hubs)).collect();
-        world.settle();
+        world.run_until_attached();
         world.run(70 * SECOND);
         let watch = |world: &mut World, node: usize| {
             let ticket = world.subscribe(nodes[node], Service::Video, THERE);
@@ -164,7 +164,7 @@ fn second_home_costs_no_stream() {
         world.run_relays(20 * SECOND);
         let last = watch(&mut world, 2);
         for (node, ticket) in nodes.iter().zip([tickets[0], tickets[1], last]) {
-            assert!(world.is_watching(*node, ticket, provider), "{drains} {node:?}");
+            assert!(world.receives_stream(*node, ticket, provider), "{drains} {node:?}");
         }
     }
 }

@@ -17,7 +17,7 @@ fn pair(seed: u64, older: impl Fn(usize) -> bool) -> (World, [HostId; 2], [HostI
     let second = world.hub_beside(&[first]);
     let provider = world.node((27, 92), &Service::ALL, &[first]);
     let requester = world.node((20, 20), &[], &[second]);
-    world.settle();
+    world.run_until_attached();
     (world, [first, second], [provider, requester])
 }
 

@@ -37,12 +37,12 @@ fn watch_sees_arrivals_moves_and_departures() {
     let hub = world.hub(Role::SuperNode);
     let first = world.node((1, 1), &[Service::Track], &[hub]);
     let watcher = world.node((99, 99), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     let ticket = watch(&mut world, watcher);
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(first.0), Cell::new(1, 1))]));
     let second = world.node((2, 2), &[Service::Video], &[hub]);
-    world.settle();
+    world.run_until_attached();
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket).len(), 2);
     world.command(second, NodeCommand::Move { cell: Cell::new(3, 3) });
@@ -63,7 +63,7 @@ fn watch_survives_home_without_repeats() {
     let stays = world.node((1, 1), &[Service::Track], &both);
     let dies = world.node((2, 2), &[Service::Track], &both);
     let watcher = world.node((99, 99), &[], &both);
-    world.settle();
+    world.run_until_attached();
     let ticket = watch(&mut world, watcher);
     world.run(SECOND);
     assert_eq!(picture(&world, watcher, ticket).len(), 2);
@@ -84,10 +84,10 @@ fn watch_sees_nodes_of_other_hubs() {
     let hubs = world.mesh(2);
     world.run(2 * SECOND);
     let watcher = world.node((99, 99), &[], &[hubs[0]]);
-    world.settle();
+    world.run_until_attached();
     let ticket = watch(&mut world, watcher);
     let node = world.node((5, 5), &[Service::Image], &[hubs[1]]);
-    world.settle();
+    world.run_until_attached();
     world.run(SECOND);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(node.0), Cell::new(5, 5))]));
     world.command(node, NodeCommand::Leave);
@@ -102,7 +102,7 @@ fn watch_converges_despite_loss() {
         let hub = world.hub(Role::SuperNode);
         let node = world.node((1, 1), &[Service::Track], &[hub]);
         let watcher = world.node((99, 99), &[], &[hub]);
-        world.settle();
+        world.run_until_attached();
         world.path.loss = 300;
         world.path.duplication = 100;
         world.path.spread = 20 * MS;
@@ -111,7 +111,7 @@ fn watch_converges_despite_loss() {
             world.command(node, NodeCommand::Move { cell: Cell::new(step, 5) });
             world.run(700 * MS);
         }
-        world.path = crate::world::Path::default();
+        world.path = crate::world::PathConditions::default();
         world.run(45 * SECOND);
         assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(node.0), Cell::new(9, 5))]), "{seed}");
     }
@@ -123,7 +123,7 @@ fn a_cancelled_watch_is_over() {
     let hub = world.hub(Role::SuperNode);
     let node = world.node((1, 1), &[Service::Track], &[hub]);
     let watcher = world.node((99, 99), &[], &[hub]);
-    world.settle();
+    world.run_until_attached();
     let ticket = watch(&mut world, watcher);
     world.run(SECOND);
     world.cancel(watcher, ticket);

@@ -13,14 +13,14 @@ use super::{HostId, SECOND, World, node_id};
 const FORGETTING: Duration = Duration::from_secs(60 + 12);
 
 /// Looks at a world from time to time; what it says names the seed.
-pub struct Checker {
+pub struct InvariantChecker {
     seed: u64,
     /// What each hub was last seen to hold of each node.
     held: BTreeMap<(HostId, NodeId), Version>,
     dead: BTreeMap<HostId, Time>,
 }
 
-impl Checker {
+impl InvariantChecker {
     pub fn new(seed: u64) -> Self {
         Self { seed, held: BTreeMap::new(), dead: BTreeMap::new() }
     }
@@ -31,7 +31,7 @@ impl Checker {
     }
 
     /// What must hold at any moment.
-    pub fn look(&mut self, world: &World) {
+    pub fn check_now(&mut self, world: &World) {
         for id in (0..world.hosts.len()).map(HostId) {
             let host = &world.hosts[id.0];
             if !host.alive {
@@ -66,7 +66,7 @@ impl Checker {
     }
 
     /// Every request has ended, once.
-    pub fn end(&self, world: &World, asked: &[(HostId, Ticket)]) {
+    pub fn check_ended(&self, world: &World, asked: &[(HostId, Ticket)]) {
         for (host, ticket) in asked {
             let endings: Vec<_> = world.hosts[host.0].endings(*ticket).collect();
             assert_eq!(endings.len(), 1, "seed {}: {ticket:?} of {host:?}: {endings:?}", self.seed);
@@ -74,8 +74,8 @@ impl Checker {
     }
 
     /// The same, and none of them in vain.
-    pub fn all_served(&self, world: &World, asked: &[(HostId, Ticket)]) {
-        self.end(world, asked);
+    pub fn check_served(&self, world: &World, asked: &[(HostId, Ticket)]) {
+        self.check_ended(world, asked);
         for (host, ticket) in asked {
             let served = match world.hosts[host.0].ending(*ticket) {
                 Some(NodeEvent::Finished { summary, .. }) => summary.complete,
@@ -89,10 +89,10 @@ impl Checker {
 }
 
 /// In steps of a second, with a look at the end of each.
-pub fn run_and_look(world: &mut World, checker: &mut Checker, span: Duration) {
+pub fn run_checked(world: &mut World, checker: &mut InvariantChecker, span: Duration) {
     let end = world.now + span;
     while world.now < end {
         world.run(SECOND.min(end.since(world.now)));
-        checker.look(world);
+        checker.check_now(world);
     }
 }

@@ -7,8 +7,8 @@ use roost_proto::Service;
 use roost_proto::hub;
 use roost_proto::peer::{NodeCommand, NodeConfig};
 
-use super::host::{Host, HostId, Raw};
-use super::network::WorldLink;
+use super::host::{Host, HostId, MachineInput};
+use super::network::ConnectionEnd;
 use super::{Action, World};
 
 impl World {
@@ -75,7 +75,7 @@ impl World {
 
     /// The host stood still for so long, and its clock with it.
     pub fn suspend(&mut self, host: HostId, slept: Duration) {
-        self.feed(host, Raw::Slept(slept));
+        self.feed(host, MachineInput::Slept(slept));
     }
 
     /// What `from` says does not get to `to` any more; the other way it does.
@@ -96,7 +96,7 @@ impl World {
     /// `a` does not admit `b` any more, and ends what associations there are.
     pub fn bar(&mut self, a: HostId, b: HostId) {
         self.barred.push((a, b));
-        let between = |link: &WorldLink| link.host == a && link.far_host == b;
+        let between = |link: &ConnectionEnd| link.host == a && link.far_host == b;
         let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
         for end in ends {
             self.hang_up(end);
@@ -112,7 +112,7 @@ impl World {
 
     /// All associations between two hosts break, and both notice.
     pub fn break_links(&mut self, a: HostId, b: HostId) {
-        let between = |link: &WorldLink| link.host == a && link.far_host == b;
+        let between = |link: &ConnectionEnd| link.host == a && link.far_host == b;
         let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
         for end in ends {
             self.schedule(Duration::ZERO, Action::Down { link: end });
@@ -123,14 +123,14 @@ impl World {
     /// A neighbour says something that its machine would not. Returns false
     /// if there is no association.
     pub fn inject(&mut self, from: HostId, to: HostId, message: bytes::Bytes) -> bool {
-        let between = |link: &WorldLink| link.up && link.host == to && link.far_host == from;
+        let between = |link: &ConnectionEnd| link.up && link.host == to && link.far_host == from;
         let Some(link) = self.links.iter().find(|(_, link)| between(link)).map(|(id, _)| *id) else { return false };
-        self.feed(to, Raw::Message { link, message });
+        self.feed(to, MachineInput::Message { link, message });
         true
     }
 
     /// A member of the group says something by multicast that its machine would not.
-    pub fn say_to_link(&mut self, from: HostId, to: HostId, message: bytes::Bytes) {
-        self.hear(to, from, message);
+    pub fn inject_multicast(&mut self, from: HostId, to: HostId, message: bytes::Bytes) {
+        self.deliver_multicast(to, from, message);
     }
 }

@@ -12,13 +12,13 @@ use roost_proto::service::Form;
 use roost_proto::{Address, DialId, LinkId, NodeId, Role, SchemeSet, Service, Time, Transmit};
 
 use super::neighbour;
-use super::reflect::Media;
+use super::reflect::FakeRelay;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
 /// What every machine takes, whatever its commands.
-pub enum Raw {
+pub enum MachineInput {
     LinkUp { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
     LinkDown { link: LinkId, reason: String, refused: bool },
     DialFailed { dial: DialId, reason: String, refused: bool },
@@ -28,7 +28,7 @@ pub enum Raw {
     Timeout,
 }
 
-impl Raw {
+impl MachineInput {
     fn into_input<C>(self) -> Input<C> {
         match self {
             Self::LinkUp { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
@@ -63,11 +63,11 @@ pub struct Host {
     pub unread: Option<BTreeMap<Ticket, u64>>,
     pub woken_for: Option<Time>,
     /// What its relay would know.
-    pub media: Media,
+    pub media: FakeRelay,
     /// The object that was opened last.
     pub stored: Bytes,
     machine: Inner,
-    sources: BTreeMap<SessionId, Source>,
+    sources: BTreeMap<SessionId, StreamSource>,
     next_ticket: u64,
 }
 
@@ -77,7 +77,7 @@ enum Inner {
 }
 
 /// A stream's source.
-pub struct Source {
+pub struct StreamSource {
     until: Time,
     pause: Duration,
     bytes: usize,
@@ -108,7 +108,7 @@ impl Host {
             unread: None,
             stored: Bytes::new(),
             woken_for: None,
-            media: Media::default(),
+            media: FakeRelay::default(),
             machine,
             sources: BTreeMap::new(),
             next_ticket: 0,
@@ -132,7 +132,7 @@ impl Host {
         }
     }
 
-    pub fn handle(&mut self, now: Time, input: Raw) {
+    pub fn handle(&mut self, now: Time, input: MachineInput) {
         let now = now + self.ahead;
         match &mut self.machine {
             Inner::Peer(peer) => peer.handle(now, input.into_input()),
@@ -219,7 +219,9 @@ impl Host {
                 }
                 _ => {}
             }
-            if let Some(command) = self.media.note(now, self.neighbour.node, &event).filter(|_| !self.broken_source) {
+            if let Some(command) =
+                self.media.handle_event(now, self.neighbour.node, &event).filter(|_| !self.broken_source)
+            {
                 self.command(now, command);
             }
             self.events.push((now, event));
@@ -242,7 +244,7 @@ impl Host {
             Form::Stream { bits_per_second, packet_bytes } => {
                 let pause = Duration::from_micros(u64::from(packet_bytes) * 8_000_000 / u64::from(bits_per_second));
                 let until = now + duration.unwrap();
-                self.sources.insert(session, Source { until, pause, bytes: packet_bytes as usize, count: 0 });
+                self.sources.insert(session, StreamSource { until, pause, bytes: packet_bytes as usize, count: 0 });
                 let opened = SourceOutput::Stream { bits_per_second, format: "synthetic".to_owned() };
                 self.command(now, NodeCommand::SourceOpened { session, opened });
                 Some((session, Duration::ZERO))

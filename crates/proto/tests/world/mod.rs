@@ -23,22 +23,22 @@ use roost_proto::{
     Address, Area, Cell, DeliveryClasses, DialId, LinkId, NodeId, Role, Scheme, Service, ServiceSet, Time,
 };
 
-pub use check::Checker;
+pub use check::InvariantChecker;
 pub use host::{Host, HostId, object};
-pub use network::{Path, WorldLink};
+pub use network::{ConnectionEnd, PathConditions};
 
-use host::Raw;
+use host::MachineInput;
 
 pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
 
 pub struct World {
     pub now: Time,
-    pub path: Path,
+    pub path: PathConditions,
     /// The one-way delay between two hosts, where it is not the path's.
     pub delays: BTreeMap<(HostId, HostId), Duration>,
     pub hosts: Vec<Host>,
-    links: BTreeMap<LinkId, WorldLink>,
+    links: BTreeMap<LinkId, ConnectionEnd>,
     queue: BTreeMap<(Time, u64), Action>,
     next: u64,
     random: SplitMix64,
@@ -68,7 +68,7 @@ pub struct World {
     /// Makes the secrets of its machines others, while all else follows from the seed.
     pub secrets: u64,
     /// Everything that was dialled, by whom and where.
-    pub dialled: Vec<(HostId, Vec<Address>)>,
+    pub dialed: Vec<(HostId, Vec<Address>)>,
     /// Every message that was delivered, if one wants them.
     pub corpus: Option<Vec<bytes::Bytes>>,
     /// Damages every chunk that passes, to see that it is noticed.
@@ -88,14 +88,14 @@ pub struct World {
 enum Action {
     Deliver { link: LinkId, message: bytes::Bytes },
     Hear { host: HostId, from: HostId, message: bytes::Bytes },
-    Answer { host: HostId, dial: DialId, outcome: Dialled },
+    Answer { host: HostId, dial: DialId, outcome: DialOutcome },
     Down { link: LinkId },
     Wake { host: HostId },
     Tick { host: HostId, session: roost_proto::peer::SessionId },
     Arrive { link: LinkId },
 }
 
-enum Dialled {
+enum DialOutcome {
     To { host: HostId, address: Address },
     Failed(&'static str),
     Refused,
@@ -105,7 +105,7 @@ impl World {
     pub fn new(seed: u64) -> Self {
         Self {
             now: Time::from_nanos(1_000_000_000),
-            path: Path::default(),
+            path: PathConditions::default(),
             delays: BTreeMap::new(),
             hosts: Vec::new(),
             links: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl World {
             messages: 0,
             bytes: 0,
             classes: BTreeMap::new(),
-            dialled: Vec::new(),
+            dialed: Vec::new(),
             corpus: None,
             log: seeds::setting("ROOST_WORLD_LOG").is_some_and(|on| on != 0),
             damage_chunks: false,
@@ -354,7 +354,7 @@ impl World {
         match action {
             Action::Wake { host } => self.wake(host),
             Action::Deliver { link, message } => self.deliver(link, message),
-            Action::Hear { host, from, message } => self.hear(host, from, message),
+            Action::Hear { host, from, message } => self.deliver_multicast(host, from, message),
             Action::Down { link } => self.take_down(link),
             Action::Arrive { link } => self.arrive(link),
             Action::Answer { host, dial, outcome } => self.answer(host, dial, outcome),
@@ -374,13 +374,13 @@ impl World {
     fn wake(&mut self, host: HostId) {
         let Some(entry) = self.hosts.get_mut(host.0).filter(|host| host.alive) else { return };
         if entry.deadline().is_some_and(|at| at <= self.now) {
-            entry.handle(self.now, Raw::Timeout);
+            entry.handle(self.now, MachineInput::Timeout);
         }
         entry.woken_for = None;
         self.drain(host);
     }
 
-    fn feed(&mut self, host: HostId, input: Raw) {
+    fn feed(&mut self, host: HostId, input: MachineInput) {
         if self.hosts[host.0].alive {
             self.hosts[host.0].handle(self.now, input);
             self.drain(host);
@@ -444,7 +444,7 @@ impl World {
     }
 
     /// Runs until every node has a home.
-    pub fn settle(&mut self) {
+    pub fn run_until_attached(&mut self) {
         let all = |world: &Self| {
             (0..world.hosts.len()).map(HostId).all(|id| {
                 let host = &world.hosts[id.0];

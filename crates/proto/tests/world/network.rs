@@ -6,12 +6,12 @@ use roost_proto::random::SplitMix64;
 use roost_proto::wire::Message;
 use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Time, Transmit};
 
-use super::host::{HostId, Raw};
-use super::{Action, Dialled, World, address, node_id};
+use super::host::{HostId, MachineInput};
+use super::{Action, DialOutcome, World, address, node_id};
 
 /// What every link does to datagrams.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub struct PathConditions {
     /// One way.
     pub delay: Duration,
     /// Added at random, up to this; it reorders what is closer together.
@@ -22,13 +22,13 @@ pub struct Path {
     pub duplication: u32,
 }
 
-impl Default for Path {
+impl Default for PathConditions {
     fn default() -> Self {
         Self { delay: Duration::from_millis(20), spread: Duration::ZERO, loss: 0, duplication: 0 }
     }
 }
 
-impl Path {
+impl PathConditions {
     pub fn draw(&self, random: &mut SplitMix64) -> Duration {
         self.delay + Duration::from_nanos(random.below(self.spread.as_nanos() as u64 + 1))
     }
@@ -39,7 +39,7 @@ const CALLED: Duration = Duration::from_secs(30);
 
 /// One end of a link, as one host sees it.
 #[derive(Clone, Debug)]
-pub struct WorldLink {
+pub struct ConnectionEnd {
     pub host: HostId,
     pub far_host: HostId,
     pub far: LinkId,
@@ -76,7 +76,7 @@ impl SlowStart {
     }
 }
 
-impl WorldLink {
+impl ConnectionEnd {
     pub fn new(host: HostId, far_host: HostId, far: LinkId, scheme: Scheme) -> Self {
         Self { host, far_host, far, scheme, up: true, ordered_until: Time::ZERO, start: SlowStart::default() }
     }
@@ -106,9 +106,9 @@ pub fn damaged(message: bytes::Bytes) -> bytes::Bytes {
 
 impl World {
     /// What the link between two hosts does to datagrams.
-    pub fn path_between(&self, a: HostId, b: HostId) -> Path {
+    pub fn path_between(&self, a: HostId, b: HostId) -> PathConditions {
         let delay = self.delays.get(&(a, b)).or_else(|| self.delays.get(&(b, a)));
-        Path { delay: delay.copied().unwrap_or(self.path.delay), ..self.path }
+        PathConditions { delay: delay.copied().unwrap_or(self.path.delay), ..self.path }
     }
 
     pub(super) fn transmit(&mut self, from: HostId, transmit: Transmit) {
@@ -120,7 +120,7 @@ impl World {
             Transmit::Multicast { message, .. } => self.fan_out(from, &message),
             Transmit::Dial { dial, addresses, expect, node } => {
                 self.dial(from, dial, &addresses, expect, node);
-                self.dialled.push((from, addresses));
+                self.dialed.push((from, addresses));
             }
             Transmit::Close { link, .. } => {
                 self.hang_up(link);
@@ -195,11 +195,11 @@ impl World {
         }
     }
 
-    pub(super) fn hear(&mut self, host: HostId, from: HostId, message: bytes::Bytes) {
+    pub(super) fn deliver_multicast(&mut self, host: HostId, from: HostId, message: bytes::Bytes) {
         if self.hosts[host.0].alive && self.reaches(from, host) {
-            self.note(host, &message);
+            self.record_delivery(host, &message);
             let from = address(from.0, Scheme::Udp).hosts[0];
-            self.feed(host, Raw::Multicast { from, message });
+            self.feed(host, MachineInput::Multicast { from, message });
         }
     }
 
@@ -213,12 +213,12 @@ impl World {
         if !self.hosts[host.0].alive {
             return;
         }
-        self.note(host, &message);
-        self.feed(host, Raw::Message { link, message });
+        self.record_delivery(host, &message);
+        self.feed(host, MachineInput::Message { link, message });
     }
 
     /// Adds to the run's fingerprint (FNV-1a).
-    fn note(&mut self, host: HostId, message: &[u8]) {
+    fn record_delivery(&mut self, host: HostId, message: &[u8]) {
         let head = self.now.as_nanos().to_be_bytes().into_iter().chain([host.0 as u8]);
         for byte in head.chain(message.iter().copied()) {
             self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -243,18 +243,18 @@ impl World {
         let outcome = wanted.iter().find_map(|address| self.listener(from, address, expect, node));
         let (delay, outcome) = match outcome {
             Some((host, _)) if self.bars(from, host) => {
-                (self.path_between(from, host).delay * self.dial_ways, Dialled::Refused)
+                (self.path_between(from, host).delay * self.dial_ways, DialOutcome::Refused)
             }
             Some((host, address)) => {
-                (self.path_between(from, host).delay * self.dial_ways, Dialled::To { host, address })
+                (self.path_between(from, host).delay * self.dial_ways, DialOutcome::To { host, address })
             }
-            None => (self.dial_timeout, Dialled::Failed("nobody answers there")),
+            None => (self.dial_timeout, DialOutcome::Failed("nobody answers there")),
         };
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
     }
 
     /// Whether a host waits for what becomes of a dial.
-    pub fn is_dialling(&self, host: HostId) -> bool {
+    pub fn is_dialing(&self, host: HostId) -> bool {
         self.queue.values().any(|action| matches!(action, Action::Answer { host: from, .. } if *from == host))
     }
 
@@ -288,32 +288,34 @@ impl World {
     }
 
     /// True if one host has ever dialled another one.
-    pub fn has_dialled(&self, from: HostId, to: HostId) -> bool {
+    pub fn has_dialed(&self, from: HostId, to: HostId) -> bool {
         self.calls.contains_key(&(from, to))
     }
 
     /// The handshake is over: both ends learn of the association, the dialler
     /// half a round trip before the other.
-    pub(super) fn answer(&mut self, from: HostId, dial: DialId, outcome: Dialled) {
-        let Dialled::To { host, address } = outcome else {
+    pub(super) fn answer(&mut self, from: HostId, dial: DialId, outcome: DialOutcome) {
+        let DialOutcome::To { host, address } = outcome else {
             let (reason, refused) = match outcome {
-                Dialled::Failed(reason) => (reason, false),
+                DialOutcome::Failed(reason) => (reason, false),
                 _ => ("the peer refused our certificate because it was revoked", true),
             };
-            return self.feed(from, Raw::DialFailed { dial, reason: reason.to_owned(), refused });
+            return self.feed(from, MachineInput::DialFailed { dial, reason: reason.to_owned(), refused });
         };
         if !self.hosts[host.0].alive || !self.hosts[from.0].alive || !self.reaches(from, host) {
-            return self
-                .feed(from, Raw::DialFailed { dial, reason: "nobody answers there".to_owned(), refused: false });
+            return self.feed(
+                from,
+                MachineInput::DialFailed { dial, reason: "nobody answers there".to_owned(), refused: false },
+            );
         }
         let near = LinkId(self.next * 2);
         let far = LinkId(self.next * 2 + 1);
         self.next += 1;
-        self.links.insert(near, WorldLink::new(from, host, far, address.scheme));
-        self.links.insert(far, WorldLink { up: false, ..WorldLink::new(host, from, near, address.scheme) });
+        self.links.insert(near, ConnectionEnd::new(from, host, far, address.scheme));
+        self.links.insert(far, ConnectionEnd { up: false, ..ConnectionEnd::new(host, from, near, address.scheme) });
         let delay = self.path_between(from, host).delay;
         self.schedule(delay / 2, Action::Arrive { link: far });
-        let input = Raw::LinkUp {
+        let input = MachineInput::LinkUp {
             link: near,
             dial: Some(dial),
             peer: self.hosts[host.0].neighbour.clone(),
@@ -327,7 +329,7 @@ impl World {
         let Some(entry) = self.links.get_mut(&link) else { return };
         entry.up = true;
         let (host, far, scheme) = (entry.host, entry.far_host, entry.scheme);
-        let input = Raw::LinkUp {
+        let input = MachineInput::LinkUp {
             link,
             dial: None,
             peer: self.hosts[far.0].neighbour.clone(),
@@ -350,7 +352,7 @@ impl World {
         if let Some(entry) = self.links.remove(&link).filter(|link| link.up) {
             let refused = self.bars(entry.host, entry.far_host);
             let reason = if refused { "it was revoked" } else { "the other end has gone" }.to_owned();
-            self.feed(entry.host, Raw::LinkDown { link, reason, refused });
+            self.feed(entry.host, MachineInput::LinkDown { link, reason, refused });
         }
     }
 }

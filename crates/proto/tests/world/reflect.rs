@@ -59,7 +59,7 @@ pub fn unseal(provider: NodeId, service: Service, sealed: &[u8]) -> Option<Provi
 
 /// What a host's relay would know.
 #[derive(Default)]
-pub struct Media {
+pub struct FakeRelay {
     /// What the hub has granted.
     pub grants: Vec<ReflectionGrant>,
     /// What the node publishes, and the epoch that was drawn last.
@@ -74,9 +74,9 @@ pub struct Media {
     pub left: bool,
 }
 
-impl Media {
+impl FakeRelay {
     /// A node's stream is opened, offered, rekeyed, closed.
-    pub fn note(&mut self, now: Time, of: NodeId, event: &NodeEvent) -> Option<NodeCommand> {
+    pub fn handle_event(&mut self, now: Time, of: NodeId, event: &NodeEvent) -> Option<NodeCommand> {
         match event {
             NodeEvent::OpenSource { session, reflected: true, .. } => {
                 let stream = StreamId::from_publisher(of, now.as_nanos() as u32);
@@ -179,7 +179,7 @@ impl World {
 
     /// The hubs that a ticket's stream passes, from its provider on; `None` if
     /// it does not come.
-    pub fn way(&self, host: HostId, ticket: Ticket) -> Option<Vec<HostId>> {
+    pub fn stream_route(&self, host: HostId, ticket: Ticket) -> Option<Vec<HostId>> {
         Some(self.grants(host, ticket)?.into_iter().map(|(hub, _)| hub).collect())
     }
 
@@ -232,7 +232,7 @@ impl World {
     fn tell_subscribers(&mut self) {
         for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive).collect::<Vec<_>>() {
             for ticket in self.hosts[host.0].subscriptions() {
-                let (now, whole) = (self.now, self.opens(host, ticket) && self.way(host, ticket).is_some());
+                let (now, whole) = (self.now, self.opens(host, ticket) && self.stream_route(host, ticket).is_some());
                 let broken = &mut self.hosts[host.0].media.broken;
                 if whole {
                     broken.remove(&ticket);
@@ -249,7 +249,8 @@ impl World {
         let mut copies: BTreeMap<HostId, BTreeSet<(StreamId, HostId)>> = BTreeMap::new();
         for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive) {
             for ticket in self.hosts[host.0].subscriptions() {
-                let (Some(way), Some(stream)) = (self.way(host, ticket), self.hosts[host.0].reflected(ticket)) else {
+                let (Some(way), Some(stream)) = (self.stream_route(host, ticket), self.hosts[host.0].reflected(ticket))
+                else {
                     continue;
                 };
                 let next = way.iter().copied().skip(1).chain([host]);
@@ -297,11 +298,11 @@ impl World {
     }
 
     /// The stream of `ticket` is `provider`'s, comes, and can be opened.
-    pub fn is_watching(&self, host: HostId, ticket: Ticket, provider: HostId) -> bool {
+    pub fn receives_stream(&self, host: HostId, ticket: Ticket, provider: HostId) -> bool {
         let of = |event: &NodeEvent| matches!(event, NodeEvent::Accepted { ticket: of, provider: by, .. } if *of == ticket && *by == node_id(provider.0));
         let accepted = self.events(host).iter().any(|(_, event)| of(event));
         let is_its = self.latest(host, ticket).is_some_and(|(publisher, _)| publisher == provider);
-        accepted && is_its && self.opens(host, ticket) && self.way(host, ticket).is_some()
+        accepted && is_its && self.opens(host, ticket) && self.stream_route(host, ticket).is_some()
     }
 
     /// Whether what is published now of a ticket's stream can be opened.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::Time;
 
-use super::{BLOCK_PACKETS, LENGTH_BYTES, MAX_BYTES, Parity, pad, shard};
+use super::{BLOCK_PACKETS, LENGTH_BYTES, MAX_BYTES, ParityPacket, pad, shard};
 
 /// The most packets that are kept, and the most blocks with parity: so much may overtake a packet.
 const MAX_PACKETS: usize = 128;
@@ -25,13 +25,13 @@ struct Block {
 
 /// What has come of one stream. Nothing is kept before the first parity has come.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct ParityDecoder {
     last_parity: Option<Time>,
     packets: BTreeMap<u64, Vec<u8>>,
     blocks: BTreeMap<u64, Block>,
 }
 
-impl Decoder {
+impl ParityDecoder {
     /// A packet has come; returns those that it brings back, in order.
     pub(crate) fn packet(&mut self, now: Time, counter: u64, packet: &[u8]) -> Vec<Vec<u8>> {
         let Some(last) = self.last_parity else { return Vec::new() };
@@ -51,9 +51,9 @@ impl Decoder {
     }
 
     /// Parity has come; returns the packets that it brings back, in order.
-    pub(crate) fn parity(&mut self, now: Time, parity: Parity) -> Vec<Vec<u8>> {
+    pub(crate) fn parity(&mut self, now: Time, parity: ParityPacket) -> Vec<Vec<u8>> {
         self.last_parity = Some(now);
-        let Parity { first, packets, parities, number, shard } = parity;
+        let ParityPacket { first, packets, parities, number, shard } = parity;
         let new = || Block { packets, parities, shard_bytes: shard.len(), parity: BTreeMap::new() };
         let block = self.blocks.entry(first).or_insert_with(new);
         if (block.packets, block.parities, block.shard_bytes) != (packets, parities, shard.len()) {

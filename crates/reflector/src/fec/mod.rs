@@ -12,9 +12,9 @@ mod share;
 
 use bytes::Bytes;
 
-pub(crate) use decoder::Decoder;
-pub(crate) use encoder::Encoder;
-pub(crate) use share::Share;
+pub(crate) use decoder::ParityDecoder;
+pub(crate) use encoder::ParityEncoder;
+pub(crate) use share::ParityRate;
 
 /// Packets of a block, at most: 0.17 s of 700 kbit/s, 6 ms of 30 Mbit/s.
 pub(crate) const BLOCK_PACKETS: u8 = 16;
@@ -29,7 +29,7 @@ pub(crate) const MAX_SHARD_BYTES: usize = MAX_BYTES - 1 + LENGTH_BYTES + 1;
 
 /// One packet of parity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parity {
+pub struct ParityPacket {
     /// The counter of the first packet of its block.
     pub first: u64,
     /// How many packets it has, with counters that follow each other.
@@ -42,7 +42,7 @@ pub struct Parity {
     pub shard: Bytes,
 }
 
-impl Parity {
+impl ParityPacket {
     /// Whether it can be of a block.
     pub(crate) fn is_possible(&self) -> bool {
         (1..=BLOCK_PACKETS).contains(&self.packets)
@@ -85,18 +85,18 @@ mod tests {
         ) {
             let packets: Vec<Vec<u8>> =
                 sizes.iter().enumerate().map(|(number, size)| vec![number as u8 + 1; *size]).collect();
-            let (mut encoder, mut made) = (Encoder::default(), Vec::new());
+            let (mut encoder, mut made) = (ParityEncoder::default(), Vec::new());
             for (number, packet) in packets.iter().enumerate() {
                 made.extend(encoder.push(Time::ZERO, first + number as u64, packet, parity));
             }
             prop_assert_eq!(made.len(), usize::from(parity));
-            prop_assert!(made.iter().all(Parity::is_possible));
+            prop_assert!(made.iter().all(ParityPacket::is_possible));
             // The first 16 of the packets and the parity, in some order, come.
             let mut all: Vec<usize> = (0..16 + made.len()).collect();
             all.sort_by_key(|number| order[*number]);
-            let (mut decoder, mut back) = (Decoder::default(), Vec::new());
+            let (mut decoder, mut back) = (ParityDecoder::default(), Vec::new());
             // It has seen that there is parity before.
-            decoder.parity(Time::ZERO, Parity { first: 0, packets: 1, parities: 1, number: 0, shard: Bytes::from_static(&[0, 0]) });
+            decoder.parity(Time::ZERO, ParityPacket { first: 0, packets: 1, parities: 1, number: 0, shard: Bytes::from_static(&[0, 0]) });
             for number in &all[..16] {
                 match packets.get(*number) {
                     Some(packet) => back.extend(decoder.packet(Time::ZERO, first + *number as u64, packet)),
@@ -116,10 +116,10 @@ mod tests {
         fn any_parity_is_taken_or_refused(
             said in proptest::collection::vec((0..40_u64, any::<[u8; 3]>(), proptest::collection::vec(any::<u8>(), 0..40)), 1..60),
         ) {
-            let mut decoder = Decoder::default();
+            let mut decoder = ParityDecoder::default();
             for (first, [packets, parities, number], bytes) in said {
                 decoder.packet(Time::ZERO, first, &bytes);
-                let parity = Parity { first, packets: packets % 20, parities: parities % 10, number: number % 10, shard: bytes.into() };
+                let parity = ParityPacket { first, packets: packets % 20, parities: parities % 10, number: number % 10, shard: bytes.into() };
                 if parity.is_possible() {
                     decoder.parity(Time::ZERO, parity);
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_proto::Time;
 
 use super::{BLOCK_PACKETS, MAX_PARITY};
-use crate::words::Reported;
+use crate::words::ReceiverReport;
 
 /// Parity begins when more than this part of a stream is missing for good, as far as this hop is
 /// to blame.
@@ -21,8 +21,8 @@ const MOST: f64 = 0.25;
 
 /// The loss of one target, as it reports it, and what it gets for it.
 #[derive(Debug, Default)]
-pub(crate) struct Share {
-    before: Reported,
+pub(crate) struct ParityRate {
+    before: ReceiverReport,
     own_missed: u64,
     /// Parts of all packets, smoothed.
     lost: f64,
@@ -30,9 +30,9 @@ pub(crate) struct Share {
     until: Option<Time>,
 }
 
-impl Share {
+impl ParityRate {
     /// A report, and how much of the stream has been missed here so far: that was not lost on this hop.
-    pub(crate) fn report(&mut self, now: Time, reported: Reported, own_missed: u64) {
+    pub(crate) fn report(&mut self, now: Time, reported: ReceiverReport, own_missed: u64) {
         let grown = |now: u64, before: u64| now as f64 - before as f64;
         let packets = grown(reported.received, self.before.received);
         let own = grown(own_missed, self.own_missed);
@@ -73,7 +73,7 @@ mod tests {
 
     /// Parity after each second of 1000 packets with these losses, of which so many are not repaired.
     fn shares(seconds: &[(u64, u64, u64)]) -> Vec<u8> {
-        let (mut share, mut sum, mut own) = (Share::default(), Reported::default(), 0);
+        let (mut share, mut sum, mut own) = (ParityRate::default(), ReceiverReport::default(), 0);
         let mut after = |(second, (lost, missed, own_missed)): (usize, &(u64, u64, u64))| {
             sum.received += 1000 - missed;
             (sum.lost, sum.missed, own) = (sum.lost + lost, sum.missed + missed, own + own_missed);

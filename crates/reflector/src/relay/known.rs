@@ -7,8 +7,8 @@ use std::time::Duration;
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 
-use crate::socket::Path;
-use crate::words::Word;
+use crate::socket::DatagramPath;
+use crate::words::PathToken;
 
 /// The most addresses, and the most upstreams, that are remembered; then the oldest go.
 const MAX_REMEMBERED: usize = 4096;
@@ -21,10 +21,10 @@ const DONE_AGAIN: Duration = Duration::from_millis(200);
 
 /// Addresses that have answered an offer lately.
 #[derive(Debug, Default)]
-pub(super) struct Routable(BTreeMap<SocketAddr, Time>);
+pub(super) struct ValidatedAddresses(BTreeMap<SocketAddr, Time>);
 
-impl Routable {
-    pub(super) fn note(&mut self, now: Time, address: SocketAddr) {
+impl ValidatedAddresses {
+    pub(super) fn record_answer(&mut self, now: Time, address: SocketAddr) {
         self.0.insert(address, now);
         if self.0.len() > MAX_REMEMBERED {
             let oldest = self.0.iter().min_by_key(|(_, at)| **at).map(|(address, _)| *address);
@@ -44,20 +44,20 @@ impl Routable {
 /// The address of this host at which a remote's datagrams come in: what goes there leaves from it, because
 /// the remote, and translators of addresses in between, know no other one.
 #[derive(Debug, Default)]
-pub(super) struct Locals {
+pub(super) struct LocalAddresses {
     /// Of those only who have shown that they mean this host.
     known: BTreeMap<SocketAddr, (IpAddr, Time)>,
     /// The remote whose datagram is being taken.
     present: Option<(SocketAddr, IpAddr)>,
 }
 
-impl Locals {
-    pub(super) fn begin(&mut self, Path { remote, local }: Path) {
+impl LocalAddresses {
+    pub(super) fn begin(&mut self, DatagramPath { remote, local }: DatagramPath) {
         self.present = local.map(|local| (remote, local));
     }
 
     /// The remote of the present datagram is an upstream or a downstream.
-    pub(super) fn note(&mut self, now: Time) {
+    pub(super) fn record_current(&mut self, now: Time) {
         let Some((remote, local)) = self.present else { return };
         self.known.insert(remote, (local, now));
         if self.known.len() > MAX_REMEMBERED {
@@ -66,7 +66,7 @@ impl Locals {
         }
     }
 
-    pub(super) fn of(&self, remote: SocketAddr) -> Option<IpAddr> {
+    pub(super) fn local_address(&self, remote: SocketAddr) -> Option<IpAddr> {
         let present = self.present.filter(|(present, _)| *present == remote).map(|(_, local)| local);
         present.or_else(|| self.known.get(&remote).map(|(local, _)| *local))
     }
@@ -74,17 +74,17 @@ impl Locals {
 
 #[derive(Debug)]
 struct Left {
-    word: Word,
+    word: PathToken,
     since: Time,
     told: Time,
 }
 
 /// Upstreams that were left: who goes on sending did not hear it.
 #[derive(Debug, Default)]
-pub(super) struct Parted(BTreeMap<(StreamId, SocketAddr), Left>);
+pub(super) struct DepartedUpstreams(BTreeMap<(StreamId, SocketAddr), Left>);
 
-impl Parted {
-    pub(super) fn note(&mut self, now: Time, stream: StreamId, address: SocketAddr, word: Word) {
+impl DepartedUpstreams {
+    pub(super) fn record_departure(&mut self, now: Time, stream: StreamId, address: SocketAddr, word: PathToken) {
         if self.0.len() >= MAX_REMEMBERED {
             self.0.retain(|_, left| now.since(left.since) < PARTED);
         }
@@ -98,7 +98,7 @@ impl Parted {
     }
 
     /// The word with which it is to be told once more, if it is.
-    pub(super) fn tell_again(&mut self, now: Time, stream: StreamId, address: SocketAddr) -> Option<Word> {
+    pub(super) fn tell_again(&mut self, now: Time, stream: StreamId, address: SocketAddr) -> Option<PathToken> {
         let left = self.0.get_mut(&(stream, address))?;
         if now.since(left.since) >= PARTED {
             self.0.remove(&(stream, address));

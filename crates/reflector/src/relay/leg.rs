@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use crate::gaps::{Beginning, MAX_GAP, beginning_of};
+use crate::gaps::{MAX_GAP, StreamStart, first_counter_of};
 use crate::packet::{Header, Hop};
-use crate::words::{MAX_NACKED, Reported, Word};
+use crate::words::{MAX_NACKED, PathToken, ReceiverReport};
 
 /// Silence after which an upstream is gone: it says something each second.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
@@ -36,9 +36,9 @@ const ROUND_TRIP: Duration = Duration::from_millis(40);
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(700);
 
 #[derive(Debug)]
-pub(super) struct Leg {
+pub(super) struct Upstream {
     pub(super) address: SocketAddr,
-    pub(super) word: Word,
+    pub(super) word: PathToken,
     /// Which request of all it last came of.
     pub(super) request: u64,
     /// When it was last answered.
@@ -55,7 +55,7 @@ pub(super) struct Leg {
     highest: u64,
     /// Since when it carries live packets.
     live: Option<Time>,
-    beginning: Beginning,
+    beginning: StreamStart,
     received: u64,
     lost: u64,
     /// The last that count as lost: those that were only overtaken do not, when they come.
@@ -73,8 +73,8 @@ pub(super) struct Leg {
     pub(super) report_due: Time,
 }
 
-impl Leg {
-    pub(super) fn new(now: Time, address: SocketAddr, word: Word) -> Self {
+impl Upstream {
+    pub(super) fn new(now: Time, address: SocketAddr, word: PathToken) -> Self {
         Self {
             address,
             word,
@@ -88,7 +88,7 @@ impl Leg {
             first: None,
             highest: 0,
             live: None,
-            beginning: Beginning::default(),
+            beginning: StreamStart::default(),
             received: 0,
             lost: 0,
             missing: BTreeSet::new(),
@@ -105,7 +105,7 @@ impl Leg {
 
     /// It was offered again: what it said before holds no more. If it comes of a later
     /// request it has to prove itself again.
-    pub(super) fn answer(&mut self, now: Time, word: Word, request: u64) {
+    pub(super) fn answer(&mut self, now: Time, word: PathToken, request: u64) {
         (self.word, self.answered, self.heard, self.moving) = (word, now, now, None);
         if request > self.request {
             (self.request, self.first, self.live) = (request, None, None);
@@ -113,7 +113,7 @@ impl Leg {
     }
 
     /// A packet has come from it.
-    pub(super) fn packet(&mut self, now: Time, hop: Hop, header: &Header) {
+    pub(super) fn record_packet(&mut self, now: Time, hop: Hop, header: &Header) {
         if self.runs {
             self.gap = now.since(self.heard).max(self.gap - self.gap / 64);
         }
@@ -129,9 +129,9 @@ impl Leg {
         }
         let before = (self.highest > 0).then(|| header.counter.saturating_sub(self.highest));
         if before != Some(0) {
-            let begins = self.beginning.note(before, hop.catch_up, header.flags);
+            let begins = self.beginning.record_packet(before, hop.catch_up, header.flags);
             if before.is_none() {
-                self.highest = beginning_of(header.counter).saturating_sub(1);
+                self.highest = first_counter_of(header.counter).saturating_sub(1);
             }
             if before.is_none() || !begins {
                 self.lose(header.counter);
@@ -154,13 +154,13 @@ impl Leg {
     }
 
     /// What comes from now on has nothing to do with what came before.
-    pub(super) fn turn(&mut self) {
-        (self.highest, self.beginning) = (0, Beginning::default());
+    pub(super) fn reset_sequence(&mut self) {
+        (self.highest, self.beginning) = (0, StreamStart::default());
         self.missing.clear();
     }
 
     /// It is there, at this depth, and has sent all packets before this one.
-    pub(super) fn alive(&mut self, now: Time, depth: u8, next: u64) {
+    pub(super) fn record_heartbeat(&mut self, now: Time, depth: u8, next: u64) {
         (self.heard, self.runs, self.depth) = (now, false, depth);
         if self.highest > 0 && next > self.highest && next - self.highest <= MAX_GAP {
             self.lose(next);
@@ -218,16 +218,16 @@ impl Leg {
     }
 
     /// What it is told, with how much of the stream has been missed.
-    pub(super) fn reported(&self, missed: u64) -> Reported {
+    pub(super) fn reported(&self, missed: u64) -> ReceiverReport {
         let Self { received, lost, highest, .. } = *self;
-        Reported { received, lost, missed, highest, jitter_us: self.jitter as u32 }
+        ReceiverReport { received, lost, missed, highest, jitter_us: self.jitter as u32 }
     }
 
-    pub(super) fn note_moving(&mut self, now: Time) {
+    pub(super) fn record_leaving(&mut self, now: Time) {
         (self.heard, self.moving) = (now, Some(now));
     }
 
-    pub(super) fn is_moving(&self, now: Time) -> bool {
+    pub(super) fn is_leaving(&self, now: Time) -> bool {
         self.is_doubtful(now) || self.moving.is_some_and(|since| now.since(since) < MOVING)
     }
 
@@ -246,7 +246,7 @@ impl Leg {
     pub(super) fn stands_in_for(&self, now: Time, other: &Self) -> bool {
         let Some(live) = self.live.filter(|live| now.since(*live) >= PROVEN) else { return false };
         let meets = self.first.is_some_and(|first| other.highest.saturating_add(1) >= first);
-        !self.is_moving(now) && (meets || other.first.is_none() || now.since(live) >= PROVEN + OVERLAP)
+        !self.is_leaving(now) && (meets || other.first.is_none() || now.since(live) >= PROVEN + OVERLAP)
     }
 
     /// Whether it has been there for longer than a change takes.

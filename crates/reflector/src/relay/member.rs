@@ -7,8 +7,8 @@ use roost_proto::Time;
 use roost_proto::reflection::{DownstreamKind, StreamTag};
 
 use crate::fan::TargetId;
-use crate::fec::{BLOCK_PACKETS, Parity, Share};
-use crate::words::{Reported, Word};
+use crate::fec::{BLOCK_PACKETS, ParityPacket, ParityRate};
+use crate::words::{PathToken, ReceiverReport};
 
 /// How long a downstream gets the stream after its last report, of which there is one a second.
 pub(super) const LEASE: Duration = Duration::from_secs(5);
@@ -35,9 +35,9 @@ struct Offered {
 }
 
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct Downstream {
     pub(super) kind: DownstreamKind,
-    pub(super) word: Word,
+    pub(super) word: PathToken,
     /// Where the stream is sent from; none before it has answered.
     pub(super) target: Option<TargetId>,
     offered: BTreeMap<StreamTag, Offered>,
@@ -46,8 +46,8 @@ pub(super) struct Member {
     lease: Option<Time>,
     /// When its silence means something; none once that was told.
     unheard: Option<Time>,
-    pub(super) reported: Reported,
-    share: Share,
+    pub(super) reported: ReceiverReport,
+    share: ParityRate,
     /// How much parity it gets for a full block, and how much it was sent.
     pub(super) parity: u8,
     pub(super) parities: u64,
@@ -67,8 +67,8 @@ pub(super) enum Answered {
     Again,
 }
 
-impl Member {
-    pub(super) fn new(now: Time, kind: DownstreamKind, word: Word) -> Self {
+impl Downstream {
+    pub(super) fn new(now: Time, kind: DownstreamKind, word: PathToken) -> Self {
         Self {
             kind,
             word,
@@ -77,8 +77,8 @@ impl Member {
             since: now,
             lease: None,
             unheard: None,
-            reported: Reported::default(),
-            share: Share::default(),
+            reported: ReceiverReport::default(),
+            share: ParityRate::default(),
             parity: 0,
             parities: 0,
             sent: 0,
@@ -140,7 +140,7 @@ impl Member {
 
     /// It says what has come, of a stream of which so much was missed here. Who misses it behind
     /// a queue gets no parity: that makes the queue longer.
-    pub(super) fn report(&mut self, now: Time, reported: Reported, own_missed: u64, is_congested: bool) {
+    pub(super) fn report(&mut self, now: Time, reported: ReceiverReport, own_missed: u64, is_congested: bool) {
         self.renew(now);
         self.reported = reported;
         self.share.report(now, reported, own_missed);
@@ -148,7 +148,7 @@ impl Member {
     }
 
     /// Whether it gets this parity.
-    pub(super) fn gets(&self, parity: &Parity) -> bool {
+    pub(super) fn gets(&self, parity: &ParityPacket) -> bool {
         let share = (u32::from(parity.packets) * u32::from(self.parity)).div_ceil(BLOCK_PACKETS.into());
         u32::from(parity.number) < share
     }
@@ -170,7 +170,7 @@ impl Member {
 
     /// It has ended what it had; what it has not answered yet is offered under another word.
     /// Returns what it was sent from.
-    pub(super) fn begin_again(&mut self, now: Time, word: Word) -> Option<TargetId> {
+    pub(super) fn begin_again(&mut self, now: Time, word: PathToken) -> Option<TargetId> {
         self.offered.retain(|_, offered| offered.next.is_some());
         self.offered.values_mut().for_each(|offered| offered.next = Some(now));
         (self.word, self.since, self.lease, self.unheard) = (word, now, None, None);

@@ -51,35 +51,35 @@ use roost_proto::Time;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamId, StreamTag};
 
 use crate::fan::{self, Transmit};
-use crate::refused::Refused;
-use crate::words::{Said, Word};
+use crate::refused::AdmissionError;
+use crate::words::{ControlPacket, PathToken};
 pub(crate) use downstream::MAX_UNANSWERED;
-use knock::Doors;
-use known::{Locals, Parted, Routable};
-use random::Random;
-pub use status::{LegStatus, MemberStatus, StreamStatus};
-pub use stream::Name;
-use stream::Stream;
+use knock::OfferAddresses;
+use known::{DepartedUpstreams, LocalAddresses, ValidatedAddresses};
+use random::SecretRng;
+pub use status::{DownstreamStatus, StreamStatus, UpstreamStatus};
+use stream::RelayStream;
+pub use stream::StreamName;
 pub(crate) use tags::MAX_TAGS;
-use tags::{EXPECTED, For, GRANTED, Renewed, Tags};
+use tags::{EXPECTED, ExpectedOffers, GRANTED, GrantRenewal, StreamUse};
 use timers::{Timer, Timers};
 
 /// The most streams.
 pub const MAX_STREAMS: usize = 256;
 /// The most upstreams of a stream: two ways, each before and after a change.
-pub const MAX_LEGS: usize = 4;
+pub const MAX_UPSTREAMS: usize = 4;
 /// Within which time downstreams are told, one after the other, to find another way while what they
 /// have goes on. Three super nodes one after the other take three times as long, of the ten seconds
 /// that one stays which leaves.
 const SPREAD: Duration = Duration::from_secs(1);
 /// The most words that wait to be sent; more are as good as lost, and said again.
-const MAX_WORDS: usize = 8192;
+const MAX_CONTROL_PACKETS: usize = 8192;
 
 /// How a host relays.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
+pub struct RelayConfig {
     /// How each stream is kept and sent on.
-    pub fan: fan::Config,
+    pub fanout: fan::FanoutConfig,
     /// What all streams together may take of the host's uplink, bits per second; by default all there is.
     pub uplink: Option<u64>,
     /// How long a stream goes on without anybody who watches; by default 5 s, so that one who
@@ -87,15 +87,15 @@ pub struct Config {
     pub linger: Duration,
 }
 
-impl Default for Config {
+impl Default for RelayConfig {
     fn default() -> Self {
-        Self { fan: fan::Config::default(), uplink: None, linger: Duration::from_secs(5) }
+        Self { fanout: fan::FanoutConfig::default(), uplink: None, linger: Duration::from_secs(5) }
     }
 }
 
 /// What has happened, for the owner to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum RelayEvent {
     /// What was [expected](Relay::expect) under this tag is this stream, and comes. It may turn out
     /// later to be another, which is told in the same way and replaces it.
     Began {
@@ -105,7 +105,7 @@ pub enum Event {
         stream: StreamId,
     },
     /// Nothing was offered under an expected tag for 5 s; it is not expected any more.
-    Unoffered {
+    OfferTimedOut {
         /// The tag.
         tag: StreamTag,
     },
@@ -115,17 +115,17 @@ pub enum Event {
         stream: StreamId,
     },
     /// It still comes, but will not for long: ask for it again.
-    Moving {
+    UpstreamLeaving {
         /// The stream.
         stream: StreamId,
     },
     /// A downstream of a published stream has not reported when it should: it may be gone, and with it its host.
-    Unheard {
+    DownstreamSilent {
         /// The stream.
         stream: StreamId,
     },
     /// A published stream is wanted.
-    Watched {
+    Subscribed {
         /// The stream.
         stream: StreamId,
     },
@@ -135,7 +135,7 @@ pub enum Event {
         stream: StreamId,
     },
     /// Somebody needs a key frame of a published stream; no more often than once a second.
-    KeyFrame {
+    KeyFrameRequested {
         /// The stream.
         stream: StreamId,
     },
@@ -143,7 +143,7 @@ pub enum Event {
 
 /// What was not taken, and why, of all datagrams so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedCounts {
     /// Datagrams that are neither packets nor words.
     pub malformed: u64,
     /// Packets of no stream here, or not from one of its upstreams.
@@ -156,46 +156,46 @@ pub struct Rejected {
 ///
 /// The owner calls any of its methods, then goes on as the loop above says.
 pub struct Relay {
-    config: Config,
-    random: Random,
-    streams: BTreeMap<StreamId, Stream>,
-    tags: Tags,
-    routable: Routable,
-    locals: Locals,
-    doors: Doors,
-    parted: Parted,
+    config: RelayConfig,
+    random: SecretRng,
+    streams: BTreeMap<StreamId, RelayStream>,
+    tags: ExpectedOffers,
+    routable: ValidatedAddresses,
+    locals: LocalAddresses,
+    doors: OfferAddresses,
+    parted: DepartedUpstreams,
     timers: Timers,
     words: VecDeque<Transmit>,
-    events: VecDeque<Event>,
+    events: VecDeque<RelayEvent>,
     /// Streams that may have something to send: what the others have costs nothing.
     busy: BTreeSet<StreamId>,
     /// Streams for whose targets the system had no room.
     full: BTreeSet<StreamId>,
     /// After whose turn it is.
     turn: Option<StreamId>,
-    rejected: Rejected,
+    rejected: RejectedCounts,
     is_leaving: bool,
 }
 
 impl Relay {
     /// A relay without streams. The seed is secret: from it come the words that downstreams are known by.
-    pub fn new(config: Config, seed: [u8; 32]) -> Self {
+    pub fn new(config: RelayConfig, seed: [u8; 32]) -> Self {
         Self {
             config,
-            random: Random::new(seed),
+            random: SecretRng::new(seed),
             streams: BTreeMap::new(),
-            tags: Tags::default(),
-            routable: Routable::default(),
-            locals: Locals::default(),
-            doors: Doors::default(),
-            parted: Parted::default(),
+            tags: ExpectedOffers::default(),
+            routable: ValidatedAddresses::default(),
+            locals: LocalAddresses::default(),
+            doors: OfferAddresses::default(),
+            parted: DepartedUpstreams::default(),
             timers: Timers::default(),
             words: VecDeque::new(),
             events: VecDeque::new(),
             busy: BTreeSet::new(),
             full: BTreeSet::new(),
             turn: None,
-            rejected: Rejected::default(),
+            rejected: RejectedCounts::default(),
             is_leaving: false,
         }
     }
@@ -204,12 +204,12 @@ impl Relay {
     ///
     /// # Errors
     /// [`Refused::TooManyStreams`].
-    pub fn publish(&mut self, now: Time, stream: StreamId) -> Result<(), Refused> {
-        let published = self.stream_or_new(stream).ok_or(Refused::TooManyStreams)?;
+    pub fn publish(&mut self, now: Time, stream: StreamId) -> Result<(), AdmissionError> {
+        let published = self.stream_or_new(stream).ok_or(AdmissionError::TooManyStreams)?;
         published.is_published = true;
         published.is_watched = true;
         published.reflector.set_sends_on(true);
-        self.note_watch(now, stream);
+        self.update_demand(now, stream);
         Ok(())
     }
 
@@ -227,15 +227,15 @@ impl Relay {
 
     /// Ends a published stream.
     pub fn unpublish(&mut self, now: Time, stream: StreamId) {
-        self.forget(now, stream);
+        self.remove_stream(now, stream);
     }
 
     /// Offers a published stream to the media address of a hub, which has asked under this tag.
     ///
     /// # Errors
     /// Any [`Refused`], but for [`TooManyTags`](Refused::TooManyTags).
-    pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: StreamTag) -> Result<(), Refused> {
-        self.attach(now, stream, (to, StartCondition::Answered), tag, DownstreamKind::Reflector)
+    pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: StreamTag) -> Result<(), AdmissionError> {
+        self.add_downstream(now, stream, (to, StartCondition::Answered), tag, DownstreamKind::Reflector)
     }
 
     /// Sends on what is offered under the grant's tag. A stream that the grant names and that is
@@ -244,21 +244,23 @@ impl Relay {
     ///
     /// # Errors
     /// Any [`Refused`], but for [`NoStream`](Refused::NoStream).
-    pub fn grant(&mut self, now: Time, grant: ReflectionGrant) -> Result<(), Refused> {
+    pub fn grant(&mut self, now: Time, grant: ReflectionGrant) -> Result<(), AdmissionError> {
         if self.is_leaving {
-            return Err(Refused::Leaving);
+            return Err(AdmissionError::Leaving);
         }
-        self.tags.wait(grant.tag, For::There(grant))?;
+        self.tags.wait(grant.tag, StreamUse::Forwarded(grant))?;
         self.timers.set(Timer::Tag(grant.tag), now + GRANTED);
-        let name = Name::from(&grant);
+        let name = StreamName::from(&grant);
         match self.tags.renew(grant) {
-            Renewed::Unoffered => {}
-            Renewed::Offered(stream) => self.streams.get_mut(&stream).into_iter().for_each(|stream| stream.call(name)),
-            Renewed::OfAnother(stream) => self.withdraw(now, stream, grant.their_tag),
+            GrantRenewal::Unoffered => {}
+            GrantRenewal::Offered(stream) => {
+                self.streams.get_mut(&stream).into_iter().for_each(|stream| stream.call(name))
+            }
+            GrantRenewal::OfAnother(stream) => self.withdraw(now, stream, grant.their_tag),
         }
-        let carried = self.streams.iter().find(|(_, stream)| stream.is_called(&name) && !stream.legs.is_empty());
+        let carried = self.streams.iter().find(|(_, stream)| stream.is_called(&name) && !stream.upstreams.is_empty());
         if let Some(stream) = carried.map(|(stream, _)| *stream) {
-            self.attach(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind)?;
+            self.add_downstream(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind)?;
         }
         Ok(())
     }
@@ -268,8 +270,8 @@ impl Relay {
     ///
     /// # Errors
     /// [`Refused::TooManyTags`].
-    pub fn expect(&mut self, now: Time, tag: StreamTag) -> Result<(), Refused> {
-        self.tags.wait(tag, For::Here)?;
+    pub fn expect_offer(&mut self, now: Time, tag: StreamTag) -> Result<(), AdmissionError> {
+        self.tags.wait(tag, StreamUse::Local)?;
         if self.tags.get_mut(tag).is_some_and(|asked| asked.stream.is_none()) {
             self.timers.set(Timer::Tag(tag), now + EXPECTED);
         }
@@ -277,28 +279,28 @@ impl Relay {
     }
 
     /// Nobody watches a stream here any more.
-    pub fn release(&mut self, now: Time, stream: StreamId) {
+    pub fn release_stream(&mut self, now: Time, stream: StreamId) {
         for tag in self.tags.release(stream) {
             self.timers.clear(Timer::Tag(tag));
         }
         let Some(known) = self.streams.get_mut(&stream) else { return };
         (known.is_local, known.watchers) = (false, 0);
-        if known.members.is_empty() && !known.is_published {
-            self.forget(now, stream);
+        if known.downstreams.is_empty() && !known.is_published {
+            self.remove_stream(now, stream);
         }
     }
 
     /// Whoever watches here needs a key frame: a decoder that has lost its way.
-    pub fn want_key_frame(&mut self, now: Time, stream: StreamId) {
+    pub fn request_key_frame(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         if !known.asks_key_frame(now) {
             return;
         }
         if known.is_published {
-            self.events.push_back(Event::KeyFrame { stream });
-        } else if let Some(leg) = known.legs.iter().max_by_key(|leg| leg.heard) {
+            self.events.push_back(RelayEvent::KeyFrameRequested { stream });
+        } else if let Some(leg) = known.upstreams.iter().max_by_key(|leg| leg.heard) {
             let (to, word) = (leg.address, leg.word);
-            self.say(to, stream, word, &Said::KeyFrame);
+            self.send_control(to, stream, word, &ControlPacket::KeyFrameRequest);
         }
     }
 
@@ -307,35 +309,35 @@ impl Relay {
     pub fn leave(&mut self, now: Time) {
         self.is_leaving = true;
         for stream in self.streams.keys().copied().collect::<Vec<_>>() {
-            self.tell_moving_in_turn(now, stream);
+            self.schedule_leaving(now, stream);
         }
     }
 
-    fn stream_or_new(&mut self, stream: StreamId) -> Option<&mut Stream> {
+    fn stream_or_new(&mut self, stream: StreamId) -> Option<&mut RelayStream> {
         if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream) {
             return None;
         }
-        Some(self.streams.entry(stream).or_insert_with(|| Stream::new(stream, self.config.fan)))
+        Some(self.streams.entry(stream).or_insert_with(|| RelayStream::new(stream, self.config.fanout)))
     }
 
-    fn say(&mut self, to: SocketAddr, stream: StreamId, word: Word, said: &Said) {
-        if self.words.len() < MAX_WORDS {
-            let from = self.locals.of(to);
-            self.words.push_back(Transmit::word(to, stream, said.encode(stream, word)).leaving(from));
+    fn send_control(&mut self, to: SocketAddr, stream: StreamId, word: PathToken, said: &ControlPacket) {
+        if self.words.len() < MAX_CONTROL_PACKETS {
+            let from = self.locals.local_address(to);
+            self.words.push_back(Transmit::control_packet(to, stream, said.encode(stream, word)).leaving(from));
         }
     }
 
     /// Ends a stream here, for everybody.
-    fn forget(&mut self, now: Time, stream: StreamId) {
+    fn remove_stream(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.remove(&stream) else { return };
-        for leg in known.legs {
-            self.part(now, stream, leg.address, leg.word);
+        for leg in known.upstreams {
+            self.leave_upstream(now, stream, leg.address, leg.word);
         }
-        for (address, member) in known.members {
-            self.timers.clear(Timer::Member(stream, address));
-            self.say(address, stream, member.word, &Said::Done);
+        for (address, member) in known.downstreams {
+            self.timers.clear(Timer::Downstream(stream, address));
+            self.send_control(address, stream, member.word, &ControlPacket::Bye);
         }
-        for timer in [Timer::Legs, Timer::Repair, Timer::Pause, Timer::Pace, Timer::Idle] {
+        for timer in [Timer::Upstreams, Timer::Repair, Timer::Pause, Timer::Pace, Timer::Idle] {
             self.timers.clear(timer(stream));
         }
         self.busy.remove(&stream);

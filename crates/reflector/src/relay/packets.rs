@@ -7,20 +7,21 @@ use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 
 use super::timers::Timer;
-use super::{Event, Relay};
-use crate::fan::{Outcome, Transmit};
-use crate::fec::Parity;
+use super::{Relay, RelayEvent};
+use crate::fan::{SendOutcome, Transmit};
+use crate::fec::ParityPacket;
 use crate::packet::{Header, Hop};
-use crate::socket::Path;
-use crate::words::Said;
+use crate::socket::DatagramPath;
+use crate::words::ControlPacket;
 
 /// The most that is due and done at once.
 const MAX_DUE: usize = 256;
 
 impl Relay {
     /// Whether a datagram on a shared port is for a relay, by its first byte: DTLS and QUIC begin with others.
-    pub fn is(datagram: &[u8]) -> bool {
-        datagram.first().is_some_and(|byte| Hop::from_byte(*byte).is_some()) || Said::is(datagram)
+    pub fn is_relay_datagram(datagram: &[u8]) -> bool {
+        datagram.first().is_some_and(|byte| Hop::from_byte(*byte).is_some())
+            || ControlPacket::is_control_packet(datagram)
     }
 
     /// Takes a datagram. A packet of a stream that is watched here goes to `deliver`, once; whether
@@ -28,44 +29,50 @@ impl Relay {
     pub fn handle_datagram(
         &mut self,
         now: Time,
-        from: impl Into<Path>,
+        from: impl Into<DatagramPath>,
         datagram: &[u8],
         mut deliver: impl FnMut(StreamId, &[u8]),
     ) {
         let path = from.into();
         self.locals.begin(path);
         let from = path.remote;
-        if Said::is(datagram) {
-            self.hear(now, from, datagram, &mut deliver);
+        if ControlPacket::is_control_packet(datagram) {
+            self.handle_control(now, from, datagram, &mut deliver);
         } else {
-            self.take(now, from, datagram, &mut deliver);
+            self.handle_packet(now, from, datagram, &mut deliver);
         }
     }
 
     /// Takes a packet, and those that come back with it.
-    fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8], deliver: &mut dyn FnMut(StreamId, &[u8])) {
+    fn handle_packet(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &[u8],
+        deliver: &mut dyn FnMut(StreamId, &[u8]),
+    ) {
         let Ok((hop, header)) = Header::decode(datagram) else {
             self.rejected.malformed += 1;
             return;
         };
         let known = self.streams.get_mut(&header.stream);
-        let Some(known) = known.filter(|known| known.legs.iter().any(|leg| leg.address == from)) else {
+        let Some(known) = known.filter(|known| known.upstreams.iter().any(|leg| leg.address == from)) else {
             return self.unknown_upstream(now, from, header.stream);
         };
-        let is_taken = known.take(now, from, (hop, &header), datagram);
+        let is_taken = known.receive_packet(now, from, (hop, &header), datagram);
         let leads = known.reflector.leads(header.counter);
-        match known.leg(from) {
-            Some(leg) if leads => leg.packet(now, hop, &header),
+        match known.upstream_mut(from) {
+            Some(leg) if leads => leg.record_packet(now, hop, &header),
             Some(leg) => leg.heard = now,
             None => {}
         }
         if is_taken {
-            self.send_on(now, from, (hop, &header), datagram, deliver);
+            self.forward_packet(now, from, (hop, &header), datagram, deliver);
         }
     }
 
     /// A packet that was taken goes to whoever wants it.
-    fn send_on(
+    fn forward_packet(
         &mut self,
         now: Time,
         from: SocketAddr,
@@ -80,16 +87,16 @@ impl Relay {
         }
         self.busy.insert(stream);
         if known.reflector.leads(header.counter) {
-            known.gaps.arrived(now, header.counter, hop.catch_up, header.flags);
+            known.gaps.record_arrival(now, header.counter, hop.catch_up, header.flags);
             known.protect(now, header.counter, datagram);
             let back = known.decoder.packet(now, header.counter, datagram);
-            self.take_back(now, from, stream, back, deliver);
+            self.handle_recovered(now, from, stream, back, deliver);
         }
     }
 
     /// Takes packets that parity has brought back: as if they had come from this upstream, repaired.
     /// Each belongs to a block that is solved, so that there is an end to it.
-    fn take_back(
+    fn handle_recovered(
         &mut self,
         now: Time,
         from: SocketAddr,
@@ -99,52 +106,59 @@ impl Relay {
     ) {
         for mut packet in back {
             let Some(known) = self.streams.get_mut(&stream) else { return };
-            let Some(leg) = known.leg(from) else { return };
+            let Some(leg) = known.upstream_mut(from) else { return };
             packet[0] = Hop { hops: leg.depth, catch_up: true }.byte();
             // Forged parity brings back nonsense.
             let Ok((hop, header)) = Header::decode(&packet) else { continue };
-            if header.stream == stream && known.take(now, from, (hop, &header), &packet) {
-                known.leg(from).into_iter().for_each(|leg| leg.brought_back(now, header.counter));
-                self.send_on(now, from, (hop, &header), &packet, deliver);
+            if header.stream == stream && known.receive_packet(now, from, (hop, &header), &packet) {
+                known.upstream_mut(from).into_iter().for_each(|leg| leg.brought_back(now, header.counter));
+                self.forward_packet(now, from, (hop, &header), &packet, deliver);
             }
         }
     }
 
-    fn hear_parity(
+    fn handle_parity(
         &mut self,
         now: Time,
         from: SocketAddr,
         stream: StreamId,
-        parity: Parity,
+        parity: ParityPacket,
         deliver: &mut dyn FnMut(StreamId, &[u8]),
     ) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let back = known.decoder.parity(now, parity);
-        self.take_back(now, from, stream, back, deliver);
+        self.handle_recovered(now, from, stream, back, deliver);
     }
 
-    fn hear(&mut self, now: Time, from: SocketAddr, datagram: &[u8], deliver: &mut dyn FnMut(StreamId, &[u8])) {
-        let Ok((stream, word, said)) = Said::decode(datagram) else {
+    fn handle_control(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &[u8],
+        deliver: &mut dyn FnMut(StreamId, &[u8]),
+    ) {
+        let Ok((stream, word, said)) = ControlPacket::decode(datagram) else {
             self.rejected.malformed += 1;
             return;
         };
         match said {
-            Said::Offer(tag) => self.hear_offer(now, from, stream, word, tag),
-            Said::Alive { depth, next } => self.hear_alive(now, from, stream, word, (depth, next)),
-            Said::Moving => self.hear_moving(now, from, stream, word),
-            Said::Parity(parity) if self.known_leg(from, stream, word).is_some() => {
-                self.hear_parity(now, from, stream, parity, deliver);
+            ControlPacket::Offer(tag) => self.handle_offer(now, from, stream, word, tag),
+            ControlPacket::Heartbeat { depth, next } => self.handle_heartbeat(now, from, stream, word, (depth, next)),
+            ControlPacket::Leaving => self.handle_leaving(now, from, stream, word),
+            ControlPacket::Parity(parity) if self.known_upstream(from, stream, word).is_some() => {
+                self.handle_parity(now, from, stream, parity, deliver);
             }
-            Said::Parity(_) => self.unknown_upstream(now, from, stream),
-            Said::Done => {
-                let was_known = self.hear_over(now, from, stream, word) || self.hear_done(now, from, stream, word);
+            ControlPacket::Parity(_) => self.unknown_upstream(now, from, stream),
+            ControlPacket::Bye => {
+                let was_known = self.handle_upstream_bye(now, from, stream, word)
+                    || self.handle_downstream_bye(now, from, stream, word);
                 self.rejected.unknown += u64::from(!was_known);
             }
-            Said::Answer { tag, next } => self.hear_answer(now, from, stream, word, tag, next),
-            Said::Report(reported) => self.hear_report(now, from, stream, word, reported),
-            Said::Nack(nack) => self.hear_nack(now, from, stream, word, &nack),
-            Said::KeyFrame => self.hear_key_frame(now, from, stream, word),
-            Said::Knock(tag) => self.hear_knock(now, from, tag),
+            ControlPacket::Answer { tag, next } => self.handle_answer(now, from, stream, word, tag, next),
+            ControlPacket::Report(reported) => self.handle_report(now, from, stream, word, reported),
+            ControlPacket::Nack(nack) => self.handle_nack(now, from, stream, word, &nack),
+            ControlPacket::KeyFrameRequest => self.handle_key_frame_request(now, from, stream, word),
+            ControlPacket::HolePunch(tag) => self.handle_hole_punch(now, from, tag),
         }
     }
 
@@ -156,8 +170,8 @@ impl Relay {
         let mut wants_key = Vec::new();
         for id in &self.busy {
             let Some(stream) = self.streams.get_mut(id) else { continue };
-            stream.reflector.fan().close(now);
-            if stream.reflector.fan().take_wants_key() {
+            stream.reflector.fanout().close(now);
+            if stream.reflector.fanout().take_wants_key() {
                 wants_key.push(*id);
             }
             if let Some(due) = stream.gaps.poll_deadline() {
@@ -168,7 +182,7 @@ impl Relay {
             }
         }
         for stream in wants_key {
-            self.want_key_frame(now, stream);
+            self.request_key_frame(now, stream);
         }
     }
 
@@ -184,7 +198,7 @@ impl Relay {
             self.turn = Some(id);
             let stream = self.streams.get_mut(&id);
             if let Some(transmit) = stream.and_then(|stream| stream.poll_transmit(now, id)) {
-                let from = self.locals.of(transmit.to);
+                let from = self.locals.local_address(transmit.to);
                 return Some(transmit.leaving(from));
             }
             self.busy.remove(&id);
@@ -196,9 +210,9 @@ impl Relay {
 
     /// Tells what has become of a [`Transmit`]. Packets that did not fit are next again after the next
     /// [`end_batch`](Self::end_batch); a word is as good as lost, and said again.
-    pub fn settle(&mut self, now: Time, transmit: &Transmit, outcome: Outcome) {
+    pub fn record_outcome(&mut self, now: Time, transmit: &Transmit, outcome: SendOutcome) {
         if let Some(stream) = self.streams.get_mut(&transmit.stream) {
-            stream.reflector.fan().settle(now, transmit, outcome);
+            stream.reflector.fanout().record_outcome(now, transmit, outcome);
             if outcome.is_full {
                 self.full.insert(transmit.stream);
             }
@@ -206,7 +220,7 @@ impl Relay {
     }
 
     /// What has happened.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<RelayEvent> {
         self.events.pop_front()
     }
 
@@ -223,14 +237,14 @@ impl Relay {
             let Some(timer) = self.timers.pop(now) else { return };
             match timer {
                 Timer::Tag(tag) => self.expire(tag),
-                Timer::Knock(tag) => self.knock_again(now, tag),
-                Timer::Member(stream, address) => self.tend_member(now, stream, address),
-                Timer::Legs(stream) => self.tend_legs(now, stream),
-                Timer::Repair(stream) => self.ask_again(now, stream),
-                Timer::Pause(stream) => self.tend_pause(now, stream),
+                Timer::HolePunch(tag) => self.send_hole_punch(now, tag),
+                Timer::Downstream(stream, address) => self.poll_downstream(now, stream, address),
+                Timer::Upstreams(stream) => self.poll_upstreams(now, stream),
+                Timer::Repair(stream) => self.send_nack(now, stream),
+                Timer::Pause(stream) => self.poll_pause(now, stream),
                 Timer::Pace(stream) => {
                     if let Some(known) = self.streams.get_mut(&stream) {
-                        known.reflector.fan().handle_timeout(now);
+                        known.reflector.fanout().handle_timeout(now);
                         self.busy.insert(stream);
                     }
                 }

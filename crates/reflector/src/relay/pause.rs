@@ -13,7 +13,7 @@ const RUN: Duration = Duration::from_millis(100);
 
 /// What is known of a stream's runs and pauses.
 #[derive(Debug, Default)]
-pub(super) struct Pause {
+pub(super) struct PauseDetector {
     /// Whether it is waited for.
     waits: bool,
     /// The counter after the last packet of which receivers were told.
@@ -24,7 +24,7 @@ pub(super) struct Pause {
     usual: Duration,
 }
 
-impl Pause {
+impl PauseDetector {
     /// Packets have come, the last one then, and the next is to have this counter. Answers when to look for a
     /// pause, if there is anybody to be told of it and it is not waited for already.
     pub(super) fn runs(&mut self, last: Time, next: u64, has_receivers: bool) -> Option<Time> {
@@ -60,7 +60,7 @@ mod tests {
 
     /// How often a pause is told of in packets that come at these times.
     fn told(times: impl IntoIterator<Item = u64>) -> u64 {
-        let (mut pause, mut due, mut told) = (Pause::default(), None, 0);
+        let (mut pause, mut due, mut told) = (PauseDetector::default(), None, 0);
         let mut last = Time::ZERO;
         for (next, ms) in (1..).zip(times) {
             while let Some(at) = due.filter(|due| *due < at(ms)) {
@@ -88,14 +88,14 @@ mod tests {
 
     #[test]
     fn first_receiver_starts_pause_detection() {
-        let mut pause = Pause::default();
+        let mut pause = PauseDetector::default();
         assert_eq!(pause.runs(at(0), 1, false), None);
         assert_eq!(pause.runs(at(10), 2, true), Some(at(60)));
     }
 
     #[test]
     fn pause_detected_within_repair_deadline() {
-        let mut pause = Pause::default();
+        let mut pause = PauseDetector::default();
         (0..100).for_each(|number| {
             pause.runs(at(number * 99), number + 1, true);
         });

@@ -5,28 +5,28 @@ use std::time::Duration;
 use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::packet::array;
-use crate::words::Word;
+use crate::words::PathToken;
 
 /// The seed and how many have been drawn, hashed: words must not tell of each other.
-pub(super) struct Random {
+pub(super) struct SecretRng {
     seed: [u8; 32],
     drawn: u64,
 }
 
-impl Random {
+impl SecretRng {
     pub(super) const fn new(seed: [u8; 32]) -> Self {
         Self { seed, drawn: 0 }
     }
 
-    pub(super) fn word(&mut self) -> Word {
+    pub(super) fn draw_token(&mut self) -> PathToken {
         self.drawn += 1;
         let whole = [&self.seed[..], &self.drawn.to_be_bytes()].concat();
-        Word(u64::from_be_bytes(array(digest(&SHA256, &whole).as_ref())))
+        PathToken(u64::from_be_bytes(array(digest(&SHA256, &whole).as_ref())))
     }
 
     /// A time shorter than `limit`.
     pub(super) fn below(&mut self, limit: Duration) -> Duration {
-        let part = self.word().0 >> 32;
+        let part = self.draw_token().0 >> 32;
         limit * u32::try_from(part).unwrap_or(0) / u32::MAX
     }
 }

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use roost_proto::Time;
 use roost_proto::reflection::{DownstreamKind, StreamId};
 
-use super::stream::Stream;
-use super::tags::For;
+use super::stream::RelayStream;
+use super::tags::StreamUse;
 use super::{MAX_STREAMS, Relay};
 
 /// The most streams of one publisher: one of each service, and those before them that have not ended yet.
@@ -18,7 +18,7 @@ pub(crate) const MAX_OF_PUBLISHER: usize = 16;
 
 /// The ends of a stream, which are behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Party {
+enum StreamHolder {
     /// The node whose id begins so.
     Publisher(u32),
     /// The host that offers it, while nobody knows the publisher.
@@ -30,17 +30,17 @@ enum Party {
 impl Relay {
     /// True if there may be one more stream, which is for `whom` and offered from there; another one may
     /// end for that.
-    pub(super) fn makes_room(&mut self, now: Time, stream: StreamId, whom: &For, from: SocketAddr) -> bool {
+    pub(super) fn makes_room(&mut self, now: Time, stream: StreamId, whom: &StreamUse, from: SocketAddr) -> bool {
         if self.streams.contains_key(&stream) {
             return true;
         }
         let held = self.held();
-        let count = |party: &Party| held.get(party).copied().unwrap_or(0);
+        let count = |party: &StreamHolder| held.get(party).copied().unwrap_or(0);
         let source = match whom {
-            For::There(grant) if grant.provider.is_some() => publisher_of(stream),
-            For::There(_) | For::Here => offerer(from),
+            StreamUse::Forwarded(grant) if grant.provider.is_some() => publisher_of(stream),
+            StreamUse::Forwarded(_) | StreamUse::Local => offerer(from),
         };
-        if matches!(source, Party::Publisher(_)) && count(&source) >= MAX_OF_PUBLISHER {
+        if matches!(source, StreamHolder::Publisher(_)) && count(&source) >= MAX_OF_PUBLISHER {
             return false;
         }
         if self.streams.len() < MAX_STREAMS {
@@ -48,19 +48,19 @@ impl Relay {
         }
         let own = [Some(source), subscriber_of(whom)];
         let would_hold = own.iter().flatten().map(|party| count(party) + 1).max().unwrap_or(1);
-        let holder = |(stream, known): (&StreamId, &Stream)| {
+        let holder = |(stream, known): (&StreamId, &RelayStream)| {
             let most = parties(*stream, known).into_iter().flatten().map(|party| count(&party)).max().unwrap_or(0);
             // A stream that begins or is watched here is not for others to end.
             let may_end = !known.is_published && !known.is_local && most > would_hold;
             may_end.then_some((most, *stream))
         };
         let Some((_, loser)) = self.streams.iter().filter_map(holder).max() else { return false };
-        self.forget(now, loser);
+        self.remove_stream(now, loser);
         true
     }
 
     /// Counts the streams of each party.
-    fn held(&self) -> BTreeMap<Party, usize> {
+    fn held(&self) -> BTreeMap<StreamHolder, usize> {
         let mut held = BTreeMap::new();
         for (stream, known) in &self.streams {
             for party in parties(*stream, known).into_iter().flatten() {
@@ -71,31 +71,31 @@ impl Relay {
     }
 }
 
-fn parties(stream: StreamId, known: &Stream) -> [Option<Party>; 2] {
-    let mut hosts = known.members.iter().map(|(to, member)| (to.ip().to_canonical(), member.kind));
+fn parties(stream: StreamId, known: &RelayStream) -> [Option<StreamHolder>; 2] {
+    let mut hosts = known.downstreams.iter().map(|(to, member)| (to.ip().to_canonical(), member.kind));
     // Behind another hub there may be anybody.
     let first = hosts.next().filter(|(_, kind)| *kind == DownstreamKind::Subscriber);
     let only = first.filter(|first| hosts.all(|other| other == *first));
     let source = if known.has_known_publisher(stream) {
         Some(publisher_of(stream))
     } else {
-        known.legs.first().map(|leg| offerer(leg.address))
+        known.upstreams.first().map(|leg| offerer(leg.address))
     };
-    [source, only.map(|(host, _)| Party::Subscriber(host))]
+    [source, only.map(|(host, _)| StreamHolder::Subscriber(host))]
 }
 
-fn offerer(address: SocketAddr) -> Party {
-    Party::Offerer(address.ip().to_canonical())
+fn offerer(address: SocketAddr) -> StreamHolder {
+    StreamHolder::Offerer(address.ip().to_canonical())
 }
 
-fn publisher_of(stream: StreamId) -> Party {
-    Party::Publisher((stream.0 >> 32) as u32)
+fn publisher_of(stream: StreamId) -> StreamHolder {
+    StreamHolder::Publisher((stream.0 >> 32) as u32)
 }
 
-fn subscriber_of(whom: &For) -> Option<Party> {
+fn subscriber_of(whom: &StreamUse) -> Option<StreamHolder> {
     match whom {
-        For::There(grant) if grant.kind == DownstreamKind::Subscriber => {
-            Some(Party::Subscriber(grant.to.ip().to_canonical()))
+        StreamUse::Forwarded(grant) if grant.kind == DownstreamKind::Subscriber => {
+            Some(StreamHolder::Subscriber(grant.to.ip().to_canonical()))
         }
         _ => None,
     }

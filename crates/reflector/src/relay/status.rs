@@ -6,11 +6,11 @@ use std::time::Duration;
 use roost_proto::Time;
 use roost_proto::reflection::{DownstreamKind, StreamId};
 
-use super::stream::Name;
-use super::{Rejected, Relay};
-use crate::reflector::Arrivals;
-use crate::target::Statistics;
-use crate::words::Reported;
+use super::stream::StreamName;
+use super::{RejectedCounts, Relay};
+use crate::reflector::ArrivalCounts;
+use crate::target::TargetStats;
+use crate::words::ReceiverReport;
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -22,28 +22,28 @@ pub struct StreamStatus {
     /// Whether it is watched here.
     pub is_local: bool,
     /// By what it was asked for.
-    pub names: Vec<Name>,
+    pub names: Vec<StreamName>,
     /// What comes, bits per second.
     pub bits_per_second: u64,
     /// What has become of its packets here.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalCounts,
     /// Packets that were lost on the way here and not repaired in time.
     pub given_up: u64,
     /// Where it comes from, the latest last.
-    pub legs: Vec<LegStatus>,
+    pub upstreams: Vec<UpstreamStatus>,
     /// Where it goes.
-    pub members: Vec<MemberStatus>,
+    pub downstreams: Vec<DownstreamStatus>,
 }
 
 /// One upstream of a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct LegStatus {
+pub struct UpstreamStatus {
     /// Its address.
     pub address: SocketAddr,
     /// Whether it will leave.
-    pub is_moving: bool,
+    pub is_leaving: bool,
     /// What has come from it.
-    pub reported: Reported,
+    pub reported: ReceiverReport,
     /// How often it was asked for missing packets.
     pub nacks: u64,
     /// How long it takes there and back, as far as is known.
@@ -52,7 +52,7 @@ pub struct LegStatus {
 
 /// One downstream of a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct MemberStatus {
+pub struct DownstreamStatus {
     /// Its address.
     pub address: SocketAddr,
     /// What it is.
@@ -60,9 +60,9 @@ pub struct MemberStatus {
     /// Whether it has answered.
     pub has_answered: bool,
     /// What it was sent.
-    pub statistics: Statistics,
+    pub statistics: TargetStats,
     /// What it says has come.
-    pub reported: Reported,
+    pub reported: ReceiverReport,
     /// Packets of parity for each 16 that it gets now, and how many it was sent in all.
     pub parity: (u8, u64),
 }
@@ -78,21 +78,21 @@ impl Relay {
             bits_per_second: stream.reflector.bits_per_second(),
             arrivals: stream.reflector.arrivals(),
             given_up: stream.gaps.given_up(),
-            legs: stream
-                .legs
+            upstreams: stream
+                .upstreams
                 .iter()
-                .map(|leg| LegStatus {
+                .map(|leg| UpstreamStatus {
                     address: leg.address,
-                    is_moving: leg.is_moving(now),
+                    is_leaving: leg.is_leaving(now),
                     reported: leg.reported(stream.gaps.given_up()),
                     nacks: leg.nacks,
                     round_trip: leg.round_trip,
                 })
                 .collect(),
-            members: stream
-                .members
+            downstreams: stream
+                .downstreams
                 .iter()
-                .map(|(address, member)| MemberStatus {
+                .map(|(address, member)| DownstreamStatus {
                     address: *address,
                     kind: member.kind,
                     has_answered: member.has_answered(),
@@ -109,12 +109,12 @@ impl Relay {
 
     /// How unevenly the frames of a stream come here, over the leg that was heard last; `None` if none does.
     pub fn jitter(&self, stream: StreamId) -> Option<Duration> {
-        let leg = self.streams.get(&stream)?.legs.iter().max_by_key(|leg| leg.heard)?;
+        let leg = self.streams.get(&stream)?.upstreams.iter().max_by_key(|leg| leg.heard)?;
         Some(Duration::from_micros(leg.reported(0).jitter_us.into()))
     }
 
     /// What was not taken so far.
-    pub fn rejected(&self) -> Rejected {
+    pub fn rejected(&self) -> RejectedCounts {
         self.rejected
     }
 }

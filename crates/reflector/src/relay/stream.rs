@@ -9,16 +9,16 @@ use roost_proto::Time;
 use roost_proto::reflection::{ReflectionGrant, StreamId};
 use roost_proto::{Cell, NodeId, Service};
 
-use super::leg::{Leg, ROOTLESS};
-use super::member::Member;
-use super::pause::Pause;
-use crate::fan::{Config, TargetId, Transmit};
-use crate::fec::{Decoder, Encoder, MAX_PARITY, Parity};
-use crate::gaps::Gaps;
+use super::leg::{ROOTLESS, Upstream};
+use super::member::Downstream;
+use super::pause::PauseDetector;
+use crate::fan::{FanoutConfig, TargetId, Transmit};
+use crate::fec::{MAX_PARITY, ParityDecoder, ParityEncoder, ParityPacket};
+use crate::gaps::LossTracker;
 use crate::packet::{Header, Hop};
-use crate::reflector::Reflector;
-use crate::replay::Course;
-use crate::words::Said;
+use crate::reflector::StreamReflector;
+use crate::replay::FilterOutcome;
+use crate::words::ControlPacket;
 
 /// Key frames are asked for no more often, however many need one.
 const KEY_FRAME: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const MAX_NAMES: usize = 8;
 
 /// By what a stream was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct StreamName {
     /// What it is.
     pub service: Service,
     /// Where, if that was said.
@@ -42,13 +42,13 @@ pub struct Name {
     pub provider: Option<NodeId>,
 }
 
-impl From<&ReflectionGrant> for Name {
+impl From<&ReflectionGrant> for StreamName {
     fn from(grant: &ReflectionGrant) -> Self {
         Self { service: grant.service, cell: grant.cell, provider: grant.provider }
     }
 }
 
-impl Name {
+impl StreamName {
     /// Whether both mean one stream: of the same provider, or of the same place if nobody said which provider.
     fn means(&self, other: &Self) -> bool {
         let is_place = self.cell.is_some() && self.cell == other.cell;
@@ -60,8 +60,8 @@ impl Name {
     }
 }
 
-pub(super) struct Stream {
-    pub(super) reflector: Reflector,
+pub(super) struct RelayStream {
+    pub(super) reflector: StreamReflector,
     /// Whether it begins here.
     pub(super) is_published: bool,
     /// Whether it is watched here, and under how many tags it was taken for that.
@@ -69,20 +69,20 @@ pub(super) struct Stream {
     pub(super) watchers: u32,
     /// Whether its publisher was told that it is watched.
     pub(super) is_watched: bool,
-    pub(super) names: Vec<Name>,
-    pub(super) members: BTreeMap<SocketAddr, Member>,
+    pub(super) names: Vec<StreamName>,
+    pub(super) downstreams: BTreeMap<SocketAddr, Downstream>,
     /// In the order in which they were asked for.
-    pub(super) legs: Vec<Leg>,
-    pub(super) gaps: Gaps,
-    pub(super) decoder: Decoder,
-    pub(super) encoder: Encoder,
+    pub(super) upstreams: Vec<Upstream>,
+    pub(super) gaps: LossTracker,
+    pub(super) decoder: ParityDecoder,
+    pub(super) encoder: ParityEncoder,
     /// The most parity that a downstream gets, and when that was last looked at.
     parity: (u8, Time),
     /// Parity that waits for its packets to leave, and who was last sent the first of it.
-    parities: VecDeque<Parity>,
+    parities: VecDeque<ParityPacket>,
     parity_turn: Option<SocketAddr>,
     key_frame: Option<Time>,
-    pause: Pause,
+    pause: PauseDetector,
     /// When its downstreams, or its watcher, were told that it needs another way.
     moving: Option<Time>,
     pub(super) is_lost: bool,
@@ -90,9 +90,9 @@ pub(super) struct Stream {
     rootless: Option<Time>,
 }
 
-impl Stream {
-    pub(super) fn new(stream: StreamId, config: Config) -> Self {
-        let mut reflector = Reflector::new(stream, config);
+impl RelayStream {
+    pub(super) fn new(stream: StreamId, config: FanoutConfig) -> Self {
+        let mut reflector = StreamReflector::new(stream, config);
         reflector.set_sends_on(false);
         Self {
             reflector,
@@ -101,31 +101,31 @@ impl Stream {
             watchers: 0,
             is_watched: false,
             names: Vec::new(),
-            members: BTreeMap::new(),
-            legs: Vec::new(),
-            gaps: Gaps::new(config.patience.repair),
-            decoder: Decoder::default(),
-            encoder: Encoder::default(),
+            downstreams: BTreeMap::new(),
+            upstreams: Vec::new(),
+            gaps: LossTracker::new(config.patience.repair),
+            decoder: ParityDecoder::default(),
+            encoder: ParityEncoder::default(),
             parity: (0, Time::ZERO),
             parities: VecDeque::new(),
             parity_turn: None,
             key_frame: None,
-            pause: Pause::default(),
+            pause: PauseDetector::default(),
             moving: None,
             is_lost: false,
             rootless: None,
         }
     }
 
-    pub(super) fn leg(&mut self, address: SocketAddr) -> Option<&mut Leg> {
-        self.legs.iter_mut().find(|leg| leg.address == address)
+    pub(super) fn upstream_mut(&mut self, address: SocketAddr) -> Option<&mut Upstream> {
+        self.upstreams.iter_mut().find(|leg| leg.address == address)
     }
 
-    pub(super) fn is_called(&self, name: &Name) -> bool {
+    pub(super) fn is_called(&self, name: &StreamName) -> bool {
         self.names.iter().any(|known| known.means(name))
     }
 
-    pub(super) fn call(&mut self, name: Name) {
+    pub(super) fn call(&mut self, name: StreamName) {
         if self.names.len() < MAX_NAMES && !self.names.contains(&name) {
             self.names.push(name);
         }
@@ -133,7 +133,7 @@ impl Stream {
 
     /// True if it begins here, or whoever asked for it knows whose it is.
     pub(super) fn has_known_publisher(&self, stream: StreamId) -> bool {
-        let is_known = |name: &Name| name.provider.is_some_and(|provider| stream.is_of(provider));
+        let is_known = |name: &StreamName| name.provider.is_some_and(|provider| stream.is_of(provider));
         self.is_published || self.names.iter().any(is_known)
     }
 
@@ -147,30 +147,36 @@ impl Stream {
     }
 
     /// Takes a packet from an upstream; answers whether it is to be sent on.
-    pub(super) fn take(&mut self, now: Time, from: SocketAddr, packet: (Hop, &Header), datagram: &[u8]) -> bool {
+    pub(super) fn receive_packet(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        packet: (Hop, &Header),
+        datagram: &[u8],
+    ) -> bool {
         let taken = self.reflector.take_read(now, from, packet, datagram);
-        if taken == Ok(Course::Turned) {
-            self.gaps.turn();
-            self.legs.iter_mut().for_each(Leg::turn);
-            self.decoder = Decoder::default();
+        if taken == Ok(FilterOutcome::Resynced) {
+            self.gaps.reset_sequence();
+            self.upstreams.iter_mut().for_each(Upstream::reset_sequence);
+            self.decoder = ParityDecoder::default();
         }
         taken.is_ok()
     }
 
     /// How many hops this is from the publisher.
     pub(super) fn depth(&self) -> u8 {
-        let upstream = self.legs.iter().map(|leg| leg.depth).min();
+        let upstream = self.upstreams.iter().map(|leg| leg.depth).min();
         if self.is_published { 0 } else { upstream.map_or(u8::MAX, |depth| depth.saturating_add(1)) }
     }
 
     /// Whether it has an upstream that stays, or needs none.
     pub(super) fn is_rooted(&self, now: Time) -> bool {
-        self.is_published || self.legs.iter().any(|leg| !leg.is_moving(now))
+        self.is_published || self.upstreams.iter().any(|leg| !leg.is_leaving(now))
     }
 
     /// When it is given up, unless an upstream is found, if it has none.
     pub(super) fn ends(&mut self, now: Time) -> Option<Time> {
-        let is_rootless = self.legs.is_empty() && !self.is_published;
+        let is_rootless = self.upstreams.is_empty() && !self.is_published;
         self.rootless = is_rootless.then(|| self.rootless.unwrap_or(now));
         self.rootless.map(|since| since + ROOTLESS)
     }
@@ -199,7 +205,7 @@ impl Stream {
 
     /// When to look for a pause after what has come, unless it is waited for already.
     pub(super) fn begins_to_run(&mut self) -> Option<Time> {
-        self.pause.runs(self.reflector.last(), self.reflector.next(), !self.members.is_empty())
+        self.pause.runs(self.reflector.last(), self.reflector.next(), !self.downstreams.is_empty())
     }
 
     /// Looks whether there is a pause; answers when to look again, if there is none.
@@ -208,7 +214,7 @@ impl Stream {
     }
 
     /// The counter after the last packet that this downstream has been sent; 0 if it lags behind.
-    pub(super) fn sent_up_to(&self, member: &Member) -> u64 {
+    pub(super) fn sent_up_to(&self, member: &Downstream) -> u64 {
         let is_level = member.target.is_some_and(|target| self.reflector.targets().is_level(target));
         if is_level { self.reflector.next() } else { 0 }
     }
@@ -218,7 +224,7 @@ impl Stream {
         let (most, looked) = self.parity;
         self.parity.0 = most.max(parity);
         if now.since(looked) >= PARITY {
-            let most = self.members.values().map(|member| member.parity).max();
+            let most = self.downstreams.values().map(|member| member.parity).max();
             self.parity = (most.unwrap_or(0), now);
         }
     }
@@ -235,7 +241,7 @@ impl Stream {
 
     /// What is to be sent now: packets, then the parity of those that have left.
     pub(super) fn poll_transmit(&mut self, now: Time, stream: StreamId) -> Option<Transmit> {
-        self.reflector.fan().poll_transmit(now).or_else(|| self.poll_parity(stream))
+        self.reflector.fanout().poll_transmit(now).or_else(|| self.poll_parity(stream))
     }
 
     /// The parity that is next, to one after the other. Those that lag behind, which it would reach
@@ -243,15 +249,15 @@ impl Stream {
     fn poll_parity(&mut self, stream: StreamId) -> Option<Transmit> {
         while let Some(parity) = self.parities.front() {
             let after = self.parity_turn.map_or(Bound::Unbounded, Bound::Excluded);
-            let (fan, bytes) = (self.reflector.fan(), parity.shard.len());
+            let (fan, bytes) = (self.reflector.fanout(), parity.shard.len());
             let mut affords = |target: Option<TargetId>| target.is_some_and(|target| fan.affords(target, bytes));
-            let mut others = self.members.range_mut((after, Bound::Unbounded));
+            let mut others = self.downstreams.range_mut((after, Bound::Unbounded));
             let next = others.find(|(_, member)| member.gets(parity) && affords(member.target));
             if let Some((to, member)) = next {
                 member.parities += 1;
                 self.parity_turn = Some(*to);
-                let said = Said::Parity(parity.clone()).encode(stream, member.word);
-                return Some(Transmit::word(*to, stream, said));
+                let said = ControlPacket::Parity(parity.clone()).encode(stream, member.word);
+                return Some(Transmit::control_packet(*to, stream, said));
             }
             self.parity_turn = None;
             self.parities.pop_front();
@@ -269,6 +275,6 @@ impl Stream {
 
     /// Bits per second that it takes of the uplink.
     pub(super) fn load(&self) -> u64 {
-        self.rate().saturating_mul(self.members.len() as u64)
+        self.rate().saturating_mul(self.downstreams.len() as u64)
     }
 }

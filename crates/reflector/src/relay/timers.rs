@@ -12,11 +12,11 @@ pub(super) enum Timer {
     /// Nothing has been offered under a tag.
     Tag(StreamTag),
     /// A hub is to be told once more where this host is.
-    Knock(StreamTag),
+    HolePunch(StreamTag),
     /// A downstream is to be offered the stream again, told that all is well, or forgotten.
-    Member(StreamId, SocketAddr),
+    Downstream(StreamId, SocketAddr),
     /// Upstreams are to be reported to, or given up.
-    Legs(StreamId),
+    Upstreams(StreamId),
     /// Missing packets are to be asked for.
     Repair(StreamId),
     /// Nothing more has come, perhaps.
@@ -78,15 +78,15 @@ mod tests {
     fn the_earliest_comes_first_and_once() {
         let (mut timers, at) = (Timers::default(), Time::from_nanos);
         let stream = StreamId(1);
-        timers.set(Timer::Legs(stream), at(5));
+        timers.set(Timer::Upstreams(stream), at(5));
         timers.set(Timer::Idle(stream), at(3));
-        timers.set(Timer::Legs(stream), at(2));
-        timers.advance(Timer::Legs(stream), at(9));
+        timers.set(Timer::Upstreams(stream), at(2));
+        timers.advance(Timer::Upstreams(stream), at(9));
         timers.set(Timer::Pace(stream), at(1));
         timers.clear(Timer::Pace(stream));
         assert_eq!(timers.next(), Some(at(2)));
         assert_eq!(timers.pop(at(1)), None);
-        assert_eq!(timers.pop(at(4)), Some(Timer::Legs(stream)));
+        assert_eq!(timers.pop(at(4)), Some(Timer::Upstreams(stream)));
         assert_eq!(timers.pop(at(4)), Some(Timer::Idle(stream)));
         assert_eq!(timers.pop(at(4)), None);
     }

@@ -6,26 +6,33 @@ use std::net::SocketAddr;
 use roost_proto::Time;
 use roost_proto::reflection::{StreamId, StreamTag};
 
-use super::leg::{Leg, REPORT, SILENCE};
-use super::member::Member;
-use super::stream::Name;
-use super::tags::{Bound, For, GRANTED};
+use super::leg::{REPORT, SILENCE, Upstream};
+use super::member::Downstream;
+use super::stream::StreamName;
+use super::tags::{BindOutcome, GRANTED, StreamUse};
 use super::timers::Timer;
-use super::{Event, MAX_LEGS, Relay};
+use super::{MAX_UPSTREAMS, Relay, RelayEvent};
 use crate::packet::MAX_HOPS;
-use crate::words::{Said, Word};
+use crate::words::{ControlPacket, PathToken};
 
 impl Relay {
     /// A stream is offered. Whoever did not ask for it says so.
-    pub(super) fn hear_offer(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, tag: StreamTag) {
+    pub(super) fn handle_offer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        stream: StreamId,
+        word: PathToken,
+        tag: StreamTag,
+    ) {
         let asked = self.tags.get_mut(tag);
         let asked = asked.filter(|asked| asked.may_be(stream)).map(|asked| (asked.whom, asked.number));
         let is_own = self.streams.get(&stream).is_some_and(|stream| stream.is_published);
         let Some((whom, number)) = asked.filter(|_| !is_own) else {
             self.rejected.unknown += 1;
             // What was asked for by somebody else is no reason to end what this host has.
-            if self.known_leg(from, stream, word).is_none() {
-                self.say(from, stream, word, &Said::Done);
+            if self.known_upstream(from, stream, word).is_none() {
+                self.send_control(from, stream, word, &ControlPacket::Bye);
             }
             return;
         };
@@ -33,46 +40,46 @@ impl Relay {
         let Some(known) = known else {
             // The one that offers it need not go on.
             self.rejected.unknown += 1;
-            return self.say(from, stream, word, &Said::Done);
+            return self.send_control(from, stream, word, &ControlPacket::Bye);
         };
         let next = known.reflector.next();
-        let place = known.legs.iter().position(|leg| leg.address == from);
-        let mut leg = place.map_or_else(|| Leg::new(now, from, word), |place| known.legs.remove(place));
+        let place = known.upstreams.iter().position(|leg| leg.address == from);
+        let mut leg = place.map_or_else(|| Upstream::new(now, from, word), |place| known.upstreams.remove(place));
         leg.answer(now, word, number);
         // What was asked for last is what is wanted, whichever is offered first.
-        let place = known.legs.partition_point(|other| other.request <= leg.request);
-        known.legs.insert(place, leg);
-        let oldest = (known.legs.len() > MAX_LEGS).then(|| known.legs.remove(0));
+        let place = known.upstreams.partition_point(|other| other.request <= leg.request);
+        known.upstreams.insert(place, leg);
+        let oldest = (known.upstreams.len() > MAX_UPSTREAMS).then(|| known.upstreams.remove(0));
         if let Some(leg) = oldest {
-            self.part(now, stream, leg.address, leg.word);
+            self.leave_upstream(now, stream, leg.address, leg.word);
         }
         self.parted.forget(stream, from);
-        self.locals.note(now);
-        self.say(from, stream, word, &Said::Answer { tag, next });
+        self.locals.record_current(now);
+        self.send_control(from, stream, word, &ControlPacket::Answer { tag, next });
         self.bind(now, stream, tag, whom);
-        self.tend_legs(now, stream);
+        self.poll_upstreams(now, stream);
     }
 
     /// What was asked for under a tag is this stream.
-    fn bind(&mut self, now: Time, stream: StreamId, tag: StreamTag, whom: For) {
+    fn bind(&mut self, now: Time, stream: StreamId, tag: StreamTag, whom: StreamUse) {
         let Some(bound) = self.tags.get_mut(tag).map(|asked| asked.bind(stream)) else { return };
-        if let (For::Here, Bound::Instead(before)) = (whom, &bound) {
+        if let (StreamUse::Local, BindOutcome::Instead(before)) = (whom, &bound) {
             self.unbind(now, *before);
         }
-        let is_new = !matches!(bound, Bound::Again);
+        let is_new = !matches!(bound, BindOutcome::Again);
         let Some(known) = self.streams.get_mut(&stream).filter(|_| is_new) else { return };
         match whom {
-            For::Here => {
+            StreamUse::Local => {
                 known.is_local = true;
                 known.watchers += 1;
                 self.timers.set(Timer::Tag(tag), now + GRANTED);
-                self.events.push_back(Event::Began { tag, stream });
+                self.events.push_back(RelayEvent::Began { tag, stream });
             }
-            For::There(grant) => {
-                known.call(Name::from(&grant));
+            StreamUse::Forwarded(grant) => {
+                known.call(StreamName::from(&grant));
                 // Where there is no room, control has refused, or the other asks again.
-                let _ = self.attach(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind);
-                self.note_watch(now, stream);
+                let _ = self.add_downstream(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind);
+                self.update_demand(now, stream);
             }
         }
     }
@@ -82,144 +89,159 @@ impl Relay {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         known.watchers = known.watchers.saturating_sub(1);
         if known.watchers == 0 {
-            self.release(now, stream);
+            self.release_stream(now, stream);
         }
     }
 
     /// A tag has waited long enough, or been remembered.
     pub(super) fn expire(&mut self, tag: StreamTag) {
-        self.timers.clear(Timer::Knock(tag));
+        self.timers.clear(Timer::HolePunch(tag));
         let asked = self.tags.remove(tag);
-        if asked.is_some_and(|asked| matches!(asked.whom, For::Here) && asked.stream.is_none()) {
-            self.events.push_back(Event::Unoffered { tag });
+        if asked.is_some_and(|asked| matches!(asked.whom, StreamUse::Local) && asked.stream.is_none()) {
+            self.events.push_back(RelayEvent::OfferTimedOut { tag });
         }
     }
 
     /// An upstream is there, at this depth, and has sent what is before this counter.
-    pub(super) fn hear_alive(
+    pub(super) fn handle_heartbeat(
         &mut self,
         now: Time,
         from: SocketAddr,
         stream: StreamId,
-        word: Word,
+        word: PathToken,
         (depth, next): (u8, u64),
     ) {
-        let Some(leg) = self.known_leg(from, stream, word) else { return self.unknown_upstream(now, from, stream) };
-        leg.alive(now, depth, next);
+        let Some(leg) = self.known_upstream(from, stream, word) else {
+            return self.unknown_upstream(now, from, stream);
+        };
+        leg.record_heartbeat(now, depth, next);
         let Some(known) = self.streams.get_mut(&stream) else { return };
-        known.gaps.ended(now, next);
+        known.gaps.record_end(now, next);
         if let Some(due) = known.gaps.poll_deadline() {
             self.timers.advance(Timer::Repair(stream), due);
         }
     }
 
-    pub(super) fn hear_moving(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) {
-        let Some(leg) = self.known_leg(from, stream, word) else { return self.unknown_upstream(now, from, stream) };
-        leg.note_moving(now);
-        self.note_roots(now, stream);
+    pub(super) fn handle_leaving(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: PathToken) {
+        let Some(leg) = self.known_upstream(from, stream, word) else {
+            return self.unknown_upstream(now, from, stream);
+        };
+        leg.record_leaving(now);
+        self.report_upstream_loss(now, stream);
     }
 
     /// An upstream has no more of the stream; answers whether it was one.
-    pub(super) fn hear_over(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) -> bool {
-        if self.known_leg(from, stream, word).is_none() {
+    pub(super) fn handle_upstream_bye(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        stream: StreamId,
+        word: PathToken,
+    ) -> bool {
+        if self.known_upstream(from, stream, word).is_none() {
             return false;
         }
         if let Some(known) = self.streams.get_mut(&stream) {
-            known.legs.retain(|leg| leg.address != from);
+            known.upstreams.retain(|leg| leg.address != from);
         }
-        self.time_legs(now, stream);
-        self.note_roots(now, stream);
+        self.schedule_upstreams(now, stream);
+        self.report_upstream_loss(now, stream);
         true
     }
 
-    pub(super) fn known_leg(&mut self, from: SocketAddr, stream: StreamId, word: Word) -> Option<&mut Leg> {
-        self.streams.get_mut(&stream)?.leg(from).filter(|leg| leg.word == word)
+    pub(super) fn known_upstream(
+        &mut self,
+        from: SocketAddr,
+        stream: StreamId,
+        word: PathToken,
+    ) -> Option<&mut Upstream> {
+        self.streams.get_mut(&stream)?.upstream_mut(from).filter(|leg| leg.word == word)
     }
 
     /// Somebody takes this host for its downstream: it did not hear that it is done.
     pub(super) fn unknown_upstream(&mut self, now: Time, from: SocketAddr, stream: StreamId) {
         self.rejected.foreign += 1;
         if let Some(word) = self.parted.tell_again(now, stream, from) {
-            self.say(from, stream, word, &Said::Done);
+            self.send_control(from, stream, word, &ControlPacket::Bye);
         }
     }
 
     /// Leaves an upstream.
-    pub(super) fn part(&mut self, now: Time, stream: StreamId, address: SocketAddr, word: Word) {
-        self.say(address, stream, word, &Said::Done);
-        self.parted.note(now, stream, address, word);
+    pub(super) fn leave_upstream(&mut self, now: Time, stream: StreamId, address: SocketAddr, word: PathToken) {
+        self.send_control(address, stream, word, &ControlPacket::Bye);
+        self.parted.record_departure(now, stream, address, word);
     }
 
     /// Reports, gives up the silent, and leaves those for whom another stands in.
-    pub(super) fn tend_legs(&mut self, now: Time, stream: StreamId) {
-        let max_hops = self.config.fan.max_hops;
+    pub(super) fn poll_upstreams(&mut self, now: Time, stream: StreamId) {
+        let max_hops = self.config.fanout.max_hops;
         let Some(known) = self.streams.get_mut(&stream) else { return };
-        let legs = std::mem::take(&mut known.legs);
-        let left = left(now, &legs, &known.members, max_hops);
+        let legs = std::mem::take(&mut known.upstreams);
+        let left = left(now, &legs, &known.downstreams, max_hops);
         let mut parted = Vec::new();
         for (leg, is_left) in legs.into_iter().zip(left) {
             if is_left {
                 parted.push((leg.address, leg.word));
             } else {
-                known.legs.push(leg);
+                known.upstreams.push(leg);
             }
         }
         let missed = known.gaps.given_up();
         let mut reports = Vec::new();
-        for leg in known.legs.iter_mut().filter(|leg| leg.report_due <= now) {
+        for leg in known.upstreams.iter_mut().filter(|leg| leg.report_due <= now) {
             leg.report_due = now + REPORT;
             reports.push((leg.address, leg.word, leg.reported(missed)));
         }
-        self.time_legs(now, stream);
+        self.schedule_upstreams(now, stream);
         for (address, word) in parted {
-            self.part(now, stream, address, word);
+            self.leave_upstream(now, stream, address, word);
         }
         for (address, word, reported) in reports {
-            self.say(address, stream, word, &Said::Report(reported));
+            self.send_control(address, stream, word, &ControlPacket::Report(reported));
         }
-        self.note_roots(now, stream);
+        self.report_upstream_loss(now, stream);
     }
 
-    fn time_legs(&mut self, now: Time, stream: StreamId) {
+    fn schedule_upstreams(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let end = known.ends(now);
         if end.is_some_and(|end| end <= now) {
             // Those who wait are better off with somebody else.
-            return self.detach_all(now, stream);
+            return self.remove_downstreams(now, stream);
         }
-        let is_changing = known.legs.len() > 1;
+        let is_changing = known.upstreams.len() > 1;
         let look = is_changing.then_some(now + super::leg::LOOK);
-        match known.legs.iter().map(|leg| leg.due(now)).chain(look).chain(end).min() {
-            Some(due) => self.timers.set(Timer::Legs(stream), due),
-            None => self.timers.clear(Timer::Legs(stream)),
+        match known.upstreams.iter().map(|leg| leg.due(now)).chain(look).chain(end).min() {
+            Some(due) => self.timers.set(Timer::Upstreams(stream), due),
+            None => self.timers.clear(Timer::Upstreams(stream)),
         }
     }
 
     /// Says so where it matters if a stream has no upstream that stays.
-    fn note_roots(&mut self, now: Time, stream: StreamId) {
+    fn report_upstream_loss(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
-        let is_lost = known.legs.is_empty() && !known.is_published;
+        let is_lost = known.upstreams.is_empty() && !known.is_published;
         // Nothing comes meanwhile, for which downstreams could wait for their turn.
-        let is_urgent = is_lost || known.legs.iter().all(|leg| leg.is_doubtful(now));
+        let is_urgent = is_lost || known.upstreams.iter().all(|leg| leg.is_doubtful(now));
         if is_lost && known.is_local && !std::mem::replace(&mut known.is_lost, true) {
-            self.events.push_back(Event::Lost { stream });
+            self.events.push_back(RelayEvent::Lost { stream });
         }
         if known.tells_moving(now) {
             if known.is_local && !is_lost {
-                self.events.push_back(Event::Moving { stream });
+                self.events.push_back(RelayEvent::UpstreamLeaving { stream });
             }
             if is_urgent {
-                self.tell_moving(stream);
+                self.send_leaving(stream);
             } else {
-                self.tell_moving_in_turn(now, stream);
+                self.schedule_leaving(now, stream);
             }
         }
     }
 
     /// Asks for what is missing, where it can be had soonest.
-    pub(super) fn ask_again(&mut self, now: Time, stream: StreamId) {
+    pub(super) fn send_nack(&mut self, now: Time, stream: StreamId) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
-        let leg = known.legs.iter_mut().filter(|leg| !leg.is_moving(now)).max_by_key(|leg| leg.heard);
+        let leg = known.upstreams.iter_mut().filter(|leg| !leg.is_leaving(now)).max_by_key(|leg| leg.heard);
         let round_trip = leg.as_ref().map_or(SILENCE, |leg| leg.round_trip);
         let nack = known.gaps.poll_nack(now, round_trip);
         if let Some(due) = known.gaps.poll_deadline() {
@@ -231,7 +253,7 @@ impl Relay {
             leg.ask(now, first);
         }
         let (to, word) = (leg.address, leg.word);
-        self.say(to, stream, word, &Said::Nack(nack));
+        self.send_control(to, stream, word, &ControlPacket::Nack(nack));
     }
 }
 
@@ -240,11 +262,11 @@ impl Relay {
 ///
 /// One that is fed from here stands in for nobody: if both did so at once, both would be cut off. If that
 /// does not change of itself it is left.
-fn left(now: Time, legs: &[Leg], members: &BTreeMap<SocketAddr, Member>, max_hops: u8) -> Vec<bool> {
+fn left(now: Time, legs: &[Upstream], members: &BTreeMap<SocketAddr, Downstream>, max_hops: u8) -> Vec<bool> {
     // What has come further and is sent on would be dropped.
     let most = if members.is_empty() { MAX_HOPS } else { max_hops.saturating_sub(1) };
-    let is_mutual = |leg: &Leg| members.get(&leg.address).is_some_and(Member::has_answered);
-    let is_left = |(at, leg): (usize, &Leg)| {
+    let is_mutual = |leg: &Upstream| members.get(&leg.address).is_some_and(Downstream::has_answered);
+    let is_left = |(at, leg): (usize, &Upstream)| {
         let mut others = legs.iter().enumerate().filter(|(other, _)| *other != at);
         let stands_in = others.any(|(other, later)| {
             !is_mutual(later) && later.stands_in_for(now, leg) && (other > at || is_mutual(leg) && leg.is_old(now))

@@ -17,7 +17,7 @@ fn shapes(ring: &Ring) -> Vec<(usize, u32)> {
 
 #[test]
 fn run_packets_share_one_size() {
-    let mut ring = Ring::new(Keep::default());
+    let mut ring = Ring::new(RetentionLimits::default());
     for size in [10, 10, 4, 4, 4, 10, 11] {
         ring.push(Time::ZERO, &vec![1; size], mark(None, Flags::default()));
     }
@@ -27,7 +27,7 @@ fn run_packets_share_one_size() {
 
 #[test]
 fn runs_respect_offload_limits() {
-    let mut ring = Ring::new(Keep::default());
+    let mut ring = Ring::new(RetentionLimits::default());
     (0..100).for_each(|_| ring.push(Time::ZERO, &[1; 200], mark(None, Flags::default())));
     (0..50).for_each(|_| ring.push(Time::ZERO, &[1; 1440], mark(None, Flags::default())));
     ring.close(Time::ZERO);
@@ -36,7 +36,7 @@ fn runs_respect_offload_limits() {
 
 #[test]
 fn key_frame_or_gap_begins_run() {
-    let mut ring = Ring::new(Keep::default());
+    let mut ring = Ring::new(RetentionLimits::default());
     for (counter, flags) in [(5, Flags::default()), (6, Flags::KEY_FRAME), (7, Flags::default()), (9, Flags::default())]
     {
         ring.push(Time::ZERO, &[1; 100], mark(Some(counter), flags));
@@ -50,7 +50,7 @@ fn key_frame_or_gap_begins_run() {
 
 #[test]
 fn packets_before_key_frame_expire() {
-    let mut ring = Ring::new(Keep::default());
+    let mut ring = Ring::new(RetentionLimits::default());
     for (ms, flags) in
         [(0, Flags::KEY_FRAME), (40, Flags::default()), (1000, Flags::KEY_FRAME), (1040, Flags::default())]
     {
@@ -63,7 +63,7 @@ fn packets_before_key_frame_expire() {
 
 #[test]
 fn bytes_before_key_frame_are_bounded() {
-    let mut ring = Ring::new(Keep { aged_bytes: 1000, ..Keep::default() });
+    let mut ring = Ring::new(RetentionLimits { aged_bytes: 1000, ..RetentionLimits::default() });
     let mut push = |counter, flags| {
         ring.push(Time::ZERO, &[1; 100], mark(Some(counter), flags));
         ring.close(Time::ZERO);
@@ -78,7 +78,7 @@ fn bytes_before_key_frame_are_bounded() {
 
 #[test]
 fn oversized_gop_serves_no_joiner() {
-    let mut ring = Ring::new(Keep { packets: 3, ..Keep::default() });
+    let mut ring = Ring::new(RetentionLimits { packets: 3, ..RetentionLimits::default() });
     for counter in 0..5 {
         let flags = if counter == 0 { Flags::KEY_FRAME } else { Flags::default() };
         ring.push(Time::ZERO, &[1; 100], mark(Some(counter), flags));
@@ -89,7 +89,7 @@ fn oversized_gop_serves_no_joiner() {
 
 #[test]
 fn joiner_gets_key_frame_parameters() {
-    let mut ring = Ring::new(Keep::default());
+    let mut ring = Ring::new(RetentionLimits::default());
     let packets = [(1, Flags::PARAMETERS), (2, Flags::PARAMETERS), (3, Flags::KEY_FRAME), (4, Flags::default())];
     for (byte, flags) in packets {
         ring.push(Time::ZERO, &[byte], mark(None, flags));
@@ -102,7 +102,7 @@ fn joiner_gets_key_frame_parameters() {
 
 #[test]
 fn memory_is_used_again() {
-    let mut ring = Ring::new(Keep { packets: 1000, ..Keep::default() });
+    let mut ring = Ring::new(RetentionLimits { packets: 1000, ..RetentionLimits::default() });
     let mut pieces = std::collections::BTreeSet::new();
     for number in 0..20_000 {
         ring.push(at(number), &[1; 1000], mark(Some(number), Flags::default()));
@@ -118,7 +118,7 @@ proptest! {
     /// The bytes come out as they went in, and what is behind adds up.
     #[test]
     fn nothing_is_lost_or_moved(sizes in proptest::collection::vec((1..1500_usize, any::<bool>()), 1..300)) {
-        let mut ring = Ring::new(Keep::default());
+        let mut ring = Ring::new(RetentionLimits::default());
         let mut sent = Vec::new();
         for (number, (size, closes)) in sizes.iter().enumerate() {
             let datagram = vec![number as u8; *size];

@@ -1,6 +1,6 @@
 use super::*;
 use crate::packet::Flags;
-use crate::ring::{Keep, Mark};
+use crate::ring::{Mark, RetentionLimits};
 
 const SOURCE: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 const TARGET: ([u8; 4], u16) = ([127, 0, 0, 1], 2);
@@ -11,7 +11,7 @@ fn at(ms: u64) -> Time {
 
 /// A packet every 10 ms, the first of them a key frame.
 fn ring(packets: u64) -> Ring {
-    let mut ring = Ring::new(Keep::default());
+    let mut ring = Ring::new(RetentionLimits::default());
     for counter in 0..packets {
         let flags = if counter == 0 { Flags::KEY_FRAME } else { Flags::default() };
         let mark = Mark { from: Some(SOURCE.into()), hops: 1, first_byte: None, counter: Some(counter), flags };
@@ -22,23 +22,23 @@ fn ring(packets: u64) -> Ring {
 }
 
 fn missing(counter: u64) -> Nack {
-    Nack::of(&[counter].into()).unwrap()
+    Nack::from_counters(&[counter].into()).unwrap()
 }
 
 /// Tells of gaps, each `after` so long after what shows it.
 fn miss(target: &mut Target, ring: &Ring, counters: Range<u64>, after: u64) {
     for counter in counters.step_by(2) {
         let now = at(10 * (counter + 1) + after);
-        target.repair(now, &missing(counter), ring, &Patience::default());
+        target.repair(now, &missing(counter), ring, &LagLimits::default());
     }
 }
 
 #[test]
 fn bogus_nack_hides_no_congestion() {
     let ring = ring(100);
-    let mut target = Target::new(at(0), TARGET.into(), Terms::SUBSCRIBER, Start::At(0), &ring);
+    let mut target = Target::new(at(0), TARGET.into(), TargetOptions::SUBSCRIBER, StartPoint::At(0), &ring);
     target.note_reported(at(10), 0, &ring);
-    target.repair(at(20), &missing(u64::MAX - 1), &ring, &Patience::default());
+    target.repair(at(20), &missing(u64::MAX - 1), &ring, &LagLimits::default());
     miss(&mut target, &ring, 10..30, 200);
     assert!(target.is_congested());
 }
@@ -46,11 +46,11 @@ fn bogus_nack_hides_no_congestion() {
 #[test]
 fn catch_up_shows_no_congestion() {
     let ring = ring(100);
-    let mut target = Target::new(at(990), TARGET.into(), Terms::SUBSCRIBER, Start::KeyFrame, &ring);
-    let patience = Patience::default();
+    let mut target = Target::new(at(990), TARGET.into(), TargetOptions::SUBSCRIBER, StartPoint::KeyFrame, &ring);
+    let patience = LagLimits::default();
     for now in (0..110).map(|step| at(990) + Duration::from_micros(10) * step) {
         let Some(item) = target.peek(now, &ring, &patience, 3) else { break };
-        target.settle(now, &item, Outcome { sent: 1, ..Outcome::default() }, &patience);
+        target.record_sent(now, &item, SendOutcome { sent: 1, ..SendOutcome::default() }, &patience);
     }
     target.note_reported(at(1010), 99, &ring);
     miss(&mut target, &ring, 10..60, 900);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use roost_proto::reflection::DownstreamKind;
-use roost_reflector::relay::{Config, Event};
+use roost_reflector::relay::{RelayConfig, RelayEvent};
 
-use crate::world::{FRAME, Link, STREAM, World, at, for_seeds};
+use crate::world::{FRAME, Link, RelayWorld, STREAM, at, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -15,7 +15,7 @@ const OTHER: u8 = 4;
 const S: u8 = 10;
 
 /// Nothing is lost on these, but they differ.
-fn uneven(world: &mut World) {
+fn uneven(world: &mut RelayWorld) {
     for one in [P, HP, HS, OTHER, S] {
         for other in [P, HP, HS, OTHER, S] {
             let (delay, jitter) = (world.below(80), world.below(5));
@@ -32,7 +32,7 @@ fn uneven(world: &mut World) {
 }
 
 fn changes(seed: u64, before: &[u8], after: &[u8]) {
-    let mut world = World::new(seed);
+    let mut world = RelayWorld::new(seed);
     uneven(&mut world);
     world.publish(P);
     world.subscribe(before);
@@ -41,10 +41,10 @@ fn changes(seed: u64, before: &[u8], after: &[u8]) {
     let tag = world.subscribe(after);
     world.passes(6 * SECOND);
     world.assert_whole(S);
-    assert!(world.events_of(S).contains(&Event::Began { tag, stream: STREAM }), "{:?}", world.events_of(S));
-    assert!(!world.events_of(S).contains(&Event::Lost { stream: STREAM }));
+    assert!(world.events_of(S).contains(&RelayEvent::Began { tag, stream: STREAM }), "{:?}", world.events_of(S));
+    assert!(!world.events_of(S).contains(&RelayEvent::Lost { stream: STREAM }));
     // One way only in the end.
-    assert_eq!(world.status(S).unwrap().legs.len(), 1);
+    assert_eq!(world.status(S).unwrap().upstreams.len(), 1);
     world.passes(6 * SECOND);
     world.forget_traffic();
     let from = world.published();
@@ -82,7 +82,7 @@ fn a_way_becomes_shorter_or_longer() {
 #[test]
 fn latest_request_wins() {
     for_seeds(8, |seed| {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         uneven(&mut world);
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
@@ -93,7 +93,7 @@ fn latest_request_wins() {
         world.subscribe(&[P, HP, HS, S]);
         world.passes(6 * SECOND);
         world.assert_whole(S);
-        let legs: Vec<_> = world.status(S).unwrap().legs.iter().map(|leg| leg.address).collect();
+        let legs: Vec<_> = world.status(S).unwrap().upstreams.iter().map(|leg| leg.address).collect();
         assert_eq!(legs, [at(HS)]);
     });
 }
@@ -102,7 +102,7 @@ fn latest_request_wins() {
 fn leaving_hub_moves_stream_without_loss() {
     for_seeds(4, |seed| {
         for leaving in [HP, HS] {
-            let mut world = World::new(seed);
+            let mut world = RelayWorld::new(seed);
             uneven(&mut world);
             world.publish(P);
             world.subscribe(&[P, HP, HS, S]);
@@ -110,14 +110,14 @@ fn leaving_hub_moves_stream_without_loss() {
             let now = world.now;
             world.relay(leaving).leave(now);
             world.passes(SECOND * 9 / 4);
-            assert!(world.events_of(S).contains(&Event::Moving { stream: STREAM }));
+            assert!(world.events_of(S).contains(&RelayEvent::UpstreamLeaving { stream: STREAM }));
             let after = if leaving == HP { [P, OTHER, HS, S] } else { [P, HP, OTHER, S] };
             world.subscribe(&after);
             world.passes(2 * SECOND);
             world.dies(leaving);
             world.passes(8 * SECOND);
             world.assert_whole(S);
-            assert!(!world.events_of(S).contains(&Event::Lost { stream: STREAM }));
+            assert!(!world.events_of(S).contains(&RelayEvent::Lost { stream: STREAM }));
         }
     });
 }
@@ -126,7 +126,7 @@ fn leaving_hub_moves_stream_without_loss() {
 fn dead_hub_is_noticed_and_replaced() {
     for_seeds(4, |seed| {
         for dead in [HP, HS] {
-            let mut world = World::new(seed);
+            let mut world = RelayWorld::new(seed);
             uneven(&mut world);
             world.publish(P);
             world.subscribe(&[P, HP, HS, S]);
@@ -134,8 +134,8 @@ fn dead_hub_is_noticed_and_replaced() {
             world.dies(dead);
             world.passes(4 * SECOND);
             // Another way is sought before it is known that there is none, once each.
-            let (moving, lost) = (Event::Moving { stream: STREAM }, Event::Lost { stream: STREAM });
-            let told: Vec<Event> = world.events_of(S).into_iter().filter(|e| [moving, lost].contains(e)).collect();
+            let (moving, lost) = (RelayEvent::UpstreamLeaving { stream: STREAM }, RelayEvent::Lost { stream: STREAM });
+            let told: Vec<RelayEvent> = world.events_of(S).into_iter().filter(|e| [moving, lost].contains(e)).collect();
             assert!(told == [moving] || told == [moving, lost], "{told:?}");
             let after = if dead == HP { [P, OTHER, HS, S] } else { [P, HP, OTHER, S] };
             world.subscribe(&after);
@@ -149,33 +149,37 @@ fn dead_hub_is_noticed_and_replaced() {
 #[test]
 fn run_that_stops_is_doubtful_soon() {
     for dead in [HP, HS] {
-        let mut world = World::new(1);
+        let mut world = RelayWorld::new(1);
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
         world.passes(2 * SECOND);
         world.dies(dead);
         world.passes(SECOND / 2);
-        assert!(world.events_of(S).contains(&Event::Moving { stream: STREAM }), "{:?}", world.events_of(S));
+        assert!(
+            world.events_of(S).contains(&RelayEvent::UpstreamLeaving { stream: STREAM }),
+            "{:?}",
+            world.events_of(S)
+        );
         world.passes(SECOND);
-        let unheard = world.events_of(P).contains(&Event::Unheard { stream: STREAM });
+        let unheard = world.events_of(P).contains(&RelayEvent::DownstreamSilent { stream: STREAM });
         assert_eq!(unheard, dead == HP, "{:?}", world.events_of(P));
     }
 }
 
 #[test]
 fn subscriber_notices_dead_publisher() {
-    let mut world = World::new(1);
+    let mut world = RelayWorld::new(1);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.passes(2 * SECOND);
     world.dies(P);
     world.passes(4 * SECOND);
-    assert!(world.events_of(S).contains(&Event::Moving { stream: STREAM }));
+    assert!(world.events_of(S).contains(&RelayEvent::UpstreamLeaving { stream: STREAM }));
 }
 
 #[test]
 fn a_quiet_stream_is_alive() {
-    let mut world = World::new(2);
+    let mut world = RelayWorld::new(2);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.passes(2 * SECOND);
@@ -191,7 +195,7 @@ fn a_quiet_stream_is_alive() {
 
 #[test]
 fn mutual_upstreams_are_dissolved() {
-    let mut world = World::new(3);
+    let mut world = RelayWorld::new(3);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.subscribe(&[P, HS, HP, S + 1]);
@@ -216,12 +220,12 @@ fn mutual_upstreams_are_dissolved() {
     world.passes(5 * SECOND);
     assert_eq!(world.carried.len(), 0);
     for host in [HP, HS] {
-        assert!(world.status(host).is_none_or(|status| status.legs.is_empty()), "{host} has a leg to nowhere");
+        assert!(world.status(host).is_none_or(|status| status.upstreams.is_empty()), "{host} has a leg to nowhere");
     }
 }
 
 /// The longest that a subscriber's program waited for the next packet in its turn.
-fn longest_wait(world: &World) -> Duration {
+fn longest_wait(world: &RelayWorld) -> Duration {
     let mut got: Vec<_> = world.got[&S].iter().map(|got| (got.counter, got.at)).collect();
     got.sort_unstable();
     // It is handed over once all before it are there.
@@ -242,8 +246,11 @@ fn leaving_super_node_delays_nothing() {
         (HP, &[P, OTHER, HS, S], Duration::ZERO),
         (HP, &[P, OTHER, HP, HS, S], one_way),
     ] {
-        let config = Config { fan: roost_reflector::Config { max_hops: 3, ..Default::default() }, ..Config::default() };
-        let mut world = World::with(1, config);
+        let config = RelayConfig {
+            fanout: roost_reflector::FanoutConfig { max_hops: 3, ..Default::default() },
+            ..RelayConfig::default()
+        };
+        let mut world = RelayWorld::with(1, config);
         world.all_links(Link { delay: one_way, ..Link::default() });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
@@ -261,7 +268,9 @@ fn leaving_super_node_delays_nothing() {
         let whole = counters.windows(2).all(|pair| pair[1] == pair[0] + 1);
         assert!(whole && counters.len() >= 1200, "{leaves} {after:?}");
         assert!(longest_wait(&world) <= FRAME + longer, "{leaves} {after:?}: {:?}", longest_wait(&world));
-        assert!(longer > Duration::ZERO || world.status(S).unwrap().legs.iter().all(|leg| leg.address != at(leaves)));
+        assert!(
+            longer > Duration::ZERO || world.status(S).unwrap().upstreams.iter().all(|leg| leg.address != at(leaves))
+        );
     }
 }
 
@@ -269,7 +278,7 @@ fn leaving_super_node_delays_nothing() {
 fn leaving_notices_are_spread() {
     const MANY: std::ops::Range<u8> = 100..140;
     for_seeds(4, |seed| {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         world.publish(P);
         for subscriber in MANY {
             world.subscribe(&[P, HP, subscriber]);
@@ -279,7 +288,7 @@ fn leaving_notices_are_spread() {
         let left = world.now;
         world.relay(HP).leave(left);
         world.passes(SECOND * 5 / 4);
-        let moving = world.events.iter().filter(|(.., event)| *event == Event::Moving { stream: STREAM });
+        let moving = world.events.iter().filter(|(.., event)| *event == RelayEvent::UpstreamLeaving { stream: STREAM });
         let told: Vec<Duration> = moving.map(|(at, ..)| at.since(left)).collect();
         assert_eq!(told.len(), MANY.len());
         assert!(told.iter().all(|after| *after < SECOND * 5 / 4), "{told:?}");

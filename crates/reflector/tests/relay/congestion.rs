@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use roost_reflector::packet::OVERHEAD_BYTES;
-use roost_reflector::words::Said;
+use roost_reflector::words::ControlPacket;
 
-use crate::world::{FRAME, Link, PACKETS, STREAM, World};
+use crate::world::{FRAME, Link, PACKETS, RelayWorld, STREAM};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -16,8 +16,8 @@ const S: u8 = 10;
 const COPY: u64 = (1000 + OVERHEAD_BYTES as u64) * 8 * PACKETS * 1000 / FRAME.as_millis() as u64;
 
 /// So many who watch at a hub whose uplink carries thirty copies and 2 % for what else is said.
-fn watched(seed: u64, watchers: u8, queue: Duration) -> World {
-    let mut world = World::new(seed);
+fn watched(seed: u64, watchers: u8, queue: Duration) -> RelayWorld {
+    let mut world = RelayWorld::new(seed);
     // All copies of a packet leave together, which the shortest queue has room for.
     world.frames = (FRAME / PACKETS as u32, 1);
     world.uplink(HP, COPY * 30 * 102 / 100, queue);
@@ -31,7 +31,7 @@ fn watched(seed: u64, watchers: u8, queue: Duration) -> World {
 
 /// For so long: what each has missed of all, as a part of one copy; and how much of its rate the uplink was
 /// offered.
-fn measured(world: &mut World, watchers: u8, time: Duration) -> (Vec<f64>, f64) {
+fn measured(world: &mut RelayWorld, watchers: u8, time: Duration) -> (Vec<f64>, f64) {
     let first = world.published();
     world.got.clear();
     let uplink = world.uplinks.get_mut(&HP).unwrap();
@@ -69,7 +69,7 @@ fn loss_ends_when_room_returns() {
     let mut world = watched(1, 31, Duration::from_millis(160));
     world.passes(10 * SECOND);
     let now = world.now;
-    world.relay(S + 30).release(now, STREAM);
+    world.relay(S + 30).release_stream(now, STREAM);
     world.passes(5 * SECOND);
     let (missed, offered) = measured(&mut world, 30, 10 * SECOND);
     assert!(missed.iter().all(|missed| *missed == 0.0), "{missed:?}, offered {offered}");
@@ -89,7 +89,7 @@ fn mass_join_recovers_without_loss() {
 
 #[test]
 fn longest_gap_is_repaired() {
-    let mut world = World::new(1);
+    let mut world = RelayWorld::new(1);
     // 4000 packets a second, as of 35 Mbit/s.
     world.frames = (Duration::from_millis(1), 4);
     world.publish(P);
@@ -101,26 +101,26 @@ fn longest_gap_is_repaired() {
     world.passes(SECOND);
     let got = world.once_each(S);
     assert!(got.windows(2).all(|pair| pair[1] == pair[0] + 1), "something is missing");
-    let repaired = world.status(HP).unwrap().members.iter().map(|member| member.statistics.repaired).sum::<u64>();
+    let repaired = world.status(HP).unwrap().downstreams.iter().map(|member| member.statistics.repaired).sum::<u64>();
     assert!((56..=64).contains(&repaired), "{repaired}");
 }
 
 #[test]
 fn repairs_and_parity_are_bounded() {
     for loss in [50, 200, 500] {
-        let mut world = World::new(loss);
+        let mut world = RelayWorld::new(loss);
         world.publish(P);
         world.subscribe(&[P, HP, S]);
         world.passes(SECOND);
         world.one_way(HP, S, Link { loss, ..Link::default() });
         for _ in 0..6 {
-            let before = world.status(HP).unwrap().members[0].statistics.repaired;
+            let before = world.status(HP).unwrap().downstreams[0].statistics.repaired;
             world.forget_traffic();
             let published = world.published();
             world.passes(10 * SECOND);
-            let repaired = world.status(HP).unwrap().members[0].statistics.repaired - before;
+            let repaired = world.status(HP).unwrap().downstreams[0].statistics.repaired - before;
             let words = world.said.remove(&(HP, S)).unwrap_or_default();
-            let parity = words.iter().filter(|said| matches!(said, Said::Parity(_))).count() as u64;
+            let parity = words.iter().filter(|said| matches!(said, ControlPacket::Parity(_))).count() as u64;
             let most = (world.published() - published) / 10 + 64;
             assert!(repaired + parity <= most, "{repaired} and {parity} at {loss}, may be {most}");
         }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use roost_proto::NodeId;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamTag};
-use roost_reflector::relay::Event;
-use roost_reflector::words::{Nack, Reported, Said, Word};
+use roost_reflector::relay::RelayEvent;
+use roost_reflector::words::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
 
-use crate::world::{Link, PACKETS, STREAM, World, at};
+use crate::world::{Link, PACKETS, RelayWorld, STREAM, at};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -17,8 +17,8 @@ const S: u8 = 10;
 const EVIL: u8 = 66;
 const VICTIM: u8 = 77;
 
-fn watched() -> World {
-    let mut world = World::new(1);
+fn watched() -> RelayWorld {
+    let mut world = RelayWorld::new(1);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
@@ -26,18 +26,18 @@ fn watched() -> World {
     world
 }
 
-fn everything(stream: StreamId, word: Word, tag: StreamTag) -> Vec<Vec<u8>> {
-    let nack = Nack::of(&(0..40).map(|counter| (1_u64 << 32) + counter).collect()).unwrap();
-    let reported = Reported { highest: 1 << 33, ..Reported::default() };
+fn everything(stream: StreamId, word: PathToken, tag: StreamTag) -> Vec<Vec<u8>> {
+    let nack = Nack::from_counters(&(0..40).map(|counter| (1_u64 << 32) + counter).collect()).unwrap();
+    let reported = ReceiverReport { highest: 1 << 33, ..ReceiverReport::default() };
     let said = [
-        Said::Offer(tag),
-        Said::Alive { depth: 0, next: 1 << 33 },
-        Said::Moving,
-        Said::Done,
-        Said::Answer { tag, next: 0 },
-        Said::Report(reported),
-        Said::Nack(nack),
-        Said::KeyFrame,
+        ControlPacket::Offer(tag),
+        ControlPacket::Heartbeat { depth: 0, next: 1 << 33 },
+        ControlPacket::Leaving,
+        ControlPacket::Bye,
+        ControlPacket::Answer { tag, next: 0 },
+        ControlPacket::Report(reported),
+        ControlPacket::Nack(nack),
+        ControlPacket::KeyFrameRequest,
     ];
     said.map(|said| said.encode(stream, word).to_vec()).to_vec()
 }
@@ -49,7 +49,7 @@ fn who_was_told_nothing_gets_nothing() {
     for number in 0..3000 {
         let stream = if number % 2 == 0 { STREAM } else { StreamId(number) };
         for from in [EVIL, P, S] {
-            let said = everything(stream, Word(number), StreamTag(1000 + number));
+            let said = everything(stream, PathToken(number), StreamTag(1000 + number));
             let which = world.below(said.len() as u64) as usize;
             world.sends(from, HP, said[which].clone());
         }
@@ -57,15 +57,18 @@ fn who_was_told_nothing_gets_nothing() {
     }
     world.passes(2 * SECOND);
     assert_eq!(world.carried(HP, EVIL), 0);
-    assert!(world.status(HP).unwrap().members.len() == 1);
+    assert!(world.status(HP).unwrap().downstreams.len() == 1);
     assert_eq!(world.hosts[&HP].streams(world.now).count(), 1);
     world.assert_whole(S);
     // What is said back is no more than what was said.
     let back = world.said.get(&(HP, EVIL)).map_or(0, Vec::len);
     assert!(back <= 3000, "{back}");
-    assert!(world.said.get(&(HP, EVIL)).into_iter().flatten().all(|said| *said == Said::Done));
+    assert!(world.said.get(&(HP, EVIL)).into_iter().flatten().all(|said| *said == ControlPacket::Bye));
     let told = world.events_of(S);
-    assert!(!told.contains(&Event::Lost { stream: STREAM }) && !told.contains(&Event::Moving { stream: STREAM }));
+    assert!(
+        !told.contains(&RelayEvent::Lost { stream: STREAM })
+            && !told.contains(&RelayEvent::UpstreamLeaving { stream: STREAM })
+    );
 }
 
 /// A member of a room is asked for its own stream by all others, and so knows a tag of their hub.
@@ -77,12 +80,12 @@ fn subscriber_cannot_offer_others_stream() {
     let provider = Some(NodeId::from_bytes([9; 16]));
     world.relay(HP).grant(now, ReflectionGrant { provider, ..grant }).unwrap();
     for _ in 0..5 {
-        for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 << 33 }] {
-            world.sends(EVIL, HP, said.encode(STREAM, Word(1)).to_vec());
+        for said in [ControlPacket::Offer(tag), ControlPacket::Heartbeat { depth: 0, next: 1 << 33 }] {
+            world.sends(EVIL, HP, said.encode(STREAM, PathToken(1)).to_vec());
         }
         world.passes(SECOND);
     }
-    assert!(world.said[&(HP, EVIL)].iter().all(|said| *said == Said::Done));
+    assert!(world.said[&(HP, EVIL)].iter().all(|said| *said == ControlPacket::Bye));
     world.assert_whole(S);
 }
 
@@ -127,7 +130,7 @@ fn genuine_packets_resume_after_forgeries() {
     (0..500).for_each(|number| world.sends(P, HP, forged(from + number)));
     world.passes(5 * SECOND);
     world.assert_whole(S);
-    let highest = world.status(HP).unwrap().legs[0].reported.highest;
+    let highest = world.status(HP).unwrap().upstreams[0].reported.highest;
     assert!(((1 << 32) + world.published()).abs_diff(highest) <= 2 * PACKETS, "{highest}");
 }
 
@@ -148,7 +151,7 @@ fn victim_address_gets_no_packets() {
     assert_eq!(world.carried(HP, VICTIM), 0);
     let offers = world.said[&(HP, VICTIM)].len();
     assert!(offers <= 8 * 5, "{offers}");
-    assert_eq!(world.status(HP).unwrap().members.len(), 1);
+    assert_eq!(world.status(HP).unwrap().downstreams.len(), 1);
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn validated_victim_stops_unwanted_stream() {
     world.subscribe(&[P, HP, VICTIM]);
     world.passes(SECOND);
     let now = world.now;
-    world.relay(VICTIM).release(now, STREAM);
+    world.relay(VICTIM).release_stream(now, STREAM);
     world.passes(SECOND);
     world.forget_traffic();
     let (now, grant) =
@@ -167,7 +170,7 @@ fn validated_victim_stops_unwanted_stream() {
     world.passes(5 * SECOND);
     // What leaves within a round trip.
     assert!(world.carried(HP, VICTIM) <= 50, "{}", world.carried(HP, VICTIM));
-    assert_eq!(world.status(HP).unwrap().members.len(), 1);
+    assert_eq!(world.status(HP).unwrap().downstreams.len(), 1);
     // And it is trusted no more.
     world.forget_traffic();
     let (now, grant) =
@@ -207,11 +210,11 @@ fn excess_grants_are_refused_and_expire() {
 fn replayed_control_packets_gain_nothing() {
     let mut world = watched();
     world.passes(2 * SECOND);
-    let (word, tag) = (Word(0), StreamTag(1));
-    let heard: Vec<Said> = world.said.values().flatten().cloned().collect();
+    let (word, tag) = (PathToken(0), StreamTag(1));
+    let heard: Vec<ControlPacket> = world.said.values().flatten().cloned().collect();
     assert!(!heard.is_empty());
     // The words themselves go to the subscriber only; from another address they would not count either.
-    for said in heard.iter().chain([&Said::Answer { tag, next: 0 }]) {
+    for said in heard.iter().chain([&ControlPacket::Answer { tag, next: 0 }]) {
         world.sends(EVIL, HP, said.encode(STREAM, word).to_vec());
     }
     world.passes(3 * SECOND);
@@ -220,7 +223,7 @@ fn replayed_control_packets_gain_nothing() {
 }
 
 /// One who publishes, or several, and one who watches ask for as many streams as they can.
-fn fill(world: &mut World, publishers: u8) {
+fn fill(world: &mut RelayWorld, publishers: u8) {
     for number in 0..600_u32 {
         let publisher = 100 + (number % u32::from(publishers)) as u8;
         let (tag, owner) = (StreamTag(5_000 + u64::from(number)), NodeId::from_bytes([publisher; 16]));
@@ -229,8 +232,8 @@ fn fill(world: &mut World, publishers: u8) {
         // A host that does not answer is offered no more than a few; the tag holds all the same.
         let _ = world.relay(HP).grant(now, ReflectionGrant { provider: Some(owner), cell: None, ..grant });
         let stream = StreamId::from_publisher(owner, number);
-        for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 }] {
-            world.sends(publisher, HP, said.encode(stream, Word(u64::from(number))).to_vec());
+        for said in [ControlPacket::Offer(tag), ControlPacket::Heartbeat { depth: 0, next: 1 }] {
+            world.sends(publisher, HP, said.encode(stream, PathToken(u64::from(number))).to_vec());
         }
         if number % 20 == 0 {
             world.passes(SECOND / 100);
@@ -241,13 +244,13 @@ fn fill(world: &mut World, publishers: u8) {
 #[test]
 fn colluding_members_fill_no_table() {
     for (publishers, most) in [(1, 16), (2, 32), (40, 256)] {
-        let mut world = World::new(1);
+        let mut world = RelayWorld::new(1);
         fill(&mut world, publishers);
         let held = world.hosts[&HP].streams(world.now).count();
         assert!(held <= most, "{publishers}: {held}");
         // A publisher that is refused hears of it.
         let refused = (100..100 + publishers).flat_map(|to| world.said.get(&(HP, to)).into_iter().flatten());
-        assert!(refused.filter(|said| **said == Said::Done).count() > 100, "{publishers}");
+        assert!(refused.filter(|said| **said == ControlPacket::Bye).count() > 100, "{publishers}");
         // A stream of somebody else finds a place.
         world.publish(P);
         world.subscribe(&[P, HP, S]);
@@ -258,26 +261,33 @@ fn colluding_members_fill_no_table() {
 }
 
 /// The hub takes a stream that it has granted by the provider's name from that provider.
-fn takes_the_providers_own(world: &mut World, grant: ReflectionGrant) {
+fn takes_the_providers_own(world: &mut RelayWorld, grant: ReflectionGrant) {
     let (now, owner) = (world.now, NodeId::from_bytes([P; 16]));
     world.relay(HP).grant(now, ReflectionGrant { provider: Some(owner), ..grant }).unwrap();
-    world.sends(P, HP, Said::Offer(grant.tag).encode(StreamId::from_publisher(owner, 1), Word(1)).to_vec());
+    world.sends(
+        P,
+        HP,
+        ControlPacket::Offer(grant.tag).encode(StreamId::from_publisher(owner, 1), PathToken(1)).to_vec(),
+    );
     world.passes(SECOND / 10);
     let heard = world.said.get(&(HP, P)).cloned().unwrap_or_default();
-    assert!(heard.iter().any(|said| matches!(said, Said::Answer { tag, .. } if *tag == grant.tag)), "{heard:?}");
+    assert!(
+        heard.iter().any(|said| matches!(said, ControlPacket::Answer { tag, .. } if *tag == grant.tag)),
+        "{heard:?}"
+    );
 }
 
 /// While nobody knows the provider of what is asked for by place, whoever offers it writes whose it is.
 #[test]
 fn forged_streams_spare_publishers_quota() {
-    let mut world = World::new(1);
+    let mut world = RelayWorld::new(1);
     let (now, owner) = (world.now, NodeId::from_bytes([P; 16]));
     for number in 0..64_u32 {
         let tag = StreamTag(5_000 + u64::from(number));
         let grant = world.grant_of(tag, EVIL, StreamTag(9_000 + u64::from(number)), DownstreamKind::Subscriber);
         let _ = world.relay(HP).grant(now, grant);
-        let word = Word(u64::from(number));
-        for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 }] {
+        let word = PathToken(u64::from(number));
+        for said in [ControlPacket::Offer(tag), ControlPacket::Heartbeat { depth: 0, next: 1 }] {
             world.sends(EVIL, HP, said.encode(StreamId::from_publisher(owner, 1000 + number), word).to_vec());
         }
     }
@@ -291,15 +301,15 @@ fn forged_streams_spare_publishers_quota() {
 /// copy is withdrawn.
 #[test]
 fn foreign_stream_gets_no_provider() {
-    let mut world = World::new(1);
+    let mut world = RelayWorld::new(1);
     let (now, evil) = (world.now, StreamId::from_publisher(NodeId::from_bytes([EVIL; 16]), 1));
     let grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     world.relay(HP).grant(now, grant).unwrap();
-    world.sends(EVIL, HP, Said::Offer(grant.tag).encode(evil, Word(1)).to_vec());
+    world.sends(EVIL, HP, ControlPacket::Offer(grant.tag).encode(evil, PathToken(1)).to_vec());
     world.passes(SECOND / 10);
-    let copies = |world: &World| {
+    let copies = |world: &RelayWorld| {
         let streams = world.hosts[&HP].streams(world.now).filter(|status| status.stream == evil);
-        streams.map(|status| status.members.len()).sum::<usize>()
+        streams.map(|status| status.downstreams.len()).sum::<usize>()
     };
     assert_eq!(copies(&world), 1);
     takes_the_providers_own(&mut world, grant);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use roost_proto::Service;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
-use roost_reflector::relay::{Config, Event};
-use roost_reflector::words::Said;
+use roost_reflector::relay::{RelayConfig, RelayEvent};
+use roost_reflector::words::ControlPacket;
 use roost_reflector::{Flags, StreamId};
 
-use crate::world::{FRAME, GROUP, Link, PACKETS, STREAM, World, at, for_seeds, owner};
+use crate::world::{FRAME, GROUP, Link, PACKETS, RelayWorld, STREAM, at, for_seeds, owner};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -18,7 +18,7 @@ const S: u8 = 10;
 
 #[test]
 fn one_copy_per_hop() {
-    let mut world = World::new(1);
+    let mut world = RelayWorld::new(1);
     world.publish(P);
     for number in 0..20 {
         world.subscribe(&[P, HP, HS, S + number]);
@@ -38,8 +38,11 @@ fn one_copy_per_hop() {
 
 #[test]
 fn layered_hubs_allow_three_hops() {
-    let config = Config { fan: roost_reflector::Config { max_hops: 3, ..Default::default() }, ..Config::default() };
-    let mut world = World::with(1, config);
+    let config = RelayConfig {
+        fanout: roost_reflector::FanoutConfig { max_hops: 3, ..Default::default() },
+        ..RelayConfig::default()
+    };
+    let mut world = RelayWorld::with(1, config);
     world.publish(P);
     world.subscribe(&[P, HP, 4, HS, S]);
     world.passes(5 * SECOND);
@@ -49,7 +52,7 @@ fn layered_hubs_allow_three_hops() {
 
 #[test]
 fn join_takes_bounded_round_trips() {
-    let mut world = World::new(2);
+    let mut world = RelayWorld::new(2);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.passes(2 * SECOND);
@@ -59,12 +62,12 @@ fn join_takes_bounded_round_trips() {
     // Offers go along the way that carries the stream: P → HP → HS → S; then an answer, and packets.
     let first = world.got[&(S + 1)][0].at;
     assert_eq!(first.since(joined), Duration::from_millis(50));
-    assert!(world.events_of(S + 1).contains(&Event::Began { tag, stream: STREAM }));
+    assert!(world.events_of(S + 1).contains(&RelayEvent::Began { tag, stream: STREAM }));
 }
 
 #[test]
 fn named_stream_is_offered_at_once() {
-    let mut world = World::new(3);
+    let mut world = RelayWorld::new(3);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
@@ -74,7 +77,7 @@ fn named_stream_is_offered_at_once() {
     for (number, host) in [(910, S + 1), (920, S + 2)] {
         (grant.tag, grant.to, grant.their_tag, grant.cell) =
             (StreamTag(number), at(host), StreamTag(number + 1), named);
-        world.relay(host).expect(joined, StreamTag(number + 1)).unwrap();
+        world.relay(host).expect_offer(joined, StreamTag(number + 1)).unwrap();
         world.relay(HP).grant(joined, grant).unwrap();
         if number == 910 {
             world.relay(P).offer(joined, STREAM, at(HP), StreamTag(910)).unwrap();
@@ -94,7 +97,7 @@ fn proven_host_gets_immediate_data() {
     for (begin, crossings) in
         [(StartCondition::Answered, 3), (StartCondition::Offered, 1), (StartCondition::Resumed, 3)]
     {
-        let mut world = World::new(3);
+        let mut world = RelayWorld::new(3);
         world.publish(P);
         world.subscribe(&[P, HP, S]);
         world.passes(2 * SECOND);
@@ -107,7 +110,7 @@ fn proven_host_gets_immediate_data() {
         world.passes(SECOND);
         let asked = world.now;
         let next = named(world.grant_of(StreamTag(920), S + 1, StreamTag(921), DownstreamKind::Subscriber));
-        world.relay(S + 1).expect(asked, StreamTag(921)).unwrap();
+        world.relay(S + 1).expect_offer(asked, StreamTag(921)).unwrap();
         world.relay(HP).grant(asked, next).unwrap();
         world.passes(SECOND);
         assert_eq!(world.got[&(S + 1)][0].at.since(asked), Duration::from_millis(10) * crossings);
@@ -117,7 +120,7 @@ fn proven_host_gets_immediate_data() {
 
 #[test]
 fn repeated_grant_adds_provider_name() {
-    let mut world = World::new(3);
+    let mut world = RelayWorld::new(3);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
@@ -125,7 +128,7 @@ fn repeated_grant_adds_provider_name() {
     let mut grant = world.grant_of(StreamTag(900), S, StreamTag(901), DownstreamKind::Subscriber);
     (grant.tag, grant.cell, grant.provider) = (StreamTag(910), None, None);
     (grant.to, grant.their_tag) = (at(S + 1), StreamTag(911));
-    world.relay(S + 1).expect(now, StreamTag(911)).unwrap();
+    world.relay(S + 1).expect_offer(now, StreamTag(911)).unwrap();
     world.relay(HP).grant(now, grant).unwrap();
     world.relay(P).offer(now, STREAM, at(HP), StreamTag(910)).unwrap();
     world.passes(SECOND);
@@ -133,7 +136,7 @@ fn repeated_grant_adds_provider_name() {
     let now = world.now;
     world.relay(HP).grant(now, ReflectionGrant { provider, ..grant }).unwrap();
     assert!(world.status(HP).unwrap().names.iter().any(|name| name.provider == provider));
-    world.relay(S + 2).expect(now, StreamTag(921)).unwrap();
+    world.relay(S + 2).expect_offer(now, StreamTag(921)).unwrap();
     let next = ReflectionGrant { tag: StreamTag(920), to: at(S + 2), their_tag: StreamTag(921), provider, ..grant };
     world.relay(HP).grant(now, next).unwrap();
     world.passes(SECOND);
@@ -142,12 +145,12 @@ fn repeated_grant_adds_provider_name() {
 
 #[test]
 fn recent_answer_allows_immediate_data() {
-    let mut world = World::new(4);
+    let mut world = RelayWorld::new(4);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     world.passes(2 * SECOND);
     let now = world.now;
-    world.relay(S).release(now, STREAM);
+    world.relay(S).release_stream(now, STREAM);
     world.passes(SECOND);
     world.got.clear();
     let joined = world.now;
@@ -159,17 +162,17 @@ fn recent_answer_allows_immediate_data() {
 
 #[test]
 fn nothing_flows_where_nobody_watches() {
-    let mut world = World::new(5);
+    let mut world = RelayWorld::new(5);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.subscribe(&[P, HP, HS, S + 1]);
     world.passes(2 * SECOND);
     let now = world.now;
-    world.relay(S).release(now, STREAM);
+    world.relay(S).release_stream(now, STREAM);
     world.passes(6 * SECOND);
-    assert!(world.carried(HP, HS) > 0 && world.status(HS).unwrap().members.len() == 1);
+    assert!(world.carried(HP, HS) > 0 && world.status(HS).unwrap().downstreams.len() == 1);
     let now = world.now;
-    world.relay(S + 1).release(now, STREAM);
+    world.relay(S + 1).release_stream(now, STREAM);
     world.passes(SECOND);
     world.forget_traffic();
     world.passes(3 * SECOND);
@@ -180,7 +183,7 @@ fn nothing_flows_where_nobody_watches() {
     world.passes(5 * SECOND);
     assert_eq!(world.carried(HP, HS), 0);
     world.passes(5 * SECOND);
-    assert!(world.events_of(P).contains(&Event::Idle { stream: STREAM }));
+    assert!(world.events_of(P).contains(&RelayEvent::Idle { stream: STREAM }));
     world.forget_traffic();
     world.passes(20 * SECOND);
     assert!(world.carried.is_empty() && world.said.is_empty(), "all is quiet: {:?}", world.said);
@@ -188,26 +191,26 @@ fn nothing_flows_where_nobody_watches() {
     // And again.
     world.subscribe(&[P, HP, HS, S]);
     world.passes(SECOND);
-    assert_eq!(world.events_of(P).last(), Some(&Event::Watched { stream: STREAM }));
+    assert_eq!(world.events_of(P).last(), Some(&RelayEvent::Subscribed { stream: STREAM }));
     world.assert_whole(S);
 }
 
 #[test]
 fn dead_subscriber_lease_expires() {
-    let mut world = World::new(6);
+    let mut world = RelayWorld::new(6);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.passes(2 * SECOND);
     world.dies(S);
     world.passes(6 * SECOND);
-    assert!(world.status(HS).unwrap().members.is_empty());
+    assert!(world.status(HS).unwrap().downstreams.is_empty());
     world.passes(10 * SECOND);
     assert!(world.status(HS).is_none() && world.status(HP).is_none());
 }
 
 #[test]
 fn joiner_gets_paced_cached_key_frame() {
-    let mut world = World::new(7);
+    let mut world = RelayWorld::new(7);
     world.publish(P);
     world.subscribe(&[P, HP, S]);
     // In the midst of a group of pictures.
@@ -226,7 +229,7 @@ fn joiner_gets_paced_cached_key_frame() {
 
 #[test]
 fn key_frame_requests_are_rate_limited() {
-    let mut world = World::new(8);
+    let mut world = RelayWorld::new(8);
     world.publish(P);
     for number in 0..10 {
         world.subscribe(&[P, HP, HS, S + number]);
@@ -236,22 +239,26 @@ fn key_frame_requests_are_rate_limited() {
     for _ in 0..30 {
         for number in 0..10 {
             let now = world.now;
-            world.relay(S + number).want_key_frame(now, STREAM);
+            world.relay(S + number).request_key_frame(now, STREAM);
         }
         world.passes(SECOND / 10);
     }
-    let asked = |world: &World, from, to| {
+    let asked = |world: &RelayWorld, from, to| {
         let said = world.said.get(&(from, to)).into_iter().flatten();
-        said.filter(|said| **said == Said::KeyFrame).count()
+        said.filter(|said| **said == ControlPacket::KeyFrameRequest).count()
     };
     assert_eq!((asked(&world, S, HS), asked(&world, HS, HP), asked(&world, HP, P)), (3, 3, 3));
-    let told = world.events_of(P).into_iter().filter(|event| *event == Event::KeyFrame { stream: STREAM }).count();
+    let told = world
+        .events_of(P)
+        .into_iter()
+        .filter(|event| *event == RelayEvent::KeyFrameRequested { stream: STREAM })
+        .count();
     assert_eq!(told, 3);
 }
 
 #[test]
 fn repeated_offers_pass_tag_limit() {
-    let mut world = World::new(12);
+    let mut world = RelayWorld::new(12);
     world.publish(P);
     world.subscribe(&[P, S]);
     // More than are waited for at once, while the stream goes on.
@@ -259,7 +266,7 @@ fn repeated_offers_pass_tag_limit() {
         let now = world.now;
         for number in 0..8 {
             let tag = StreamTag(10_000 + round * 8 + number);
-            world.relay(S).expect(now, tag).unwrap();
+            world.relay(S).expect_offer(now, tag).unwrap();
             world.relay(P).offer(now, STREAM, at(S), tag).unwrap();
         }
         world.passes(SECOND / 20);
@@ -272,41 +279,41 @@ fn repeated_offers_pass_tag_limit() {
 #[test]
 fn unmeasured_stream_reserves_usual_rate() {
     let roost_proto::Form::Stream { bits_per_second, .. } = Service::Video.form() else { panic!("video is a stream") };
-    let config = Config { uplink: Some(u64::from(bits_per_second) * 5 / 2), ..Config::default() };
-    let mut world = World::with(13, config);
+    let config = RelayConfig { uplink: Some(u64::from(bits_per_second) * 5 / 2), ..RelayConfig::default() };
+    let mut world = RelayWorld::with(13, config);
     world.publish(P);
     world.publishes.clear();
     for number in 0..4 {
         world.subscribe(&[P, HP, S + number]);
     }
     world.passes(SECOND);
-    assert_eq!(world.status(HP).unwrap().members.len(), 2);
+    assert_eq!(world.status(HP).unwrap().downstreams.len(), 2);
 }
 
 #[test]
 fn what_nobody_offers_is_told() {
-    let mut world = World::new(9);
+    let mut world = RelayWorld::new(9);
     let now = world.now;
-    world.relay(S).expect(now, StreamTag(5)).unwrap();
+    world.relay(S).expect_offer(now, StreamTag(5)).unwrap();
     world.passes(6 * SECOND);
-    assert_eq!(world.events_of(S), [Event::Unoffered { tag: StreamTag(5) }]);
+    assert_eq!(world.events_of(S), [RelayEvent::OfferTimedOut { tag: StreamTag(5) }]);
 }
 
 #[test]
 fn expecting_again_keeps_running_stream() {
-    let mut world = World::new(10);
+    let mut world = RelayWorld::new(10);
     world.publish(P);
     let tag = world.subscribe(&[P, HP, S]);
     world.passes(SECOND);
     let now = world.now;
-    world.relay(S).expect(now, tag).unwrap();
+    world.relay(S).expect_offer(now, tag).unwrap();
     world.passes(10 * SECOND);
-    assert_eq!(world.events_of(S), [Event::Began { tag, stream: STREAM }]);
+    assert_eq!(world.events_of(S), [RelayEvent::Began { tag, stream: STREAM }]);
 }
 
 #[test]
 fn later_stream_replaces_first() {
-    let mut world = World::new(11);
+    let mut world = RelayWorld::new(11);
     world.publish(P);
     let tag = world.subscribe(&[P, S]);
     world.passes(SECOND);
@@ -314,16 +321,16 @@ fn later_stream_replaces_first() {
     world.relay(P).publish(now, other).unwrap();
     world.relay(P).offer(now, other, at(S), tag).unwrap();
     world.passes(SECOND);
-    let began = [STREAM, other].map(|stream| Event::Began { tag, stream });
+    let began = [STREAM, other].map(|stream| RelayEvent::Began { tag, stream });
     assert_eq!(world.events_of(S), began);
-    assert!(world.status(S).is_none() && world.status(P).unwrap().members.is_empty());
+    assert!(world.status(S).is_none() && world.status(P).unwrap().downstreams.is_empty());
 }
 
 /// Whoever comes, goes and dies, on links that do their worst: in the end, who watches has it, and nothing else flows.
 #[test]
 fn joins_leaves_and_deaths_converge() {
     for_seeds(4, |seed| {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         let bad = Link { delay: 5 * SECOND / 1000, jitter: SECOND / 100, loss: 20, repeats: 20 };
         world.all_links(bad);
         world.publish(P);
@@ -335,7 +342,7 @@ fn joins_leaves_and_deaths_converge() {
             match world.below(5) {
                 0 if watching.remove(&subscriber) => {
                     let now = world.now;
-                    world.relay(subscriber).release(now, STREAM);
+                    world.relay(subscriber).release_stream(now, STREAM);
                 }
                 1 if watching.remove(&subscriber) => world.dies(subscriber),
                 _ if watching.insert(subscriber) => {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use roost_reflector::words::Said;
+use roost_reflector::words::ControlPacket;
 
-use crate::world::{FRAME, Link, PACKETS, World, for_seeds};
+use crate::world::{FRAME, Link, PACKETS, RelayWorld, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -12,7 +12,7 @@ const HP: u8 = 2;
 const HS: u8 = 3;
 const S: u8 = 10;
 
-fn missing(world: &World, host: u8) -> (usize, usize) {
+fn missing(world: &RelayWorld, host: u8) -> (usize, usize) {
     let got = world.once_each(host);
     let span = (got.last().unwrap() - got.first().unwrap() + 1) as usize;
     (span - got.len(), span)
@@ -23,7 +23,7 @@ fn loss_per_hop_repaired_in_time() {
     for (loss, most) in [(10, 1), (50, 5)] {
         let (mut missed, mut all) = (0, 0);
         for seed in 0..4 {
-            let mut world = World::new(seed);
+            let mut world = RelayWorld::new(seed);
             world.all_links(Link { loss, jitter: Duration::from_millis(2), ..Link::default() });
             world.publish(P);
             world.subscribe(&[P, HP, HS, S]);
@@ -51,7 +51,7 @@ fn loss_per_hop_repaired_in_time() {
 fn late_stream_start_misses_little() {
     let (mut missed, mut all) = (0, 0);
     for seed in 0..100 {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         world.all_links(Link { loss: 10, ..Link::default() });
         world.publish(P);
         world.publishes.clear();
@@ -72,7 +72,7 @@ fn late_stream_start_misses_little() {
 #[test]
 fn joiner_burst_is_repaired() {
     for_seeds(20, |seed| {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         world.link(HP, S, Link { loss: 50, ..Link::default() });
         world.publish(P);
         world.subscribe(&[P, HP, S + 1]);
@@ -92,7 +92,7 @@ fn joiner_burst_is_repaired() {
 fn loss_before_pause_is_repaired() {
     let (mut missed, mut bursts) = (0, 0);
     for seed in 0..10 {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
         world.passes(SECOND);
@@ -115,7 +115,7 @@ fn loss_before_pause_is_repaired() {
 #[test]
 fn parity_recovers_loss_on_long_paths() {
     for_seeds(3, |seed| {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         world.link(HP, HS, Link { delay: Duration::from_millis(300), loss: 20, ..Link::default() });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
@@ -128,14 +128,14 @@ fn parity_recovers_loss_on_long_paths() {
         assert!(missing * 200 <= span, "{missing} of {span}, and a fiftieth is lost");
         // Parity follows its packets: only what was lost is brought back, and all that was lost is counted.
         let status = world.status(HS).unwrap();
-        let reported = status.legs[0].reported;
+        let reported = status.upstreams[0].reported;
         let lost = reported.lost as f64 / (reported.received + reported.missed) as f64;
         assert!((0.015..0.025).contains(&lost), "{reported:?}");
         assert_eq!(status.arrivals.duplicate, 0);
         // It costs what it must, where it must.
         let parity = |from, to| {
             let said = world.said.get(&(from, to)).into_iter().flatten();
-            said.filter(|said| matches!(said, Said::Parity(_))).count() as u64
+            said.filter(|said| matches!(said, ControlPacket::Parity(_))).count() as u64
         };
         let cost = parity(HP, HS) as f64 / world.carried(HP, HS) as f64;
         assert!((0.06..0.3).contains(&cost), "{cost}");
@@ -146,18 +146,18 @@ fn parity_recovers_loss_on_long_paths() {
 
 #[test]
 fn timely_repair_gets_no_parity() {
-    let mut world = World::new(1);
+    let mut world = RelayWorld::new(1);
     world.all_links(Link { loss: 20, ..Link::default() });
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.passes(60 * SECOND);
-    assert!(world.said.values().flatten().all(|said| !matches!(said, Said::Parity(_))));
+    assert!(world.said.values().flatten().all(|said| !matches!(said, ControlPacket::Parity(_))));
 }
 
 #[test]
 fn a_lossy_subscriber_harms_no_other() {
     for_seeds(5, |seed| {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         world.link(HS, S, Link { loss: 200, ..Link::default() });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);
@@ -167,7 +167,7 @@ fn a_lossy_subscriber_harms_no_other() {
         assert!(world.got[&(S + 1)].windows(2).all(|pair| pair[0].counter < pair[1].counter));
         let (_, reported) = {
             let status = world.status(HS).unwrap();
-            let member = status.members.iter().find(|member| member.address == crate::world::at(S)).unwrap();
+            let member = status.downstreams.iter().find(|member| member.address == crate::world::at(S)).unwrap();
             (member.statistics, member.reported)
         };
         // A fifth, as the lossy one says itself.
@@ -178,7 +178,7 @@ fn a_lossy_subscriber_harms_no_other() {
 
 #[test]
 fn stalled_subscriber_resumes_at_key_frame() {
-    let mut world = World::new(1);
+    let mut world = RelayWorld::new(1);
     world.publish(P);
     world.subscribe(&[P, HP, HS, S]);
     world.subscribe(&[P, HP, HS, S + 1]);
@@ -198,7 +198,7 @@ fn stalled_subscriber_resumes_at_key_frame() {
 #[test]
 fn upstream_changes_under_loss_miss_little() {
     for_seeds(4, |seed| {
-        let mut world = World::new(seed);
+        let mut world = RelayWorld::new(seed);
         world.all_links(Link { loss: 10, jitter: Duration::from_millis(3), repeats: 10, ..Link::default() });
         world.publish(P);
         world.subscribe(&[P, HP, HS, S]);

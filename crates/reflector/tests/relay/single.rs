@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use roost_proto::Time;
 use roost_proto::reflection::{StreamId, StreamTag};
-use roost_reflector::relay::{Config, Relay};
-use roost_reflector::words::{Reported, Said, Word};
-use roost_reflector::{Epoch, EpochSecret, Flags, Limits, MAX_TARGETS, Outcome, Publisher, Refused};
+use roost_reflector::relay::{Relay, RelayConfig};
+use roost_reflector::words::{ControlPacket, PathToken, ReceiverReport};
+use roost_reflector::{AdmissionError, Epoch, EpochLimits, EpochSecret, Flags, MAX_TARGETS, Publisher, SendOutcome};
 
 use crate::world::STREAM;
 
@@ -21,7 +21,7 @@ fn address(number: usize) -> SocketAddr {
 }
 
 fn publisher(stream: StreamId) -> Publisher {
-    Publisher::new(START, stream, Epoch(1), &EpochSecret::from_bytes([1; 32]), Limits::default()).unwrap()
+    Publisher::new(START, stream, Epoch(1), &EpochSecret::from_bytes([1; 32]), EpochLimits::default()).unwrap()
 }
 
 /// Publishes packets of 1040 bytes, the first with these flags.
@@ -34,20 +34,20 @@ fn push(relay: &mut Relay, now: Time, publisher: &mut Publisher, stream: StreamI
 }
 
 /// Takes what is offered, to whom and under which word; packets are dropped.
-fn offers(relay: &mut Relay, now: Time) -> Vec<(SocketAddr, StreamId, Word, StreamTag)> {
+fn offers(relay: &mut Relay, now: Time) -> Vec<(SocketAddr, StreamId, PathToken, StreamTag)> {
     let mut offers = Vec::new();
     relay.end_batch(now);
     while let Some(transmit) = relay.poll_transmit(now) {
-        if let Ok((stream, word, Said::Offer(tag))) = Said::decode(&transmit.contents) {
+        if let Ok((stream, word, ControlPacket::Offer(tag))) = ControlPacket::decode(&transmit.contents) {
             offers.push((transmit.to, stream, word, tag));
         }
     }
     offers
 }
 
-fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, Word, StreamTag)]) {
+fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, PathToken, StreamTag)]) {
     for (to, stream, word, tag) in offered {
-        let answer = Said::Answer { tag: *tag, next: 0 }.encode(*stream, *word);
+        let answer = ControlPacket::Answer { tag: *tag, next: 0 }.encode(*stream, *word);
         relay.handle_datagram(now, *to, &answer, |_, _| {});
     }
 }
@@ -55,7 +55,7 @@ fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, Word, 
 /// Thousands of downstreams whose time comes at once wait for each other, but not for ever.
 #[test]
 fn due_timers_run_in_batches() {
-    let (mut relay, now) = (Relay::new(Config::default(), [1; 32]), START);
+    let (mut relay, now) = (Relay::new(RelayConfig::default(), [1; 32]), START);
     let streams: Vec<StreamId> = (1..=3).map(StreamId).collect();
     for stream in &streams {
         relay.publish(now, *stream).unwrap();
@@ -72,37 +72,37 @@ fn due_timers_run_in_batches() {
 }
 
 /// What is sent to each, in order: packets, and words.
-fn drain(relay: &mut Relay, now: Time) -> BTreeMap<SocketAddr, Vec<Option<Said>>> {
-    let mut sent: BTreeMap<SocketAddr, Vec<Option<Said>>> = BTreeMap::new();
+fn drain(relay: &mut Relay, now: Time) -> BTreeMap<SocketAddr, Vec<Option<ControlPacket>>> {
+    let mut sent: BTreeMap<SocketAddr, Vec<Option<ControlPacket>>> = BTreeMap::new();
     relay.end_batch(now);
     while let Some(transmit) = relay.poll_transmit(now) {
         let datagrams = transmit.contents.chunks(transmit.segment);
-        let said = datagrams.map(|datagram| Said::decode(datagram).ok().map(|(.., said)| said));
+        let said = datagrams.map(|datagram| ControlPacket::decode(datagram).ok().map(|(.., said)| said));
         sent.entry(transmit.to).or_default().extend(said.collect::<Vec<_>>());
         let packets = transmit.contents.len().div_ceil(transmit.segment) as u32;
-        relay.settle(now, &transmit, Outcome { sent: packets, ..Outcome::default() });
+        relay.record_outcome(now, &transmit, SendOutcome { sent: packets, ..SendOutcome::default() });
     }
     sent
 }
 
 #[test]
 fn parity_follows_its_packets() {
-    let (mut relay, mut now) = (Relay::new(Config::default(), [1; 32]), START);
+    let (mut relay, mut now) = (Relay::new(RelayConfig::default(), [1; 32]), START);
     relay.publish(now, STREAM).unwrap();
     for number in 0..MAX_TARGETS {
         relay.offer(now, STREAM, address(number), StreamTag(number as u64)).unwrap();
     }
-    assert_eq!(relay.offer(now, STREAM, address(MAX_TARGETS), StreamTag(0)), Err(Refused::TooManyTargets));
+    assert_eq!(relay.offer(now, STREAM, address(MAX_TARGETS), StreamTag(0)), Err(AdmissionError::TooManyTargets));
     let offered = offers(&mut relay, now);
     answer(&mut relay, now, &offered);
     // All lose a third, which is not repaired.
-    let mut reported = Reported::default();
+    let mut reported = ReceiverReport::default();
     for _ in 0..10 {
         now = now + SECOND;
         reported.received += 1000;
         (reported.lost, reported.missed) = (reported.lost + 500, reported.missed + 500);
         for (to, _, word, _) in &offered {
-            relay.handle_datagram(now, *to, &Said::Report(reported).encode(STREAM, *word), |_, _| {});
+            relay.handle_datagram(now, *to, &ControlPacket::Report(reported).encode(STREAM, *word), |_, _| {});
         }
     }
     drain(&mut relay, now);
@@ -118,7 +118,7 @@ fn parity_follows_its_packets() {
 
 #[test]
 fn unanswered_host_gets_128_kib_once() {
-    let (mut relay, mut now) = (Relay::new(Config::default(), [1; 32]), START);
+    let (mut relay, mut now) = (Relay::new(RelayConfig::default(), [1; 32]), START);
     let streams: Vec<StreamId> = (1..=16).map(StreamId).collect();
     for stream in &streams {
         relay.publish(now, *stream).unwrap();
@@ -130,7 +130,7 @@ fn unanswered_host_gets_128_kib_once() {
     let first = offers(&mut relay, now);
     answer(&mut relay, now, &first);
     let (_, stream, word, _) = first[0];
-    relay.handle_datagram(now, address(1), &Said::Done.encode(stream, word), |_, _| {});
+    relay.handle_datagram(now, address(1), &ControlPacket::Bye.encode(stream, word), |_, _| {});
     drain(&mut relay, now);
     now = now + SECOND;
     for stream in &streams {
@@ -142,12 +142,12 @@ fn unanswered_host_gets_128_kib_once() {
     while now < until {
         relay.end_batch(now);
         while let Some(transmit) = relay.poll_transmit(now) {
-            match Said::decode(&transmit.contents) {
-                Ok((stream, word, Said::Offer(tag))) => offered.push((transmit.to, stream, word, tag)),
+            match ControlPacket::decode(&transmit.contents) {
+                Ok((stream, word, ControlPacket::Offer(tag))) => offered.push((transmit.to, stream, word, tag)),
                 _ => sent += transmit.contents.len(),
             }
             let packets = transmit.contents.len().div_ceil(transmit.segment) as u32;
-            relay.settle(now, &transmit, Outcome { sent: packets, ..Outcome::default() });
+            relay.record_outcome(now, &transmit, SendOutcome { sent: packets, ..SendOutcome::default() });
         }
         now = relay.poll_deadline().unwrap().min(until);
         relay.handle_timeout(now);

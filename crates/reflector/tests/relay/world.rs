@@ -10,9 +10,11 @@ use roost_proto::NodeId;
 use roost_proto::random::SplitMix64;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_proto::{Service, Time};
-use roost_reflector::relay::{Config, Event, Relay, StreamStatus};
-use roost_reflector::words::Said;
-use roost_reflector::{Epoch, EpochSecret, Flags, Header, Limits, Outcome, Publisher, Sequence, StreamId};
+use roost_reflector::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
+use roost_reflector::words::ControlPacket;
+use roost_reflector::{
+    Epoch, EpochLimits, EpochSecret, Flags, Header, Publisher, ReorderBuffer, SendOutcome, StreamId,
+};
 
 pub(crate) const STREAM: StreamId = StreamId(77);
 
@@ -120,11 +122,11 @@ impl Ord for Flight {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct RelayWorld {
     pub(crate) now: Time,
     random: SplitMix64,
     pub(crate) hosts: BTreeMap<u8, Relay>,
-    config: Config,
+    config: RelayConfig,
     link: Link,
     links: BTreeMap<(u8, u8), Link>,
     pub(crate) uplinks: BTreeMap<u8, Uplink>,
@@ -138,21 +140,21 @@ pub(crate) struct World {
     pub(crate) publishes: BTreeSet<u8>,
     /// Hosts whose way takes nothing.
     pub(crate) stalled: BTreeSet<u8>,
-    pub(crate) events: Vec<(Time, u8, Event)>,
+    pub(crate) events: Vec<(Time, u8, RelayEvent)>,
     pub(crate) got: BTreeMap<u8, Vec<Got>>,
     /// Packets on each link.
     pub(crate) carried: BTreeMap<(u8, u8), u64>,
     /// Words on each link.
-    pub(crate) said: BTreeMap<(u8, u8), Vec<Said>>,
+    pub(crate) said: BTreeMap<(u8, u8), Vec<ControlPacket>>,
     tag: u64,
 }
 
-impl World {
+impl RelayWorld {
     pub(crate) fn new(seed: u64) -> Self {
-        Self::with(seed, Config::default())
+        Self::with(seed, RelayConfig::default())
     }
 
-    pub(crate) fn with(seed: u64, config: Config) -> Self {
+    pub(crate) fn with(seed: u64, config: RelayConfig) -> Self {
         let secret = EpochSecret::from_bytes([1; 32]);
         Self {
             now: Time::from_nanos(1_000_000_000),
@@ -165,7 +167,7 @@ impl World {
             frames: (FRAME, PACKETS),
             flights: BinaryHeap::new(),
             flown: 0,
-            publisher: Publisher::new(Time::ZERO, STREAM, EPOCH, &secret, Limits::default()).unwrap(),
+            publisher: Publisher::new(Time::ZERO, STREAM, EPOCH, &secret, EpochLimits::default()).unwrap(),
             frame: 0,
             next_frame: None,
             publishes: BTreeSet::new(),
@@ -231,7 +233,7 @@ impl World {
         let (subscriber, hubs) = way.split_last().unwrap();
         let (publisher, hubs) = hubs.split_first().unwrap();
         let tag = self.new_tag();
-        self.relay(*subscriber).expect(now, tag).unwrap();
+        self.relay(*subscriber).expect_offer(now, tag).unwrap();
         let (mut to, mut their_tag, mut kind) = (*subscriber, tag, DownstreamKind::Subscriber);
         for hub in hubs.iter().rev() {
             let tag = self.new_tag();
@@ -367,9 +369,9 @@ impl World {
                 let to = host_at(transmit.to);
                 let packets: Vec<Vec<u8>> = transmit.contents.chunks(transmit.segment).map(<[u8]>::to_vec).collect();
                 let is_full = self.stalled.contains(&to);
-                let outcome = Outcome { sent: packets.len() as u32, ..Outcome::default() };
-                let outcome = if is_full { Outcome { sent: 0, is_full, ..outcome } } else { outcome };
-                relay.settle(now, &transmit, outcome);
+                let outcome = SendOutcome { sent: packets.len() as u32, ..SendOutcome::default() };
+                let outcome = if is_full { SendOutcome { sent: 0, is_full, ..outcome } } else { outcome };
+                relay.record_outcome(now, &transmit, outcome);
                 if !is_full {
                     sent.extend(packets.into_iter().map(|packet| (*host, to, packet)));
                 }
@@ -379,7 +381,7 @@ impl World {
             }
         }
         for (from, to, packet) in sent {
-            match Said::decode(&packet) {
+            match ControlPacket::decode(&packet) {
                 Ok((_, _, said)) => self.said.entry((from, to)).or_default().push(said),
                 Err(_) => *self.carried.entry((from, to)).or_default() += 1,
             }
@@ -411,7 +413,7 @@ impl World {
 
     /// How many packets an application gets that puts them in order, and waits 300 ms for what is missing.
     pub(crate) fn in_order(&self, host: u8) -> u64 {
-        let mut sequence = Sequence::new(Duration::from_millis(300));
+        let mut sequence = ReorderBuffer::new(Duration::from_millis(300));
         let mut handed = 0;
         for got in self.got.get(&host).into_iter().flatten() {
             handed += std::iter::from_fn(|| sequence.poll(got.at)).count() as u64;
@@ -439,7 +441,7 @@ impl World {
         self.hosts.get(&host)?.streams(self.now).find(|stream| stream.stream == STREAM)
     }
 
-    pub(crate) fn events_of(&self, host: u8) -> Vec<Event> {
+    pub(crate) fn events_of(&self, host: u8) -> Vec<RelayEvent> {
         self.events.iter().filter(|(_, at, _)| *at == host).map(|(.., event)| *event).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use roost_control::Status;
 use roost_proto::reflection::StreamId;
 use roost_proto::{Role, format_node};
-use roost_reflector::words::{Said, Word};
+use roost_reflector::words::{ControlPacket, PathToken};
 
 use super::Finding;
 
@@ -43,8 +43,8 @@ fn answers(media: SocketAddr) -> io::Result<bool> {
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(media)?;
     let own = u64::from(socket.local_addr()?.port());
-    let (stream, word) = (StreamId(own), Word(own));
-    let question = Said::KeyFrame.encode(stream, word);
+    let (stream, word) = (StreamId(own), PathToken(own));
+    let question = ControlPacket::KeyFrameRequest.encode(stream, word);
     for wait in WAITS {
         socket.set_read_timeout(Some(wait))?;
         // A port that is closed says so as an error of the next call.
@@ -52,8 +52,8 @@ fn answers(media: SocketAddr) -> io::Result<bool> {
             return Ok(false);
         }
         let mut answer = [0; 64];
-        match socket.recv(&mut answer).map(|length| Said::decode(&answer[..length])) {
-            Ok(Ok((of, to, Said::Done))) if (of, to) == (stream, word) => return Ok(true),
+        match socket.recv(&mut answer).map(|length| ControlPacket::decode(&answer[..length])) {
+            Ok(Ok((of, to, ControlPacket::Bye))) if (of, to) == (stream, word) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(false),
             _ => {}
         }
