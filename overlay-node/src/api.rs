@@ -133,7 +133,7 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(P
     if let Some(place) = place() {
         return Ok(named(place));
     }
-    let has_link = node.shared.transport.links().iter().any(|link| link.peer.node == provider);
+    let has_link = node.shared.transport.links().iter().any(|link| link.remote.node == provider);
     let is_placed = query.reflect != Some(ReflectionPolicy::Always) || matches!(query.area, Area::Exact(_));
     if has_link && is_placed {
         return Ok((Provider { node: provider, addresses: Vec::new() }, None));

@@ -76,8 +76,8 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
             format!("{} is this node itself: a file goes to another one", format_node(to, node.name(to).as_deref())),
         ));
     }
-    let known = node.shared.transport.links().into_iter().find(|link| link.peer.node == to);
-    let hub = known.and_then(|link| match link.peer.role {
+    let known = node.shared.transport.links().into_iter().find(|link| link.remote.node == to);
+    let hub = known.and_then(|link| match link.remote.role {
         Role::Node => None,
         Role::SuperNode => Some("a super node"),
         Role::Server => Some("a central server"),
@@ -97,7 +97,7 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
     if let Some(addresses) = node.providers.addresses(std::time::Instant::now(), to) {
         return Ok((Provider { node: to, addresses }, None));
     }
-    if node.shared.transport.links().iter().any(|link| link.peer.node == to) {
+    if node.shared.transport.links().iter().any(|link| link.remote.node == to) {
         return Ok((Provider { node: to, addresses: Vec::new() }, None));
     }
     let unknown = format!(

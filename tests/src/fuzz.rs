@@ -19,7 +19,7 @@ use roost_reflector::{
 };
 use roost_services::{image, sensor, track, video};
 pub use roost_transport::fuzzing::{
-    association_chunks, multicast_packets, quic_words, tcp_frames, udp_datagram, udp_session,
+    multicast_packets, multipath_chunks, quic_messages, tcp_frames, udp_datagram, udp_session,
 };
 
 /// A parser under test: must return, whatever the bytes.
@@ -38,8 +38,8 @@ pub const TARGETS: [(&str, Target); 17] = [
     ("udp_datagram", udp_datagram),
     ("udp_session", udp_session),
     ("tcp_frames", tcp_frames),
-    ("association_chunks", association_chunks),
-    ("quic_words", quic_words),
+    ("association_chunks", multipath_chunks),
+    ("quic_words", quic_messages),
     ("multicast_packets", multicast_packets),
     ("reflected_packets", reflected_packets),
     ("reflected_words", reflected_words),

@@ -67,12 +67,12 @@ pub fn certified(shared: &Shared, node: NodeId) -> Option<String> {
     if node == shared.node() {
         return Some(shared.name().to_owned());
     }
-    shared.transport.links().into_iter().find(|link| link.peer.node == node).map(|link| link.peer.name)
+    shared.transport.links().into_iter().find(|link| link.remote.node == node).map(|link| link.remote.name)
 }
 
 /// The nodes with which there is an association, and their names.
 pub fn connected(shared: &Shared) -> BTreeMap<NodeId, Option<String>> {
-    shared.transport.links().into_iter().map(|link| (link.peer.node, Some(link.peer.name))).collect()
+    shared.transport.links().into_iter().map(|link| (link.remote.node, Some(link.remote.name))).collect()
 }
 
 /// The one node of `known` that is meant: by its name, else by the beginning of its id.

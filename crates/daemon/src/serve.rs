@@ -247,8 +247,8 @@ impl<P: Program> Daemon<P> {
 
 /// The last address that was refused on each transport since `before`.
 fn last_seen(counters: &Counters, before: &Counters) -> String {
-    let since = |scheme: &Scheme| counters.of(*scheme).refused != before.of(*scheme).refused;
-    let at = |scheme: Scheme| Some(format!("{scheme}://{}", counters.of(scheme).last_refused?));
+    let since = |scheme: &Scheme| counters.for_scheme(*scheme).refused != before.for_scheme(*scheme).refused;
+    let at = |scheme: Scheme| Some(format!("{scheme}://{}", counters.for_scheme(scheme).last_refused?));
     Scheme::ALL.into_iter().filter(since).filter_map(at).collect::<Vec<_>>().join(" ")
 }
 

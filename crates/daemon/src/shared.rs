@@ -148,7 +148,7 @@ impl Shared {
 
     /// The associations that are up, and by how many seconds the `clocks` of others are ahead.
     pub fn peers(&self, clocks: &BTreeMap<NodeId, i64>) -> Peers {
-        let row = |link: &LinkInfo| PeerRow { clock_ahead_s: clocks.get(&link.peer.node).copied(), ..peer_row(link) };
+        let row = |link: &LinkInfo| PeerRow { clock_ahead_s: clocks.get(&link.remote.node).copied(), ..peer_row(link) };
         Peers { schema: SCHEMA, peers: self.transport.links().iter().map(row).collect(), down: Vec::new() }
     }
 
@@ -204,9 +204,9 @@ fn totals(schemes: &[SchemeCounters; 3], multicast: Option<MulticastCounters>) -
 
 fn peer_row(link: &LinkInfo) -> PeerRow {
     PeerRow {
-        node: link.peer.node,
-        name: link.peer.name.clone(),
-        role: link.peer.role,
+        node: link.remote.node,
+        name: link.remote.name.clone(),
+        role: link.remote.role,
         relation: None,
         tier: None,
         transport: link.scheme,

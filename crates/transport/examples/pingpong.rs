@@ -74,7 +74,7 @@ async fn measure(links: usize, time: Duration, scheme: Scheme) {
     let bundle = dir.path().join("hub");
     group.issue("hub", Role::SuperNode, Validity::default(), &bundle).expect("a bundle");
     let (mut child, address) = start_hub(&bundle, scheme);
-    let before = Usage::of(&child);
+    let before = Usage::from_child(&child);
     let answers = Arc::new(AtomicU64::new(0));
     let mut peers = Vec::new();
     for index in 0..links {
@@ -86,14 +86,14 @@ async fn measure(links: usize, time: Duration, scheme: Scheme) {
         let Some(Event::Up { .. }) = batch.pop() else { panic!("the dial failed") };
         peers.push((transport, events));
     }
-    let joined = Usage::of(&child);
+    let joined = Usage::from_child(&child);
     for (transport, events) in peers {
         tokio::spawn(ask(transport, events, Arc::clone(&answers)));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (start, first, count) = (Instant::now(), Usage::of(&child), answers.load(Ordering::Relaxed));
+    let (start, first, count) = (Instant::now(), Usage::from_child(&child), answers.load(Ordering::Relaxed));
     tokio::time::sleep(time).await;
-    let (elapsed, last, count) = (start.elapsed(), Usage::of(&child), answers.load(Ordering::Relaxed) - count);
+    let (elapsed, last, count) = (start.elapsed(), Usage::from_child(&child), answers.load(Ordering::Relaxed) - count);
     let processor = last.processor - first.processor;
     println!("links                      {links}");
     println!("memory for each link       {:.1} KiB", (last.resident - before.resident) as f64 / links as f64 / 1024.0);
@@ -147,7 +147,7 @@ struct Usage {
 }
 
 impl Usage {
-    fn of(child: &Child) -> Self {
+    fn from_child(child: &Child) -> Self {
         let read = |file| std::fs::read_to_string(format!("/proc/{}/{file}", child.id())).expect("the hub runs");
         // Nanoseconds on a processor, as the scheduler counts them.
         let schedstat = read("schedstat");

@@ -16,7 +16,7 @@ pub struct Counters {
 
 impl Counters {
     /// The counts of one transport.
-    pub fn of(&self, scheme: Scheme) -> &SchemeCounters {
+    pub fn for_scheme(&self, scheme: Scheme) -> &SchemeCounters {
         &self.schemes[scheme as usize]
     }
 }
@@ -47,7 +47,7 @@ pub struct SchemeCounters {
     /// Paths that stopped answering, of links that have several.
     pub paths_lost: u64,
     /// Paths among them that answered again.
-    pub paths_back: u64,
+    pub paths_restored: u64,
     /// Peers refused by us, by the label of [`Refusal`].
     pub refused: Vec<(&'static str, u64)>,
     /// The address at which the last of them was seen.
@@ -56,7 +56,7 @@ pub struct SchemeCounters {
 
 /// The counts of one transport, as they run.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
+pub(crate) struct LiveSchemeCounters {
     pub(crate) bytes_sent: AtomicU64,
     pub(crate) bytes_received: AtomicU64,
     pub(crate) datagrams_sent: AtomicU64,
@@ -67,12 +67,12 @@ pub(crate) struct Live {
     pub(crate) failed_handshakes: AtomicU64,
     pub(crate) turned_away: AtomicU64,
     pub(crate) paths_lost: AtomicU64,
-    pub(crate) paths_back: AtomicU64,
+    pub(crate) paths_restored: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
     last_refused: Mutex<Option<SocketAddr>>,
 }
 
-impl Live {
+impl LiveSchemeCounters {
     /// Adds to one of the counts.
     pub(crate) fn add(count: &AtomicU64, by: u64) {
         count.fetch_add(by, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Live {
             failed_handshakes: get(&self.failed_handshakes),
             turned_away: get(&self.turned_away),
             paths_lost: get(&self.paths_lost),
-            paths_back: get(&self.paths_back),
+            paths_restored: get(&self.paths_restored),
             last_refused: *self.last_refused.lock().unwrap_or_else(PoisonError::into_inner),
             refused: Refusal::ALL.iter().zip(&self.refused).map(|(kind, count)| (kind.label(), get(count))).collect(),
         }

@@ -26,13 +26,13 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// All strangers of one transport.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct HandshakeLimiter {
     limit: usize,
-    places: Mutex<Places>,
+    places: Mutex<HandshakeSlots>,
 }
 
 #[derive(Debug)]
-struct Places {
+struct HandshakeSlots {
     last: u64,
     /// In the order of their coming. Whose entry goes has lost its place.
     silent: BTreeMap<u64, Holder>,
@@ -51,16 +51,16 @@ struct Holder {
 
 /// One stranger's place; it is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct HandshakeSlot {
     number: u64,
     lost: oneshot::Receiver<Infallible>,
-    crowd: Arc<Crowd>,
+    limiter: Arc<HandshakeLimiter>,
 }
 
 /// New handshakes per second. While all together begin few, one host may begin many; once half of the tokens
 /// are gone each has its own share, so that one that floods leaves the others theirs.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub(crate) struct HandshakeRateLimiter {
     all: Bucket,
     by_host: BTreeMap<IpAddr, Bucket>,
     per_host: u32,
@@ -68,16 +68,16 @@ pub(crate) struct Shares {
     swept: Instant,
 }
 
-impl Shares {
+impl HandshakeRateLimiter {
     pub(crate) fn new(per_second: u32, now: Instant) -> Self {
         let per_host = per_second.div_ceil(SHARE);
         Self { all: Bucket::new(per_second, now), by_host: BTreeMap::new(), per_host, swept: now }
     }
 
     /// True if a host may begin one more.
-    pub(crate) fn take(&mut self, host: IpAddr, now: Instant) -> bool {
+    pub(crate) fn try_begin_handshake(&mut self, host: IpAddr, now: Instant) -> bool {
         let is_own = self.own(network_of(host), now);
-        (is_own || self.all.is_half_full(now)) && self.all.take(now)
+        (is_own || self.all.is_half_full(now)) && self.all.try_take_token(now)
     }
 
     /// True if one more is within the host's own share. One too many to be counted has none.
@@ -89,21 +89,21 @@ impl Shares {
         let has_room = self.by_host.len() < MAX_HOSTS;
         let per_host = self.per_host;
         match self.by_host.entry(host) {
-            Entry::Occupied(mut bucket) => bucket.get_mut().take(now),
-            Entry::Vacant(place) if has_room => place.insert(Bucket::new(per_host, now)).take(now),
+            Entry::Occupied(mut bucket) => bucket.get_mut().try_take_token(now),
+            Entry::Vacant(place) if has_room => place.insert(Bucket::new(per_host, now)).try_take_token(now),
             Entry::Vacant(_) => false,
         }
     }
 }
 
-impl Crowd {
+impl HandshakeLimiter {
     /// Room for `limit` strangers, but for one at least.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         let limit = limit.max(1);
         let per_second = u32::try_from(limit.div_ceil(2)).unwrap_or(u32::MAX);
         let (silent, heard, by_host) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let turnover = Bucket::new(per_second, Instant::now());
-        Arc::new(Self { limit, places: Mutex::new(Places { last: 0, silent, heard, by_host, turnover }) })
+        Arc::new(Self { limit, places: Mutex::new(HandshakeSlots { last: 0, silent, heard, by_host, turnover }) })
     }
 
     /// How many there are.
@@ -113,7 +113,7 @@ impl Crowd {
 
     /// A place for a newcomer, who has said something or not, and whether somebody
     /// else lost it for that. `None` if so many have lost theirs that it is turned away.
-    pub(crate) fn enter(self: &Arc<Self>, host: IpAddr, heard: bool) -> Option<(Place, bool)> {
+    pub(crate) fn acquire_slot(self: &Arc<Self>, host: IpAddr, heard: bool) -> Option<(HandshakeSlot, bool)> {
         let (holder, lost) = oneshot::channel();
         let host = network_of(host);
         let mut places = self.lock();
@@ -126,10 +126,10 @@ impl Crowd {
         *places.by_host.entry(host).or_default() += 1;
         let whereto = if heard { &mut places.heard } else { &mut places.silent };
         whereto.insert(number, Holder { host, _place: holder });
-        Some((Place { number, lost, crowd: Arc::clone(self) }, is_full))
+        Some((HandshakeSlot { number, lost, limiter: Arc::clone(self) }, is_full))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, HandshakeSlots> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn network_of(host: IpAddr) -> IpAddr {
     }
 }
 
-impl Places {
+impl HandshakeSlots {
     fn len(&self) -> usize {
         self.silent.len() + self.heard.len()
     }
@@ -156,7 +156,7 @@ impl Places {
         let oldest =
             |all: &BTreeMap<u64, Holder>| all.iter().find(|(_, holder)| loses(holder)).map(|(number, _)| *number);
         let Some(number) = oldest(&self.silent).or_else(|| oldest(&self.heard)) else { return false };
-        if !is_own && !self.turnover.take(Instant::now()) {
+        if !is_own && !self.turnover.try_take_token(Instant::now()) {
             return false;
         }
         self.remove(number);
@@ -176,10 +176,10 @@ impl Places {
     }
 }
 
-impl Place {
+impl HandshakeSlot {
     /// The stranger has said something.
-    pub(crate) fn heard(&self) {
-        let mut places = self.crowd.lock();
+    pub(crate) fn mark_active(&self) {
+        let mut places = self.limiter.lock();
         if let Some(holder) = places.silent.remove(&self.number) {
             places.heard.insert(self.number, holder);
         }
@@ -200,9 +200,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HandshakeSlot {
     fn drop(&mut self) {
-        self.crowd.lock().remove(self.number);
+        self.limiter.lock().remove(self.number);
     }
 }
 
@@ -218,16 +218,16 @@ mod tests {
 
     #[tokio::test]
     async fn oldest_silent_gives_way_then_oldest() {
-        let crowd = Crowd::new(2);
-        let (mut first, _) = crowd.enter(host(1), true).unwrap();
-        let (mut silent, displaced) = crowd.enter(host(1), false).unwrap();
+        let crowd = HandshakeLimiter::new(2);
+        let (mut first, _) = crowd.acquire_slot(host(1), true).unwrap();
+        let (mut silent, displaced) = crowd.acquire_slot(host(1), false).unwrap();
         assert!(!displaced);
-        let (third, displaced) = crowd.enter(host(1), false).unwrap();
+        let (third, displaced) = crowd.acquire_slot(host(1), false).unwrap();
         assert!(displaced && crowd.len() == 2);
         assert_eq!(silent.hold(pending::<()>()).await, None);
         assert_eq!(first.hold(ready(1)).await, Some(1));
-        third.heard();
-        let (_fourth, displaced) = crowd.enter(host(1), false).unwrap();
+        third.mark_active();
+        let (_fourth, displaced) = crowd.acquire_slot(host(1), false).unwrap();
         assert!(displaced);
         assert_eq!(first.hold(pending::<()>()).await, None);
         drop((first, silent, third));
@@ -236,41 +236,44 @@ mod tests {
 
     #[tokio::test]
     async fn one_host_displaces_itself_alone() {
-        let crowd = Crowd::new(64);
-        let mut honest: Vec<Place> = (1..=8).map(|number| crowd.enter(host(number), false).unwrap().0).collect();
+        let crowd = HandshakeLimiter::new(64);
+        let mut honest: Vec<HandshakeSlot> =
+            (1..=8).map(|number| crowd.acquire_slot(host(number), false).unwrap().0).collect();
         // Many addresses of one network are one host.
         let stranger = |number: u64| IpAddr::V6((0x2001_0db8_u128 << 96 | u128::from(number)).into());
-        let flood: Vec<_> = (0..10_000).filter_map(|number| crowd.enter(stranger(number), false)).collect();
+        let flood: Vec<_> = (0..10_000).filter_map(|number| crowd.acquire_slot(stranger(number), false)).collect();
         assert_eq!((crowd.len(), flood.len()), (64, 10_000));
         for place in &mut honest {
             assert_eq!(place.hold(ready(1)).await, Some(1));
         }
-        assert!(crowd.enter(host(9), false).is_some());
+        assert!(crowd.acquire_slot(host(9), false).is_some());
     }
 
     #[test]
     fn flooding_host_leaves_others_their_share() {
         let now = Instant::now();
-        let mut shares = Shares::new(1000, now);
-        let flood = (0..100_000).filter(|_| shares.take(host(1), now)).count();
+        let mut shares = HandshakeRateLimiter::new(1000, now);
+        let flood = (0..100_000).filter(|_| shares.try_begin_handshake(host(1), now)).count();
         assert!((500..=501).contains(&flood), "{flood}");
         for number in 2..=5 {
             assert_eq!(
-                (0..1000).filter(|_| shares.take(host(number), now)).count(),
+                (0..1000).filter(|_| shares.try_begin_handshake(host(number), now)).count(),
                 125 - usize::from(number == 5),
                 "{number}"
             );
         }
         let later = now + Duration::from_secs(1);
-        assert!((2..=5).all(|number| shares.take(host(number), later)));
+        assert!((2..=5).all(|number| shares.try_begin_handshake(host(number), later)));
     }
 
     #[test]
     fn hosts_that_are_still_are_forgotten() {
         let now = Instant::now();
-        let mut shares = Shares::new(1000, now);
-        let many = |shares: &mut Shares, at| {
-            (0..3000_u32).filter(|number| shares.take(IpAddr::V4((0x0a00_0000 | number).into()), at)).count()
+        let mut shares = HandshakeRateLimiter::new(1000, now);
+        let many = |shares: &mut HandshakeRateLimiter, at| {
+            (0..3000_u32)
+                .filter(|number| shares.try_begin_handshake(IpAddr::V4((0x0a00_0000 | number).into()), at))
+                .count()
         };
         many(&mut shares, now);
         assert_eq!(shares.by_host.len(), MAX_HOSTS);
@@ -280,9 +283,9 @@ mod tests {
 
     #[test]
     fn many_hosts_turn_over_half() {
-        let crowd = Crowd::new(64);
+        let crowd = HandshakeLimiter::new(64);
         let hosts = (0..=255).map(host);
-        let taken: Vec<_> = hosts.filter_map(|host| crowd.enter(host, false)).collect();
+        let taken: Vec<_> = hosts.filter_map(|host| crowd.acquire_slot(host, false)).collect();
         assert!((96..=110).contains(&taken.len()), "{}", taken.len());
     }
 }

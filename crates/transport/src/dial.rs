@@ -17,9 +17,9 @@ use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, NodeId, RoleSet, Scheme};
 use tokio::sync::oneshot;
 
-use crate::event::{Event, Sender, tells_refusal};
+use crate::event::{Event, EventSource, tells_refusal};
 use crate::transport::Shared;
-use crate::udp::Dialling;
+use crate::udp::PendingDial;
 
 /// The most addresses that one dial tries.
 const MAX_ADDRESSES: usize = 16;
@@ -30,7 +30,7 @@ const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Whom a dial looks for.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct DialRequest {
     pub(crate) dial: DialId,
     /// As what the peer must be certified.
     pub(crate) expect: RoleSet,
@@ -40,14 +40,14 @@ pub(crate) struct Wish {
     won: Arc<AtomicBool>,
 }
 
-impl Wish {
+impl DialRequest {
     pub(crate) fn new(dial: DialId, expect: RoleSet, node: Option<NodeId>) -> Self {
         Self { dial, expect, node, won: Arc::default() }
     }
 
     /// Makes the attempt that asks the one that wins; false if another has won.
     /// Only who wins announces a link.
-    pub(crate) fn win(&self) -> bool {
+    pub(crate) fn try_win(&self) -> bool {
         !self.won.swap(true, Ordering::Relaxed)
     }
 
@@ -67,7 +67,7 @@ pub(crate) fn unexpected(peer: &Peer) -> String {
 
 /// Tries the addresses, each with a head start on the next. The transport that
 /// succeeds announces the link.
-pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address>) {
+pub(crate) async fn dial(shared: Arc<Shared>, wish: DialRequest, addresses: Vec<Address>) {
     let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
     let outcome = race(
         addresses,
@@ -79,11 +79,11 @@ pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address
     let mut refused = false;
     for (address, why) in addresses.iter().zip(failures) {
         refused |= tells_refusal(&why);
-        told.note(address, why);
+        told.add_failure(address, why);
     }
     let reason = told.sentence();
     tracing::debug!(dial = wish.dial.0, reason, "dial failed");
-    shared.context.queue.push(Sender::Host, Event::DialFailed { dial: wish.dial, reason, refused });
+    shared.context.queue.push(EventSource::Host, Event::DialFailed { dial: wish.dial, reason, refused });
 }
 
 /// Runs the attempts until one succeeds, which drops the others; the next
@@ -132,7 +132,7 @@ where
 /// Tries one host, for as long as its round trip asks for.
 async fn attempt(
     shared: &Shared,
-    wish: &Wish,
+    wish: &DialRequest,
     addresses: &[Address],
     scheme: Scheme,
     to: SocketAddr,
@@ -151,9 +151,9 @@ fn beside(addresses: &[Address], to: SocketAddr) -> Vec<SocketAddr> {
     of_quic.into_iter().find(|hosts: &Vec<_>| hosts.contains(&to)).unwrap_or_default()
 }
 
-async fn try_udp(shared: &Shared, wish: Wish, to: SocketAddr) -> Result<(), String> {
+async fn try_udp(shared: &Shared, wish: DialRequest, to: SocketAddr) -> Result<(), String> {
     let (done, outcome) = oneshot::channel();
-    shared.udp.dial(to, Dialling { wish, done });
+    shared.udp.dial(to, PendingDial { request: wish, done });
     outcome.await.unwrap_or_else(|_| Err("the attempt was abandoned".into()))
 }
 
@@ -162,7 +162,7 @@ async fn try_udp(shared: &Shared, wish: Wish, to: SocketAddr) -> Result<(), Stri
 struct Failures(Vec<(String, String)>);
 
 impl Failures {
-    fn note(&mut self, address: &Address, why: String) {
+    fn add_failure(&mut self, address: &Address, why: String) {
         match self.0.iter_mut().find(|(_, reason)| *reason == why) {
             Some((addresses, _)) => *addresses += &format!(", {address}"),
             None => self.0.push((address.to_string(), why)),
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(failures.sentence(), "there is no address to dial");
         for (scheme, port, why) in [(Scheme::Udp, 1, "no"), (Scheme::Tcp, 1, "late"), (Scheme::Udp, 2, "no")] {
             let hosts = vec![[10, 0, 0, 1].into()];
-            failures.note(&Address { scheme, hosts, port }, why.to_owned());
+            failures.add_failure(&Address { scheme, hosts, port }, why.to_owned());
         }
         assert_eq!(failures.sentence(), "udp://10.0.0.1:1, udp://10.0.0.1:2: no; tcp://10.0.0.1:1: late");
     }
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn one_attempt_of_a_dial_wins() {
-        let wish = Wish::new(DialId(1), RoleSet::ALL, None);
+        let wish = DialRequest::new(DialId(1), RoleSet::ALL, None);
         let other = wish.clone();
-        assert!(!other.is_won() && wish.win());
-        assert!(other.is_won() && !other.win());
+        assert!(!other.is_won() && wish.try_win());
+        assert!(other.is_won() && !other.try_win());
     }
 }

@@ -29,7 +29,7 @@ pub enum Event {
         /// The dial that led to it; `None` if the peer dialled.
         dial: Option<DialId>,
         /// Who is there.
-        peer: Peer,
+        remote: Peer,
         /// The address the peer is seen at.
         address: Address,
         /// Round trip measured by the handshake.
@@ -143,7 +143,7 @@ impl Events {
     fn poll_recv_many(&mut self, cx: &mut Context<'_>, into: &mut Vec<Event>, max: usize) -> Poll<usize> {
         self.shared.context.queue.waker.register(cx.waker());
         if self.ready.is_empty() {
-            self.shared.context.queue.take(&mut self.ready, max);
+            self.shared.context.queue.drain_events(&mut self.ready, max);
             self.drive_udp(cx);
         }
         let count = self.ready.len().min(max);
@@ -185,7 +185,7 @@ impl Events {
 
 /// The cause of an event. The events of one wait for one another only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Sender {
+pub(crate) enum EventSource {
     /// All links with one node: they are in order among themselves.
     Node(NodeId),
     /// All who send to many: an address proves nothing there.
@@ -197,30 +197,30 @@ pub(crate) enum Sender {
 /// Events of the transports that have tasks of their own, on their way to
 /// [`Events`]. Holds messages of at most [`crate::Limits::event_queue_bytes`];
 /// other events are as few as links and dials.
-pub(crate) struct Queue {
-    events: Mutex<FairQueue<Sender, Event>>,
+pub(crate) struct EventQueue {
+    events: Mutex<FairQueue<EventSource, Event>>,
     /// Wakes the task in [`Events::recv_many`].
     pub(crate) waker: AtomicWaker,
     space: Notify,
 }
 
-impl Queue {
+impl EventQueue {
     pub(crate) fn new(max_bytes: usize) -> Self {
         Self { events: Mutex::new(FairQueue::new(max_bytes)), waker: AtomicWaker::new(), space: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, FairQueue<Sender, Event>> {
+    fn lock(&self) -> MutexGuard<'_, FairQueue<EventSource, Event>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an event, whatever the queue holds.
-    pub(crate) fn push(&self, sender: Sender, event: Event) {
+    pub(crate) fn push(&self, sender: EventSource, event: Event) {
         self.lock().push(sender, event.weight(), event);
         self.waker.wake();
     }
 
     /// Adds a message if there is room for it.
-    pub(crate) fn push_if_room(&self, sender: Sender, event: Event) -> bool {
+    pub(crate) fn push_if_room(&self, sender: EventSource, event: Event) -> bool {
         let room = self.lock().has_room(sender, event.weight());
         if room {
             self.push(sender, event);
@@ -229,7 +229,7 @@ impl Queue {
     }
 
     /// Adds a message once there is room for it.
-    pub(crate) async fn push_when_room(&self, sender: Sender, event: Event) {
+    pub(crate) async fn push_when_room(&self, sender: EventSource, event: Event) {
         loop {
             let space = self.space.notified();
             if self.lock().has_room(sender, event.weight()) {
@@ -240,13 +240,13 @@ impl Queue {
     }
 
     /// Drops the messages of a link that wait: its peer has no say any more.
-    pub(crate) fn discard_messages(&self, sender: Sender, of: LinkId) {
+    pub(crate) fn discard_messages(&self, sender: EventSource, of: LinkId) {
         self.lock().extract(sender, |event| matches!(event, Event::Message { link, .. } if *link == of));
         self.space.notify_waiters();
     }
 
     /// Moves up to `max` events to `into`.
-    fn take(&self, into: &mut VecDeque<Event>, max: usize) {
+    fn drain_events(&self, into: &mut VecDeque<Event>, max: usize) {
         let mut events = self.lock();
         let before = into.len();
         into.extend(std::iter::from_fn(|| events.pop()).take(max));

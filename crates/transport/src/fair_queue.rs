@@ -10,14 +10,14 @@ const TURN_WEIGHT: usize = 1500;
 
 /// Items of weight, by their sender `K`.
 pub(crate) struct FairQueue<K, T> {
-    lanes: HashMap<K, Lane<T>>,
+    lanes: HashMap<K, SenderQueue<T>>,
     /// The lanes that hold something, the next to be served first.
     turns: VecDeque<K>,
     weight: usize,
     max_weight: usize,
 }
 
-struct Lane<T> {
+struct SenderQueue<T> {
     items: VecDeque<(usize, T)>,
     weight: usize,
     /// Turns that the first item has waited for.
@@ -47,7 +47,7 @@ impl<K: Copy + Eq + Hash, T> FairQueue<K, T> {
     pub(crate) fn push(&mut self, sender: K, weight: usize, item: T) {
         let lane = self.lanes.entry(sender).or_insert_with(|| {
             self.turns.push_back(sender);
-            Lane { items: VecDeque::new(), weight: 0, turns: 0 }
+            SenderQueue { items: VecDeque::new(), weight: 0, turns: 0 }
         });
         lane.items.push_back((weight, item));
         lane.weight += weight;

@@ -15,13 +15,13 @@ use roost_identity::Identity;
 use roost_proto::Scheme;
 
 /// Length of a token, bytes.
-pub(crate) const TOKEN: usize = 16;
+pub(crate) const RESET_TOKEN_BYTES: usize = 16;
 
 /// The key from which the tokens of all connections follow.
 #[derive(Debug)]
-pub(crate) struct Forgotten(hmac::Key);
+pub(crate) struct ResetTokenKey(hmac::Key);
 
-impl Forgotten {
+impl ResetTokenKey {
     pub(crate) fn new(identity: &Identity) -> Self {
         let label = hmac::Key::new(hmac::HMAC_SHA256, b"roost links that are forgotten");
         Self(hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&label, identity.key_pkcs8_der()).as_ref()))
@@ -35,8 +35,8 @@ impl Forgotten {
 }
 
 /// The token of a link by what it is called.
-pub(crate) fn token(key: &hmac::Key, id: &[u8]) -> [u8; TOKEN] {
-    let mut token = [0; TOKEN];
-    token.copy_from_slice(&hmac::sign(key, id).as_ref()[..TOKEN]);
+pub(crate) fn reset_token(key: &hmac::Key, id: &[u8]) -> [u8; RESET_TOKEN_BYTES] {
+    let mut token = [0; RESET_TOKEN_BYTES];
+    token.copy_from_slice(&hmac::sign(key, id).as_ref()[..RESET_TOKEN_BYTES]);
     token
 }

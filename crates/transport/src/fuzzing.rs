@@ -10,11 +10,11 @@ use roost_proto::wire::MAX_MESSAGE_BYTES;
 
 use roost_identity::GroupKey;
 
-use crate::association::{Association, MAX_HELD_BYTES};
+use crate::association::{MAX_HELD_BYTES, MultipathConnection};
 use crate::multicast::{MAX_MULTICAST_BYTES, ends};
 use crate::quic;
 use crate::tcp::frame::{self, Frame};
-use crate::udp::is_told_apart;
+use crate::udp::is_classified;
 use crate::udp::session::{Packet, Session};
 
 /// The most memory for messages that are not delivered yet, bytes: the limits
@@ -52,17 +52,17 @@ pub fn udp_session(bytes: &[u8]) {
 
 /// A datagram of a stranger's, before any key.
 pub fn udp_datagram(bytes: &[u8]) {
-    assert!(is_told_apart(bytes));
+    assert!(is_classified(bytes));
 }
 
 /// Streams of a QUIC link, one after the other: two bytes of length, the content.
-pub fn association_chunks(bytes: &[u8]) {
-    let (mut association, mut rest) = (Association::new(1 << 20), bytes);
+pub fn multipath_chunks(bytes: &[u8]) {
+    let (mut association, mut rest) = (MultipathConnection::new(1 << 20), bytes);
     while let [high, low, tail @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let (content, after) = tail.split_at(length.min(tail.len()));
         rest = after;
-        if association.received(&Bytes::copy_from_slice(content)).is_err() {
+        if association.handle_chunk(&Bytes::copy_from_slice(content)).is_err() {
             return;
         }
         assert!(association.held() <= MAX_HELD_BYTES);
@@ -73,8 +73,8 @@ pub fn association_chunks(bytes: &[u8]) {
 }
 
 /// The greetings of either side of a QUIC connection, and what is told of addresses.
-pub fn quic_words(bytes: &[u8]) {
-    assert!(quic::words_read_back(bytes));
+pub fn quic_messages(bytes: &[u8]) {
+    assert!(quic::messages_round_trip(bytes));
 }
 
 /// What comes out of a TLS stream.

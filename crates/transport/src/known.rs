@@ -25,28 +25,28 @@ const PAUSE_OF_PEER: Duration = Duration::from_millis(1);
 const REVIEW: Duration = Duration::from_secs(10);
 
 /// The number by which the peer of a link asks about it.
-pub(crate) type LinkName = [u8; 8];
+pub(crate) type WireId = [u8; 8];
 
 /// A peer that dialled us, and what tells it that its link is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownRemote {
     pub(crate) scheme: Scheme,
     /// The address of the socket that it dialled.
     pub(crate) at: SocketAddr,
     /// The address of ours that it dialled, if the socket has several.
     pub(crate) from: Option<IpAddr>,
     pub(crate) to: SocketAddr,
-    pub(crate) name: LinkName,
+    pub(crate) wire_id: WireId,
 }
 
-impl fmt::Display for Known {
+impl fmt::Display for KnownRemote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self.from.map_or_else(|| "-".to_owned(), |from| from.to_string());
-        write!(f, "{} {} {from} {} {:016x}", self.scheme, self.at, self.to, u64::from_be_bytes(self.name))
+        write!(f, "{} {} {from} {} {:016x}", self.scheme, self.at, self.to, u64::from_be_bytes(self.wire_id))
     }
 }
 
-impl FromStr for Known {
+impl FromStr for KnownRemote {
     type Err = ();
 
     fn from_str(line: &str) -> Result<Self, ()> {
@@ -56,15 +56,15 @@ impl FromStr for Known {
             at: at.parse().map_err(drop)?,
             from: if from == "-" { None } else { Some(from.parse().map_err(drop)?) },
             to: to.parse().map_err(drop)?,
-            name: u64::from_str_radix(name, 16).map_err(drop)?.to_be_bytes(),
+            wire_id: u64::from_str_radix(name, 16).map_err(drop)?.to_be_bytes(),
         })
     }
 }
 
 /// Decides when whom of the last run is told, and when what is kept for the next one is written.
 #[derive(Debug)]
-pub struct Memory {
-    untold: VecDeque<Known>,
+pub struct RestartNotifier {
+    untold: VecDeque<KnownRemote>,
     telling: Bucket,
     /// The number of changes that were seen at the last review, and when the next is due at the latest.
     seen: Option<u64>,
@@ -74,7 +74,7 @@ pub struct Memory {
     written: String,
 }
 
-impl Memory {
+impl RestartNotifier {
     /// Takes what the last run has written; lines that say nothing are skipped.
     pub fn new(text: &str, now: Instant) -> Self {
         let untold = unique(text.lines().filter_map(|line| line.parse().ok()));
@@ -83,13 +83,13 @@ impl Memory {
     }
 
     /// One of the last run's peers that may be told now.
-    pub fn next(&mut self, now: Instant) -> Option<Known> {
-        let may_tell = !self.untold.is_empty() && self.telling.take(now);
+    pub fn next(&mut self, now: Instant) -> Option<KnownRemote> {
+        let may_tell = !self.untold.is_empty() && self.telling.try_take_token(now);
         if may_tell { self.untold.pop_front() } else { None }
     }
 
     /// The socket was not ready: the peer is told later.
-    pub fn put_back(&mut self, known: Known) {
+    pub fn put_back(&mut self, known: KnownRemote) {
         self.untold.push_front(known);
     }
 
@@ -100,7 +100,7 @@ impl Memory {
 
     /// Text to write for the next run, if it differs from what was written last. Remotes that are
     /// still to be told stay in it.
-    pub fn review(&mut self, now: Instant, changes: u64, known: Vec<Known>) -> Option<&str> {
+    pub fn review(&mut self, now: Instant, changes: u64, known: Vec<KnownRemote>) -> Option<&str> {
         let all = unique(self.untold.iter().cloned().chain(known));
         (self.seen, self.review) = (Some(changes), now + REVIEW);
         self.write = now + PAUSE + PAUSE_OF_PEER * all.len() as u32;
@@ -112,7 +112,7 @@ impl Memory {
 }
 
 /// The last of each address, no more than are kept.
-fn unique(all: impl Iterator<Item = Known>) -> VecDeque<Known> {
+fn unique(all: impl Iterator<Item = KnownRemote>) -> VecDeque<KnownRemote> {
     let mut by_address = BTreeMap::new();
     for known in all {
         let address = (known.scheme as u8, known.at, known.to);
@@ -127,9 +127,9 @@ fn unique(all: impl Iterator<Item = Known>) -> VecDeque<Known> {
 mod tests {
     use super::*;
 
-    fn known(port: u16, name: u8) -> Known {
+    fn known(port: u16, name: u8) -> KnownRemote {
         let (at, to) = (SocketAddr::from(([0; 16], 7777)), SocketAddr::from(([192, 0, 2, 1], port)));
-        Known { scheme: Scheme::Udp, at, from: None, to, name: [name; 8] }
+        KnownRemote { scheme: Scheme::Udp, at, from: None, to, wire_id: [name; 8] }
     }
 
     fn text(ports: u16) -> String {
@@ -142,19 +142,19 @@ mod tests {
         for (scheme, at) in [Scheme::Udp, Scheme::Quic].into_iter().flat_map(|s| addresses.map(|at| (s, at))) {
             for from in [None, Some(IpAddr::from([192, 0, 2, 7])), Some(IpAddr::from([7; 16]))] {
                 let (at, to) = (at.parse().unwrap(), addresses[2].parse().unwrap());
-                let known = Known { scheme, at, from, to, name: [0, 1, 2, 3, 4, 5, 6, 255] };
+                let known = KnownRemote { scheme, at, from, to, wire_id: [0, 1, 2, 3, 4, 5, 6, 255] };
                 assert_eq!(known.to_string().parse(), Ok(known));
             }
         }
         for nonsense in ["", "udp", "udp 1 - 2 3", "x 0.0.0.0:1 - 0.0.0.0:2 00", "udp 0.0.0.0:1 - 0.0.0.0:2 0 0"] {
-            assert_eq!(nonsense.parse::<Known>(), Err(()), "{nonsense}");
+            assert_eq!(nonsense.parse::<KnownRemote>(), Err(()), "{nonsense}");
         }
     }
 
     #[test]
     fn notifications_are_unique_and_paced() {
         let now = Instant::now();
-        let mut memory = Memory::new(&(text(2000) + "nonsense\n" + &text(2000)), now);
+        let mut memory = RestartNotifier::new(&(text(2000) + "nonsense\n" + &text(2000)), now);
         let mut told = Vec::new();
         for (second, most) in [(0, 500), (1, 1000), (2, 1500), (9, 2000), (10, 2000)] {
             told.extend(std::iter::from_fn(|| memory.next(now + Duration::from_secs(second))));
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn unnotified_remotes_stay_stored() {
         let now = Instant::now();
-        let mut memory = Memory::new(&text(3), now);
+        let mut memory = RestartNotifier::new(&text(3), now);
         let first = memory.next(now).unwrap();
         let written = memory.review(now, 0, vec![known(3, 2), known(4, 2)]).unwrap().to_owned();
-        let read: Vec<Known> = written.lines().map(|line| line.parse().unwrap()).collect();
+        let read: Vec<KnownRemote> = written.lines().map(|line| line.parse().unwrap()).collect();
         // One of an address: its link of now.
         assert_eq!((first, read), (known(1, 1), vec![known(2, 1), known(3, 2), known(4, 2)]));
     }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn writing_waits_longer_with_more_peers() {
         let now = Instant::now();
-        let mut memory = Memory::new("", now);
+        let mut memory = RestartNotifier::new("", now);
         assert!(memory.is_due(now, 0));
         let many = (1..=1000).map(|port| known(port, 1)).collect();
         assert!(memory.review(now, 1, many).is_some());
@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn known_remotes_are_limited() {
-        let all =
-            (0..40_000u32).map(|n| Known { at: SocketAddr::from(([0; 4], (n / 60_000) as u16)), ..known(n as u16, 1) });
+        let all = (0..40_000u32)
+            .map(|n| KnownRemote { at: SocketAddr::from(([0; 4], (n / 60_000) as u16)), ..known(n as u16, 1) });
         assert_eq!(unique(all).len(), MAX_KNOWN);
     }
 }

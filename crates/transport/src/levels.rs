@@ -16,15 +16,15 @@ const COST: usize = 64;
 
 /// What waits in a link. Of one level, datagrams go before what is reliable.
 #[derive(Debug, Default)]
-pub(crate) struct Levels {
-    levels: [[VecDeque<Waiting>; 2]; LEVELS],
+pub(crate) struct PriorityQueue {
+    levels: [[VecDeque<QueuedMessage>; 2]; LEVELS],
     /// Of datagrams, and of what is reliable.
     bytes: [usize; 2],
 }
 
 /// A message that waits.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedMessage {
     pub(crate) channel: Channel,
     pub(crate) level: usize,
     pub(crate) message: Bytes,
@@ -55,7 +55,7 @@ const fn class_of(channel: Channel) -> usize {
     }
 }
 
-impl Levels {
+impl PriorityQueue {
     /// Takes a message, if there is room for it: `limit` bytes of each class.
     pub(crate) fn push(
         &mut self,
@@ -72,7 +72,7 @@ impl Levels {
         self.bytes[class] += cost;
         let level = usize::from(delivery.priority).min(LEVELS - 1);
         let until = delivery.lifetime.map(|life| now + life);
-        self.levels[level][class].push_back(Waiting { channel, level, message, until });
+        self.levels[level][class].push_back(QueuedMessage { channel, level, message, until });
         Pushed::Queued
     }
 
@@ -96,12 +96,12 @@ impl Levels {
     }
 
     /// The next message that is still of use.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Waiting> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<QueuedMessage> {
         let level = self.level(now)?;
         self.pop_from(level)
     }
 
-    fn pop_from(&mut self, level: usize) -> Option<Waiting> {
+    fn pop_from(&mut self, level: usize) -> Option<QueuedMessage> {
         let next = self.levels[level].iter_mut().find_map(VecDeque::pop_front)?;
         self.bytes[class_of(next.channel)] -= next.message.len() + COST;
         Some(next)
@@ -125,13 +125,13 @@ mod tests {
     const RELIABLE: Channel = Channel::Reliable { flow: 1 };
 
     /// The first bytes of the messages that leave, in their order.
-    fn order(waiting: &mut Levels, now: Instant) -> Vec<u8> {
+    fn order(waiting: &mut PriorityQueue, now: Instant) -> Vec<u8> {
         std::iter::from_fn(|| waiting.pop(now)).map(|next| next.message[0]).collect()
     }
 
     #[test]
     fn urgent_first_then_datagrams_then_reliable() {
-        let (mut waiting, now) = (Levels::default(), Instant::now());
+        let (mut waiting, now) = (PriorityQueue::default(), Instant::now());
         let of = [
             (5, Delivery::for_service(Service::Image)),
             (2, Delivery::for_service(Service::Track)),
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn expired_message_is_not_sent() {
-        let (mut waiting, now) = (Levels::default(), Instant::now());
+        let (mut waiting, now) = (PriorityQueue::default(), Instant::now());
         let short = Delivery { lifetime: Some(Duration::from_millis(250)), ..Delivery::CONTROL };
         waiting.push(now, (Channel::Datagram, &short), vec![1; 10].into(), LIMIT);
         waiting.push(now, (Channel::Datagram, &Delivery::default()), vec![2; 10].into(), LIMIT);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn each_class_has_its_room() {
-        let (mut waiting, now) = (Levels::default(), Instant::now());
+        let (mut waiting, now) = (PriorityQueue::default(), Instant::now());
         let message = Bytes::from(vec![0; 60]);
         let mut push = |channel| waiting.push(now, (channel, &Delivery::default()), message.clone(), 200);
         assert_eq!([push(RELIABLE), push(RELIABLE)], [Pushed::Queued, Pushed::Full]);

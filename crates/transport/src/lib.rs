@@ -60,7 +60,7 @@ pub use config::{Config, Limits};
 pub use counters::{Counters, SchemeCounters};
 pub use error::{BindError, SendError};
 pub use event::{Event, Events};
-pub use known::{Known, Memory};
+pub use known::{KnownRemote, RestartNotifier};
 pub use link::{LinkInfo, PathInfo};
 pub use multicast::{
     DEFAULT_GROUPS, MAX_MULTICAST_BYTES, MulticastConfig, MulticastCounters, MulticastError, TOLERANCE,

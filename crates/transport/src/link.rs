@@ -10,7 +10,7 @@ use roost_identity::Standing;
 use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, LinkId, Scheme};
 
-use crate::event::{Event, Sender};
+use crate::event::{Event, EventSource};
 use crate::quic::QuicLink;
 use crate::tcp::TcpLink;
 use crate::udp;
@@ -21,7 +21,7 @@ pub struct LinkInfo {
     /// Its number.
     pub link: LinkId,
     /// Who is there.
-    pub peer: Peer,
+    pub remote: Peer,
     /// The address the peer is seen at.
     pub address: Address,
     /// The transport.
@@ -80,14 +80,14 @@ pub struct PathInfo {
 
 /// The counts of one link that has tasks of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct LiveConnectionCounters {
     pub(crate) bytes_sent: AtomicU64,
     pub(crate) bytes_received: AtomicU64,
     pub(crate) messages_sent: AtomicU64,
     pub(crate) messages_received: AtomicU64,
 }
 
-impl Tally {
+impl LiveConnectionCounters {
     /// Adds to one of the counts.
     pub(crate) fn add(count: &AtomicU64, by: u64) {
         count.fetch_add(by, Ordering::Relaxed);
@@ -101,16 +101,16 @@ impl Tally {
 
 /// A peer that the policy lets pass.
 #[derive(Clone, Debug)]
-pub(crate) struct Passed {
-    pub(crate) peer: Peer,
+pub(crate) struct VerifiedRemote {
+    pub(crate) remote: Peer,
     pub(crate) standing: Standing,
 }
 
 /// What never changes in a link's life.
 #[derive(Clone, Debug)]
-pub(crate) struct Identified {
+pub(crate) struct ConnectionIdentity {
     pub(crate) link: LinkId,
-    pub(crate) peer: Peer,
+    pub(crate) remote: Peer,
     pub(crate) standing: Standing,
     pub(crate) address: Address,
     pub(crate) dialled: bool,
@@ -118,23 +118,23 @@ pub(crate) struct Identified {
     pub(crate) since: SystemTime,
 }
 
-impl Identified {
+impl ConnectionIdentity {
     /// The lane of what comes from there.
-    pub(crate) fn sender(&self) -> Sender {
-        Sender::Node(self.peer.node)
+    pub(crate) fn sender(&self) -> EventSource {
+        EventSource::Node(self.remote.node)
     }
 
     /// The event that makes the link known.
     pub(crate) fn up(&self, dial: Option<DialId>) -> Event {
-        let Self { link, peer, address, rtt, .. } = self;
-        Event::Up { link: *link, dial, peer: peer.clone(), address: address.clone(), rtt: *rtt }
+        let Self { link, remote: peer, address, rtt, .. } = self;
+        Event::Up { link: *link, dial, remote: peer.clone(), address: address.clone(), rtt: *rtt }
     }
 
     /// The description of a link without any traffic.
     pub(crate) fn describe(&self, rtt: Duration) -> LinkInfo {
         LinkInfo {
             link: self.link,
-            peer: self.peer.clone(),
+            remote: self.remote.clone(),
             address: self.address.clone(),
             scheme: self.address.scheme,
             dialled: self.dialled,
@@ -160,8 +160,8 @@ pub(crate) fn seen_at(scheme: Scheme, socket: SocketAddr) -> Address {
 
 /// Who carries a link.
 #[derive(Clone)]
-pub(crate) enum Carrier {
-    Udp(Arc<udp::Endpoint>, udp::Slot),
+pub(crate) enum AnyConnection {
+    Udp(Arc<udp::Endpoint>, udp::SessionSlot),
     Tcp(Arc<TcpLink>),
     Quic(Arc<QuicLink>),
 }
@@ -173,7 +173,7 @@ pub(crate) struct Registry {
     next: AtomicU64,
     /// Links that came and went.
     changes: AtomicU64,
-    links: RwLock<HashMap<LinkId, Carrier>>,
+    links: RwLock<HashMap<LinkId, AnyConnection>>,
 }
 
 impl Registry {
@@ -182,7 +182,7 @@ impl Registry {
         LinkId(self.next.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    pub(crate) fn insert(&self, link: LinkId, carrier: Carrier) {
+    pub(crate) fn insert(&self, link: LinkId, carrier: AnyConnection) {
         self.links.write().unwrap_or_else(PoisonError::into_inner).insert(link, carrier);
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
@@ -199,7 +199,7 @@ impl Registry {
         self.changes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn get(&self, link: LinkId) -> Option<Carrier> {
+    pub(crate) fn get(&self, link: LinkId) -> Option<AnyConnection> {
         self.links.read().unwrap_or_else(PoisonError::into_inner).get(&link).cloned()
     }
 
@@ -208,7 +208,7 @@ impl Registry {
     }
 
     /// All of them, by number.
-    pub(crate) fn all(&self) -> Vec<(LinkId, Carrier)> {
+    pub(crate) fn all(&self) -> Vec<(LinkId, AnyConnection)> {
         let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = links.iter().map(|(link, carrier)| (*link, carrier.clone())).collect();
         all.sort_unstable_by_key(|(link, _)| *link);

@@ -39,17 +39,17 @@ impl Limits {
     }
 
     /// Longest handshake of a stranger that dials us: it has two messages to send.
-    pub(crate) fn stranger(&self) -> Duration {
+    pub(crate) fn incoming_handshake_timeout(&self) -> Duration {
         self.next_answer(self.longest_round_trip)
     }
 }
 
 /// The round trips of hosts and peers to which there was a link.
 #[derive(Debug, Default)]
-pub(crate) struct RoundTrips(Mutex<Table>);
+pub(crate) struct RoundTrips(Mutex<RoundTripTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct RoundTripTable {
     hosts: HashMap<IpAddr, Duration>,
     nodes: HashMap<NodeId, Duration>,
     /// Hosts that have not answered in time.
@@ -58,7 +58,7 @@ struct Table {
 
 impl RoundTrips {
     /// Notes the round trip of a handshake.
-    pub(crate) fn note(&self, host: Option<IpAddr>, node: NodeId, rtt: Duration) {
+    pub(crate) fn record_rtt(&self, host: Option<IpAddr>, node: NodeId, rtt: Duration) {
         let mut table = self.lock();
         table.make_room();
         if let Some(host) = host {
@@ -69,7 +69,7 @@ impl RoundTrips {
     }
 
     /// The round trip of a host, or of the node that is expected there, or else of the farthest host.
-    pub(crate) fn of(&self, host: IpAddr, node: Option<NodeId>) -> Option<Duration> {
+    pub(crate) fn expected_rtt(&self, host: IpAddr, node: Option<NodeId>) -> Option<Duration> {
         let (table, host) = (self.lock(), host.to_canonical());
         let own = table.hosts.get(&host).or_else(|| table.nodes.get(&node?));
         let farthest = || table.hosts.values().max().filter(|_| !table.silent.contains(&host));
@@ -77,7 +77,7 @@ impl RoundTrips {
     }
 
     /// A host has not answered in time: it may be farther away than it was.
-    pub(crate) fn doubt(&self, host: IpAddr, node: Option<NodeId>) {
+    pub(crate) fn mark_unresponsive(&self, host: IpAddr, node: Option<NodeId>) {
         let mut table = self.lock();
         table.make_room();
         table.hosts.remove(&host.to_canonical());
@@ -87,12 +87,12 @@ impl RoundTrips {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, RoundTripTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl RoundTripTable {
     /// Not knowing costs patience alone, and who is still there is soon known again.
     fn make_room(&mut self) {
         if self.hosts.len().max(self.nodes.len()).max(self.silent.len()) >= MAX_KNOWN {
@@ -139,32 +139,38 @@ mod tests {
     #[test]
     fn who_was_silent_is_unknown_again() {
         let trips = RoundTrips::default();
-        trips.note(Some(HOST), node(1), SECOND);
-        assert_eq!((trips.of(HOST, None), trips.of(OTHER, Some(node(1)))), (Some(SECOND), Some(SECOND)));
-        trips.doubt(HOST, Some(node(1)));
-        assert_eq!((trips.of(HOST, None), trips.of(OTHER, Some(node(1)))), (None, None));
+        trips.record_rtt(Some(HOST), node(1), SECOND);
+        assert_eq!(
+            (trips.expected_rtt(HOST, None), trips.expected_rtt(OTHER, Some(node(1)))),
+            (Some(SECOND), Some(SECOND))
+        );
+        trips.mark_unresponsive(HOST, Some(node(1)));
+        assert_eq!((trips.expected_rtt(HOST, None), trips.expected_rtt(OTHER, Some(node(1)))), (None, None));
     }
 
     #[test]
     fn unknown_host_assumes_farthest_rtt() {
         let trips = RoundTrips::default();
-        assert_eq!(trips.of(OTHER, None), None);
+        assert_eq!(trips.expected_rtt(OTHER, None), None);
         for (host, rtt) in [(1, SECOND / 50), (2, SECOND / 2), (3, SECOND / 10)] {
-            trips.note(Some(IpAddr::from([10, 1, 0, host])), node(host.into()), rtt);
+            trips.record_rtt(Some(IpAddr::from([10, 1, 0, host])), node(host.into()), rtt);
         }
-        assert_eq!(trips.of(OTHER, Some(node(9))), Some(SECOND / 2));
-        trips.doubt(OTHER, None);
-        assert_eq!((trips.of(OTHER, None), trips.of(HOST, None)), (None, Some(SECOND / 2)));
-        trips.note(Some(OTHER), node(9), 3 * SECOND);
-        assert_eq!((trips.of(OTHER, None), trips.of(HOST, None)), (Some(3 * SECOND), Some(3 * SECOND)));
+        assert_eq!(trips.expected_rtt(OTHER, Some(node(9))), Some(SECOND / 2));
+        trips.mark_unresponsive(OTHER, None);
+        assert_eq!((trips.expected_rtt(OTHER, None), trips.expected_rtt(HOST, None)), (None, Some(SECOND / 2)));
+        trips.record_rtt(Some(OTHER), node(9), 3 * SECOND);
+        assert_eq!(
+            (trips.expected_rtt(OTHER, None), trips.expected_rtt(HOST, None)),
+            (Some(3 * SECOND), Some(3 * SECOND))
+        );
     }
 
     #[test]
     fn no_more_are_remembered_than_stated() {
         let trips = RoundTrips::default();
         for number in 0..2 * MAX_KNOWN as u32 {
-            trips.note(Some(IpAddr::from(number.to_be_bytes())), node(number as u16), SECOND);
-            trips.doubt(IpAddr::from(number.to_le_bytes()), None);
+            trips.record_rtt(Some(IpAddr::from(number.to_be_bytes())), node(number as u16), SECOND);
+            trips.mark_unresponsive(IpAddr::from(number.to_le_bytes()), None);
             let table = trips.lock();
             assert!(table.hosts.len().max(table.silent.len()) <= MAX_KNOWN);
         }

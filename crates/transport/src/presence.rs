@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use roost_proto::{Congestion, Scheme};
 
-use crate::event::{Event, Sender};
+use crate::event::{Event, EventSource};
 use crate::transport::Shared;
 use crate::udp::Endpoint;
 
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// An address to listen on. There are as many as hosts in the configuration.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ListenAddress {
     pub(crate) scheme: Scheme,
     pub(crate) at: SocketAddr,
     /// Of QUIC there.
@@ -35,7 +35,7 @@ pub(crate) struct Place {
 }
 
 /// Whether the system has an address; `None` if it cannot be told.
-pub(crate) fn has(ip: IpAddr) -> Option<bool> {
+pub(crate) fn is_local_address(ip: IpAddr) -> Option<bool> {
     match UdpSocket::bind((ip, 0)) {
         Ok(_) => Some(true),
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Some(false),
@@ -45,10 +45,10 @@ pub(crate) fn has(ip: IpAddr) -> Option<bool> {
 
 /// Looks after the places, and after what UDP sends from, for as long as there
 /// is a transport.
-pub(crate) async fn look_after(shared: Weak<Shared>, mut places: Vec<Place>) {
+pub(crate) async fn monitor_addresses(shared: Weak<Shared>, mut places: Vec<ListenAddress>) {
     places.retain(|place| !place.at.ip().is_unspecified());
     if let Some(shared) = shared.upgrade() {
-        places.iter().filter(|place| !place.is_there).for_each(|place| place.tell(&shared));
+        places.iter().filter(|place| !place.is_there).for_each(|place| place.report_presence(&shared));
     }
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -61,14 +61,16 @@ pub(crate) async fn look_after(shared: Weak<Shared>, mut places: Vec<Place>) {
     }
 }
 
-impl Place {
-    fn tell(&self, shared: &Shared) {
+impl ListenAddress {
+    fn report_presence(&self, shared: &Shared) {
         let Self { scheme, at, is_there, .. } = *self;
-        shared.context.queue.push(Sender::Host, Event::Presence { scheme, at, is_there });
+        shared.context.queue.push(EventSource::Host, Event::Presence { scheme, at, is_there });
     }
 
     fn look(&mut self, shared: &Arc<Shared>) {
-        let Some(is_there) = has(self.at.ip()).filter(|is_there| *is_there != self.is_there) else { return };
+        let Some(is_there) = is_local_address(self.at.ip()).filter(|is_there| *is_there != self.is_there) else {
+            return;
+        };
         let (scheme, at) = (self.scheme, self.at);
         if is_there && !self.is_open {
             match shared.listen_at(scheme, at, self.congestion) {
@@ -79,7 +81,7 @@ impl Place {
             }
         }
         self.is_there = is_there;
-        self.tell(shared);
+        self.report_presence(shared);
         let what = if is_there { "an address of ours is there" } else { "an address of ours is gone" };
         tracing::info!(%scheme, %at, "{what}");
         if scheme == Scheme::Quic {
@@ -94,8 +96,8 @@ mod tests {
 
     #[test]
     fn local_addresses_are_recognized() {
-        assert_eq!(has([127, 0, 0, 1].into()), Some(true));
+        assert_eq!(is_local_address([127, 0, 0, 1].into()), Some(true));
         // A network for documentation (RFC 5737).
-        assert_eq!(has([192, 0, 2, 77].into()), Some(false));
+        assert_eq!(is_local_address([192, 0, 2, 77].into()), Some(false));
     }
 }

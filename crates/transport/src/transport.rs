@@ -16,15 +16,15 @@ use tokio::net::lookup_host;
 
 use crate::config::{Config, Limits};
 use crate::counters::Counters;
-use crate::dial::{Wish, dial};
+use crate::dial::{DialRequest, dial};
 use crate::error::{BindError, SendError};
-use crate::event::{Event, Events, Queue, Sender};
-use crate::forgotten::Forgotten;
-use crate::known::Known;
-use crate::link::{Carrier, LinkInfo, Registry};
+use crate::event::{Event, EventQueue, EventSource, Events};
+use crate::forgotten::ResetTokenKey;
+use crate::known::KnownRemote;
+use crate::link::{AnyConnection, LinkInfo, Registry};
 use crate::multicast::{Multicast, MulticastConfig, MulticastCounters, MulticastError};
 use crate::patience::RoundTrips;
-use crate::presence::{self, Place};
+use crate::presence::{self, ListenAddress};
 use crate::quic::Quic;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
@@ -55,8 +55,8 @@ pub(crate) struct Context {
     pub(crate) limits: Limits,
     pub(crate) registry: Registry,
     pub(crate) round_trips: RoundTrips,
-    pub(crate) forgotten: Forgotten,
-    pub(crate) queue: Queue,
+    pub(crate) forgotten: ResetTokenKey,
+    pub(crate) queue: EventQueue,
     /// Set once nobody may dial us any more.
     pub(crate) closing: AtomicBool,
 }
@@ -78,10 +78,10 @@ impl Drop for Shared {
         self.quic.stop_listening();
         for (link, carrier) in self.context.registry.all() {
             match carrier {
-                Carrier::Tcp(link) => link.close(String::new()),
-                Carrier::Quic(link) => link.close(String::new()),
+                AnyConnection::Tcp(link) => link.close(String::new()),
+                AnyConnection::Quic(link) => link.close(String::new()),
                 // Nobody is left to say farewell; the registry must not keep the socket.
-                Carrier::Udp(..) => {
+                AnyConnection::Udp(..) => {
                     self.context.registry.remove(link);
                 }
             }
@@ -98,14 +98,14 @@ impl Drop for Shared {
 /// that cannot be used; then nothing stays open.
 pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
     let context = Arc::new(Context {
-        forgotten: Forgotten::new(&config.identity),
+        forgotten: ResetTokenKey::new(&config.identity),
         identity: config.identity,
         policy: config.policy,
         admit: config.admit,
         limits: config.limits,
         registry: Registry::default(),
         round_trips: RoundTrips::default(),
-        queue: Queue::new(config.limits.event_queue_bytes),
+        queue: EventQueue::new(config.limits.event_queue_bytes),
         closing: AtomicBool::new(false),
     });
     let mut shared = Shared {
@@ -122,7 +122,7 @@ pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
         shared.local.push(address);
     }
     let shared = Arc::new(shared);
-    tokio::spawn(presence::look_after(Arc::downgrade(&shared), places));
+    tokio::spawn(presence::monitor_addresses(Arc::downgrade(&shared), places));
     Ok((Transport { shared: Arc::clone(&shared) }, Events::new(shared)))
 }
 
@@ -139,7 +139,7 @@ impl Shared {
 
 /// Binds every host of an endpoint to the same port; those that are not there
 /// now are listened on when they come, if there is one at least.
-async fn listen(shared: &Shared, endpoint: &Endpoint, places: &mut Vec<Place>) -> Result<Address, BindError> {
+async fn listen(shared: &Shared, endpoint: &Endpoint, places: &mut Vec<ListenAddress>) -> Result<Address, BindError> {
     let mut address = Address { scheme: endpoint.scheme, port: endpoint.port, hosts: Vec::new() };
     let (mut opened, mut missing) = (Vec::new(), None);
     let congestion = endpoint.congestion.unwrap_or_default();
@@ -167,7 +167,7 @@ async fn listen(shared: &Shared, endpoint: &Endpoint, places: &mut Vec<Place>) -
     }
     places.extend(address.hosts.iter().map(|host| {
         let (scheme, at, is_open) = (endpoint.scheme, SocketAddr::new(*host, address.port), opened.contains(host));
-        Place { scheme, at, congestion, is_open, is_there: is_open }
+        ListenAddress { scheme, at, congestion, is_open, is_there: is_open }
     }));
     Ok(address)
 }
@@ -197,12 +197,12 @@ impl Transport {
     /// that is given; the other attempts end then. Answered by
     /// [`crate::Event::Up`] or [`crate::Event::DialFailed`] with this number.
     pub fn dial(&self, id: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>) {
-        tokio::spawn(dial(Arc::clone(&self.shared), Wish::new(id, expect, node), addresses));
+        tokio::spawn(dial(Arc::clone(&self.shared), DialRequest::new(id, expect, node), addresses));
     }
 
     /// Ends a dial for which there is no address to try: [`crate::Event::DialFailed`] follows.
     pub fn fail_dial(&self, dial: DialId, reason: String) {
-        self.shared.context.queue.push(Sender::Host, Event::DialFailed { dial, reason, refused: false });
+        self.shared.context.queue.push(EventSource::Host, Event::DialFailed { dial, reason, refused: false });
     }
 
     /// Queues a message; never waits. Call [`Self::flush`] when there is no
@@ -234,9 +234,9 @@ impl Transport {
             return Err(SendError::TooLong(message.len()));
         }
         match self.shared.context.registry.get(link).ok_or(SendError::NoLink(link))? {
-            Carrier::Udp(endpoint, slot) => endpoint.send(slot, link, (channel, delivery), message),
-            Carrier::Tcp(tcp) => tcp.send(channel, delivery, message),
-            Carrier::Quic(quic) => quic.send(channel, delivery, message),
+            AnyConnection::Udp(endpoint, slot) => endpoint.send(slot, link, (channel, delivery), message),
+            AnyConnection::Tcp(tcp) => tcp.send(channel, delivery, message),
+            AnyConnection::Quic(quic) => quic.send(channel, delivery, message),
         }
     }
 
@@ -278,9 +278,9 @@ impl Transport {
     /// `reason` (256 bytes of it). No [`crate::Event::Down`] follows.
     pub fn close(&self, link: LinkId, reason: String) {
         match self.shared.context.registry.get(link) {
-            Some(Carrier::Udp(endpoint, slot)) => endpoint.close(slot, link, reason),
-            Some(Carrier::Tcp(tcp)) => tcp.close(reason),
-            Some(Carrier::Quic(quic)) => quic.close(reason),
+            Some(AnyConnection::Udp(endpoint, slot)) => endpoint.close(slot, link, reason),
+            Some(AnyConnection::Tcp(tcp)) => tcp.close(reason),
+            Some(AnyConnection::Quic(quic)) => quic.close(reason),
             None => {}
         }
     }
@@ -298,8 +298,8 @@ impl Transport {
             }
             let Some(standing) = standing(link, &carrier) else { continue };
             let Err(refusal) = context.policy.recheck(&standing, SystemTime::now()) else { continue };
-            let Some(LinkInfo { peer, .. }) = describe(link, &carrier) else { continue };
-            let sender = Sender::Node(peer.node);
+            let Some(LinkInfo { remote: peer, .. }) = describe(link, &carrier) else { continue };
+            let sender = EventSource::Node(peer.node);
             self.close(link, Side::Peer.sentence(refusal));
             context.queue.discard_messages(sender, link);
             context.queue.push(sender, Event::down(link, Side::Us.sentence(refusal)));
@@ -325,23 +325,23 @@ impl Transport {
     }
 
     /// The peers that dialled us over `udp://` and `quic://`, those of the newest links last.
-    pub fn known(&self) -> Vec<Known> {
+    pub fn known_remotes(&self) -> Vec<KnownRemote> {
         let links = self.shared.context.registry.all();
         let known = links.iter().flat_map(|(link, carrier)| match carrier {
-            Carrier::Udp(endpoint, slot) => endpoint.known(*slot, *link).into_iter().collect(),
-            Carrier::Tcp(_) => Vec::new(),
-            Carrier::Quic(quic) => quic.known(),
+            AnyConnection::Udp(endpoint, slot) => endpoint.known_remote(*slot, *link).into_iter().collect(),
+            AnyConnection::Tcp(_) => Vec::new(),
+            AnyConnection::Quic(quic) => quic.known_remotes(),
         });
         known.collect()
     }
 
     /// Tells a peer of an earlier run that its link is gone, with one datagram from the address that
     /// it dialled, if that is listened on. Answers `false` if the socket is not ready for it.
-    pub fn say_forgotten(&self, known: &Known) -> bool {
+    pub fn send_reset(&self, known: &KnownRemote) -> bool {
         match known.scheme {
-            Scheme::Udp => self.shared.udp.say_forgotten(known),
+            Scheme::Udp => self.shared.udp.send_reset(known),
             Scheme::Tcp => true,
-            Scheme::Quic => self.shared.quic.say_forgotten(known),
+            Scheme::Quic => self.shared.quic.send_reset(known),
         }
     }
 
@@ -377,18 +377,18 @@ impl Transport {
     }
 }
 
-fn standing(link: LinkId, carrier: &Carrier) -> Option<Standing> {
+fn standing(link: LinkId, carrier: &AnyConnection) -> Option<Standing> {
     match carrier {
-        Carrier::Udp(endpoint, slot) => endpoint.standing(*slot, link),
-        Carrier::Tcp(tcp) => Some(tcp.standing().clone()),
-        Carrier::Quic(quic) => Some(quic.standing().clone()),
+        AnyConnection::Udp(endpoint, slot) => endpoint.standing(*slot, link),
+        AnyConnection::Tcp(tcp) => Some(tcp.standing().clone()),
+        AnyConnection::Quic(quic) => Some(quic.standing().clone()),
     }
 }
 
-fn describe(link: LinkId, carrier: &Carrier) -> Option<LinkInfo> {
+fn describe(link: LinkId, carrier: &AnyConnection) -> Option<LinkInfo> {
     match carrier {
-        Carrier::Udp(endpoint, slot) => endpoint.info(*slot, link),
-        Carrier::Tcp(tcp) => Some(tcp.info()),
-        Carrier::Quic(quic) => Some(quic.info()),
+        AnyConnection::Udp(endpoint, slot) => endpoint.info(*slot, link),
+        AnyConnection::Tcp(tcp) => Some(tcp.info()),
+        AnyConnection::Quic(quic) => Some(quic.info()),
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::{Address, Channel, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Service};
 use roost_transport::{Event, Limits, SendError};
-use support::{Node, RELIABLE, World};
+use support::{Node, RELIABLE, TestWorld};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -52,7 +52,7 @@ fn pattern(len: usize) -> Bytes {
 }
 
 async fn messages_keep_boundaries_at_every_size(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
     for channel in [Channel::Datagram, RELIABLE] {
         for len in SIZES {
@@ -67,7 +67,7 @@ async fn messages_keep_boundaries_at_every_size(scheme: Scheme) {
 }
 
 async fn thousand_reliable_messages_arrive_in_order(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, _, node, at_node) = world.pair(scheme).await;
     for index in 0..1000u32 {
         let flow = index % 4;
@@ -90,8 +90,8 @@ async fn thousand_reliable_messages_arrive_in_order(scheme: Scheme) {
 }
 
 async fn refused_certificate_learns_the_reason(scheme: Scheme) {
-    let world = World::new();
-    let (impostors, neighbours) = (World::named("alpha"), World::named("beta"));
+    let world = TestWorld::new();
+    let (impostors, neighbours) = (TestWorld::named("alpha"), TestWorld::named("beta"));
     let revoked = world.revoked();
     let member = world.member("judge", Role::Node);
     let mut hub = world.hub(scheme).await;
@@ -114,7 +114,7 @@ async fn refused_certificate_learns_the_reason(scheme: Scheme) {
 }
 
 async fn revoked_member_loses_its_connections(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let suspect = world.issued("suspect");
     let mut hub = world.hub(scheme).await;
     let (mut node, mut other) = (Node::start(suspect, None, &[], Limits::default()).await, world.node("other").await);
@@ -130,7 +130,7 @@ async fn revoked_member_loses_its_connections(scheme: Scheme) {
 }
 
 async fn dialer_rejects_wrong_role(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub(scheme).await;
     let mut node = world.node("uav").await;
     node.dial(vec![hub.address()], RoleSet::only(Role::Server));
@@ -141,7 +141,7 @@ async fn dialer_rejects_wrong_role(scheme: Scheme) {
 }
 
 async fn dialer_rejects_unexpected_node(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let hub = world.hub(scheme).await;
     let mut node = world.node("uav").await;
     let other = NodeId::from_bytes([7; 16]);
@@ -156,7 +156,7 @@ fn nobody(scheme: Scheme) -> Address {
     Address::single(scheme, socket.local_addr().expect("its address"))
 }
 
-async fn impatient_node(world: &World) -> Node {
+async fn impatient_node(world: &TestWorld) -> Node {
     let limits = Limits {
         handshake_timeout: Duration::from_millis(600),
         longest_round_trip: Duration::ZERO,
@@ -166,7 +166,7 @@ async fn impatient_node(world: &World) -> Node {
 }
 
 async fn failed_dial_lists_tried_addresses(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut node = impatient_node(&world).await;
     let (first, second) = (nobody(scheme), nobody(scheme));
     node.dial(vec![first.clone(), second.clone()], RoleSet::ALL);
@@ -177,7 +177,7 @@ async fn failed_dial_lists_tried_addresses(scheme: Scheme) {
 }
 
 async fn dial_continues_to_next_address(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let hub = world.hub(scheme).await;
     let mut node = impatient_node(&world).await;
     let dialled = node.dial(vec![nobody(scheme), hub.address()], RoleSet::ALL);
@@ -187,7 +187,7 @@ async fn dial_continues_to_next_address(scheme: Scheme) {
 }
 
 async fn dial_skips_silent_addresses(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let hub = world.hub(scheme).await;
     // Nothing answers there, and nothing says so.
     let silent = ["udp", "quic"].map(|scheme| nobody(scheme.parse().expect("a scheme")));
@@ -200,7 +200,7 @@ async fn dial_skips_silent_addresses(scheme: Scheme) {
 }
 
 async fn close_reason_reaches_remote(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
     node.transport.close(at_node, "the battery is empty".into());
     assert_eq!(hub.down().await, (at_hub, "the battery is empty".into()));
@@ -211,7 +211,7 @@ async fn close_reason_reaches_remote(scheme: Scheme) {
 }
 
 async fn sent_data_arrives_before_close(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, at_hub, node, at_node) = world.pair(scheme).await;
     for _ in 0..40 {
         node.transport.send(at_node, RELIABLE, pattern(60_000)).expect("room");
@@ -226,7 +226,7 @@ async fn sent_data_arrives_before_close(scheme: Scheme) {
 async fn urgent_messages_overtake_bulk(scheme: Scheme) {
     const PIECE: usize = 16 * 1024;
     const PIECES: usize = 512;
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub(scheme).await;
     let limits = Limits { link_queue_bytes: 16 << 20, ..Limits::default() };
     let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
@@ -282,7 +282,7 @@ async fn throw_garbage(at: &Address) {
 }
 
 async fn garbage_disturbs_nobody(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub(scheme).await;
     throw_garbage(&hub.address()).await;
     let mut node = world.node("uav").await;
@@ -291,7 +291,7 @@ async fn garbage_disturbs_nobody(scheme: Scheme) {
     node.send(at_node, RELIABLE, pattern(100));
     assert_eq!(hub.message().await, (at_hub, pattern(100)));
     assert!(hub.is_quiet().await && node.is_quiet().await);
-    let counters = hub.transport.counters().of(scheme).clone();
+    let counters = hub.transport.counters().for_scheme(scheme).clone();
     match scheme {
         Scheme::Tcp => assert_eq!(counters.failed_handshakes, 40),
         // How much of a burst the socket's buffer holds is the system's affair.
@@ -301,7 +301,7 @@ async fn garbage_disturbs_nobody(scheme: Scheme) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member_connects_past_held_handshakes() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub_with(Scheme::Tcp, Limits { handshakes: 8, ..Limits::default() }).await;
     let to = hub.address().primary().expect("a host");
     let mut crowd = Vec::new();
@@ -313,11 +313,11 @@ async fn member_connects_past_held_handshakes() {
         crowd.push(stream);
     }
     world.node("uav").await.connect(&mut hub).await;
-    assert!(hub.transport.counters().of(Scheme::Tcp).turned_away >= 50);
+    assert!(hub.transport.counters().for_scheme(Scheme::Tcp).turned_away >= 50);
 }
 
 async fn restarted_remote_gets_new_connection(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub(scheme).await;
     let identity = world.member("uav", Role::Node);
     let here = [format!("{scheme}://127.0.0.1:0")];
@@ -347,7 +347,7 @@ async fn restarted_remote_gets_new_connection(scheme: Scheme) {
 
 async fn many_nodes_have_links_at_once(scheme: Scheme) {
     const NODES: usize = 60;
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub(scheme).await;
     let mut nodes = Vec::new();
     for index in 0..NODES {
@@ -378,19 +378,19 @@ async fn many_nodes_have_links_at_once(scheme: Scheme) {
 }
 
 async fn a_full_hub_turns_others_away(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub_with(scheme, Limits { links: 1, ..Limits::default() }).await;
     let (mut first, mut second) = (world.node("first").await, world.node("second").await);
     first.connect(&mut hub).await;
     second.dial(vec![hub.address()], RoleSet::ALL);
     let reason = second.dial_failed().await;
     assert!(!reason.contains("no answer"), "{reason}");
-    assert_eq!(hub.transport.counters().of(scheme).turned_away, 1);
+    assert_eq!(hub.transport.counters().for_scheme(scheme).turned_away, 1);
     assert_eq!(hub.transport.links().len(), 1);
 }
 
 async fn full_queue_is_error_or_drop(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let limits = Limits { link_queue_bytes: 200_000, ..Limits::default() };
     let mut hub = world.hub_with(scheme, limits).await;
     let mut node = world.node("uav").await;
@@ -403,17 +403,17 @@ async fn full_queue_is_error_or_drop(scheme: Scheme) {
         for _ in 0..5000 {
             hub.transport.send(at_hub, Channel::Datagram, message.clone()).expect("datagrams are dropped instead");
         }
-        if hub.transport.counters().of(scheme).dropped > 0 {
+        if hub.transport.counters().for_scheme(scheme).dropped > 0 {
             break;
         }
     }
-    assert!(hub.transport.counters().of(scheme).dropped > 0);
+    assert!(hub.transport.counters().for_scheme(scheme).dropped > 0);
     hub.transport.flush();
     assert!(!node.is_quiet().await);
 }
 
 async fn a_shutdown_says_farewell(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (hub, _, mut node, at_node) = world.pair(scheme).await;
     let address = hub.address();
     hub.transport.clone().shutdown(Duration::from_secs(5)).await;
@@ -426,7 +426,7 @@ async fn a_shutdown_says_farewell(scheme: Scheme) {
 }
 
 async fn links_and_counters_tell_what_went_through(scheme: Scheme) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
     for _ in 0..10 {
         node.send(at_node, RELIABLE, pattern(1000));
@@ -438,9 +438,9 @@ async fn links_and_counters_tell_what_went_through(scheme: Scheme) {
     assert_eq!((here.scheme, here.dialled, there.dialled), (scheme, true, false));
     assert_eq!((here.messages_sent, there.messages_received), (10, 10));
     assert_eq!((here.messages_received, there.messages_sent), (1, 1));
-    assert_eq!(here.peer.node, hub.identity.node());
+    assert_eq!(here.remote.node, hub.identity.node());
     assert!(here.bytes_sent > 10_000 && there.bytes_received > 10_000, "{here:?} {there:?}");
     let counters = node.transport.counters();
-    assert_eq!(counters.of(scheme).handshakes, 1);
-    assert!(counters.of(scheme).bytes_sent >= here.bytes_sent);
+    assert_eq!(counters.for_scheme(scheme).handshakes, 1);
+    assert!(counters.for_scheme(scheme).bytes_sent >= here.bytes_sent);
 }

@@ -66,7 +66,7 @@ async fn flooding_host_excludes_no_other() {
     let (address, ends) = (hub.address(), Arc::<AtomicBool>::default());
     let told = Arc::clone(&ends);
     let _flooding = (Ends(ends), std::thread::spawn(move || flood(&address, &told)));
-    while hub.transport.counters().of(Scheme::Udp).turned_away < 1000 {
+    while hub.transport.counters().for_scheme(Scheme::Udp).turned_away < 1000 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for host in 2..=9 {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use roost_identity::Identity;
 use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
-use roost_transport::{Event, Known, Limits};
+use roost_transport::{Event, KnownRemote, Limits};
 use support::middle::{Middle, To};
 use support::{Node, World};
 
@@ -139,13 +139,13 @@ async fn told_by_the_next_run(scheme: Scheme, (at, dialled): (&str, &str), is_sa
     let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
     node.send(link, Channel::Reliable { flow: 1 }, vec![1]);
     assert!(node.is_quiet().await);
-    let known: Vec<String> = hub.transport.known().iter().map(ToString::to_string).collect();
+    let known: Vec<String> = hub.transport.known_remotes().iter().map(ToString::to_string).collect();
     assert_eq!(known.len(), 1, "{known:?}");
     kill(runtime, hub).await;
     let identity = if is_same { identity } else { world.member("hub", Role::SuperNode) };
     let (runtime, hub) = hub_at(&identity, format!("{scheme}://{at}:{port}")).await;
-    let known: Known = known[0].parse().unwrap();
-    while !hub.transport.say_forgotten(&known) {
+    let known: KnownRemote = known[0].parse().unwrap();
+    while !hub.transport.send_reset(&known) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // It goes on listening as long as the node looks for it.
@@ -178,10 +178,10 @@ async fn only_those_who_dialled_are_kept() {
     let world = World::new();
     for (scheme, kept) in [(Scheme::Udp, 1), (Scheme::Quic, 1), (Scheme::Tcp, 0)] {
         let (hub, there, node, _) = world.pair(scheme).await;
-        assert_eq!((hub.transport.known().len(), node.transport.known().len()), (kept, 0), "{scheme}");
+        assert_eq!((hub.transport.known_remotes().len(), node.transport.known_remotes().len()), (kept, 0), "{scheme}");
         let changes = hub.transport.changes();
         hub.transport.close(there, String::new());
-        assert_eq!(hub.transport.known(), [], "{scheme}");
+        assert_eq!(hub.transport.known_remotes(), [], "{scheme}");
         assert!(hub.transport.changes() > changes, "{scheme}");
     }
 }

@@ -77,7 +77,7 @@ impl Scene {
         assert!(self.hub.is_quiet().await && self.node.is_quiet().await);
         assert_eq!(self.middle.handshakes(), 0);
         for side in [&self.hub, &self.node] {
-            assert_eq!(side.transport.counters().of(Scheme::Udp).handshakes, 1);
+            assert_eq!(side.transport.counters().for_scheme(Scheme::Udp).handshakes, 1);
             assert_eq!(side.transport.links().len(), 1);
         }
     }
@@ -136,7 +136,7 @@ async fn quic_node_port_change_is_followed() {
         scene.exchange(turn).await;
     }
     assert!(scene.hub.is_quiet().await && scene.node.is_quiet().await);
-    assert_eq!(scene.hub.transport.counters().of(Scheme::Quic).handshakes, 1);
+    assert_eq!(scene.hub.transport.counters().for_scheme(Scheme::Quic).handshakes, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -303,5 +303,5 @@ async fn forging_observer_does_not_keep_connection() {
     }
     assert!(scene.hub.is_quiet().await && scene.node.is_quiet().await);
     assert_eq!(scene.hub.transport.links().len(), 1);
-    assert_eq!(scene.hub.transport.counters().of(Scheme::Udp).handshakes, 1);
+    assert_eq!(scene.hub.transport.counters().for_scheme(Scheme::Udp).handshakes, 1);
 }

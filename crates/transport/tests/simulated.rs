@@ -45,7 +45,7 @@ async fn simulated_handshake_has_real_size() {
 async fn real_handshake(scheme: Scheme) -> [u64; 2] {
     let world = World::new();
     let (hub, _, node, _) = world.pair(scheme).await;
-    let ends = [&node, &hub].map(|end| end.transport.counters().of(scheme).clone());
+    let ends = [&node, &hub].map(|end| end.transport.counters().for_scheme(scheme).clone());
     [0, 1].map(|end| on_the_wire(scheme, end, &ends[end]))
 }
 

@@ -62,7 +62,7 @@ async fn only_message(node: &mut Node) -> Bytes {
 async fn short_messages_share_a_datagram() {
     let world = World::new();
     let (mut hub, at_hub, node, at_node) = world.pair(Scheme::Udp).await;
-    let sent = || node.transport.counters().of(Scheme::Udp).datagrams_sent;
+    let sent = || node.transport.counters().for_scheme(Scheme::Udp).datagrams_sent;
     let before = sent();
     let messages: Vec<Bytes> = (0..8).map(|number| Bytes::from(vec![number; 100])).collect();
     for message in &messages {
@@ -251,8 +251,8 @@ const FORGERIES: [(&str, Forgery); 9] = [
 
 /// Carries datagrams between a node and a hub, either way in `delay`, and every 2 ms a forgery to
 /// each in the other's name.
-async fn forge(way: Way, delay: Duration, forgery: Forgery, count: Arc<AtomicU8>) {
-    let Way { front, back, node } = way;
+async fn forge(way: ForgingRoute, delay: Duration, forgery: Forgery, count: Arc<AtomicU8>) {
+    let ForgingRoute { front, back, node } = way;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
     let mut ticks = tokio::time::interval(Duration::from_millis(2));
     let later = |socket: &Arc<tokio::net::UdpSocket>, to: Option<SocketAddr>, datagram: Vec<u8>| {
@@ -279,7 +279,7 @@ async fn forge(way: Way, delay: Duration, forgery: Forgery, count: Arc<AtomicU8>
 }
 
 /// A node that sees the hub at `front`, and a hub that sees the node at `back`.
-struct Way {
+struct ForgingRoute {
     front: Arc<tokio::net::UdpSocket>,
     back: Arc<tokio::net::UdpSocket>,
     node: SocketAddr,
@@ -293,7 +293,7 @@ async fn dial_beside(what: &str, forgery: Forgery, delay: Duration, limits: Limi
     let (front, back) = (Arc::new(front.await), Arc::new(back.await));
     back.connect(hub.address().primary().expect("a host")).await.expect("a route");
     let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
-    let way = Way { front, back, node: node.address().primary().expect("a host") };
+    let way = ForgingRoute { front, back, node: node.address().primary().expect("a host") };
     let count = Arc::new(AtomicU8::new(0));
     let forging = tokio::spawn(forge(way, delay, forgery, Arc::clone(&count)));
     while count.load(Ordering::Relaxed) < 5 {
@@ -512,8 +512,8 @@ async fn flooded_hub_requires_address_proof() {
     node.connect(&mut hub).await;
     let counters = hub.transport.counters();
     // Each gets a cookie of 17 bytes.
-    assert!(counters.of(Scheme::Udp).datagrams_sent >= 190, "{counters:?}");
-    assert_eq!(counters.of(Scheme::Udp).turned_away, 0);
+    assert!(counters.for_scheme(Scheme::Udp).datagrams_sent >= 190, "{counters:?}");
+    assert_eq!(counters.for_scheme(Scheme::Udp).turned_away, 0);
 }
 
 /// Knocks from `count` addresses that all prove to be real, and says no more.
@@ -542,5 +542,5 @@ async fn members_connect_past_proved_flood() {
     let _crowd = tokio::task::spawn_blocking(move || linger(&address, 30)).await.expect("the crowd");
     let mut node = world.node("uav").await;
     node.connect(&mut hub).await;
-    assert!(hub.transport.counters().of(Scheme::Udp).turned_away > 0);
+    assert!(hub.transport.counters().for_scheme(Scheme::Udp).turned_away > 0);
 }

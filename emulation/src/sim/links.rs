@@ -9,7 +9,7 @@ use bytes::Bytes;
 use roost_proto::address::MAX_HOSTS;
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, Role, RoleSet, Scheme, Time};
-use roost_transport::simulated::{Detail, Happening, LinkEnd, multicast_bytes};
+use roost_transport::simulated::{Detail, EndEvent, LinkEnd, multicast_bytes};
 
 use super::Shares;
 use super::calendar::Calendar;
@@ -445,7 +445,7 @@ impl Links {
                 return self.news.push_back((machine, News::Multicast { from: from.into(), message: content }));
             }
         };
-        if self.slot(link).is_none() && link.0 % 2 == 1 && path == 0 && LinkEnd::begins(&content) {
+        if self.slot(link).is_none() && link.0 % 2 == 1 && path == 0 && LinkEnd::is_first_packet(&content) {
             let site = &self.sites[from];
             let port = (site.port)(scheme);
             let back = (site.address, port);
@@ -475,7 +475,7 @@ impl Links {
     /// Carries out what an end wants.
     fn settle(&mut self, now: Time, link: LinkId) {
         let Some(mut end) = self.slot(link).take() else { return };
-        while let Some(happening) = end.state.poll_happening() {
+        while let Some(happening) = end.state.poll_event() {
             self.tell(now, link, &mut end, happening);
         }
         self.post(now, link, &mut end);
@@ -528,11 +528,11 @@ impl Links {
     }
 
     /// Tells a machine what happened at an end of its own.
-    fn tell(&mut self, now: Time, link: LinkId, end: &mut End, happening: Happening) {
+    fn tell(&mut self, now: Time, link: LinkId, end: &mut End, happening: EndEvent) {
         let news = match happening {
-            Happening::Message(message) => News::Message { link, message },
-            Happening::Down { reason } => News::Down { link, reason },
-            Happening::Up { rtt } => {
+            EndEvent::Message(message) => News::Message { link, message },
+            EndEvent::Down { reason } => News::Down { link, reason },
+            EndEvent::Up { rtt } => {
                 let peer = self.sites[end.far].identity.clone();
                 let dial = end.dial.take();
                 if let Some(dial) = dial {

@@ -17,7 +17,7 @@ use roost_proto::wire::{
     RouteRequest,
 };
 use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Scope, Service, Time};
-use roost_transport::simulated::{Detail, Happening, LinkEnd};
+use roost_transport::simulated::{Detail, EndEvent, LinkEnd};
 
 use crate::experiment::Plan;
 use crate::lab::carrier::HEADER_BYTES;
@@ -232,8 +232,8 @@ impl Pair {
         let mut pair = Self { ends, now, air, bytes: [0.0; 2], arrived: BTreeMap::new(), heard };
         let mut is_up = false;
         while !is_up && pair.step(END) {
-            while let Some(happening) = pair.ends[0].poll_happening() {
-                is_up |= matches!(happening, Happening::Up { .. });
+            while let Some(happening) = pair.ends[0].poll_event() {
+                is_up |= matches!(happening, EndEvent::Up { .. });
             }
         }
         pair
@@ -271,8 +271,8 @@ impl Pair {
             self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
         }
         for end in 0..2 {
-            while let Some(happening) = self.ends[end].poll_happening() {
-                if let Happening::Message(message) = happening {
+            while let Some(happening) = self.ends[end].poll_event() {
+                if let EndEvent::Message(message) = happening {
                     self.heard.push_back((end, message));
                 }
             }

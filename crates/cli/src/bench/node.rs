@@ -234,7 +234,7 @@ impl Node {
 /// own and are not counted.
 pub(super) fn wire_bytes(transport: &Transport, scheme: Scheme) -> u64 {
     let counters = transport.counters();
-    let of = counters.of(scheme);
+    let of = counters.for_scheme(scheme);
     of.bytes_sent + of.bytes_received + header_bytes(scheme) * (of.datagrams_sent + of.datagrams_received)
 }
 

@@ -238,7 +238,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
 
 fn input<C>(event: Event) -> Input<C> {
     match event {
-        Event::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
+        Event::Up { link, dial, remote: peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
         Event::Moved { link, address } => Input::LinkMoved { link, address },
         Event::Presence { scheme, at, is_there } => Input::LocalAddress { scheme, at, is_there },
         Event::Down { link, reason, refused } => Input::LinkDown { link, reason, refused },

@@ -151,9 +151,9 @@ async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Resp
     let none = || Refusal::new(Code::NotFound, format!("no association with {called} is up"));
     let node = pick(&called, &connected(&hub.shared), none)?;
     let links = hub.shared.transport.links();
-    let link = links.iter().filter(|link| link.peer.node == node).min_by_key(|link| link.rtt);
+    let link = links.iter().filter(|link| link.remote.node == node).min_by_key(|link| link.rtt);
     let link = link.ok_or_else(none)?;
-    let (name, address) = (Some(link.peer.name.clone()), link.address.to_string());
+    let (name, address) = (Some(link.remote.name.clone()), link.address.to_string());
     Ok(json(&Ping { schema: SCHEMA, node: Some(node), name, address, rtt_ms: millis(link.rtt) }))
 }
 

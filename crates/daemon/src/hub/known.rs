@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use roost_transport::{Memory, Transport};
+use roost_transport::{RestartNotifier, Transport};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
@@ -32,12 +32,13 @@ pub(super) fn place(socket: &Path) -> PathBuf {
 /// Tells the peers of the last run, and keeps those of this one until it is stopped: who stops
 /// says farewell to all.
 pub(super) async fn remember(path: PathBuf, transport: Transport, stop: CancellationToken) {
-    let mut memory = Memory::new(&read(&path).unwrap_or_default(), Instant::now());
+    let mut memory = RestartNotifier::new(&read(&path).unwrap_or_default(), Instant::now());
     let mut is_kept = true;
     while !stop.is_cancelled() {
         tell(&mut memory, &transport);
         let (now, changes) = (Instant::now(), transport.changes());
-        let fresh = memory.is_due(now, changes).then(|| memory.review(now, changes, transport.known())).flatten();
+        let fresh =
+            memory.is_due(now, changes).then(|| memory.review(now, changes, transport.known_remotes())).flatten();
         if let Some(text) = fresh {
             let (path, text) = (path.clone(), text.to_owned());
             let written = spawn_blocking(move || replace(&path, &text)).await;
@@ -50,9 +51,9 @@ pub(super) async fn remember(path: PathBuf, transport: Transport, stop: Cancella
 }
 
 /// Tells those whose turn has come.
-fn tell(memory: &mut Memory, transport: &Transport) {
+fn tell(memory: &mut RestartNotifier, transport: &Transport) {
     while let Some(known) = memory.next(Instant::now()) {
-        if !transport.say_forgotten(&known) {
+        if !transport.send_reset(&known) {
             return memory.put_back(known);
         }
     }

@@ -186,7 +186,7 @@ impl HubService {
 
     /// Another hub with its round trip as it was measured last.
     fn hub_link(&self, peer: &hub::RemoteHubStatus) -> HubLink {
-        let links = self.shared.transport.links().into_iter().filter(|link| Some(link.peer.node) == peer.node);
+        let links = self.shared.transport.links().into_iter().filter(|link| Some(link.remote.node) == peer.node);
         let rtt_ms = links.map(|link| link.rtt).min().map(millis);
         HubLink { rtt_ms, ..words::hub_link(peer, &self.redial) }
     }

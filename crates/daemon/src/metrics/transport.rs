@@ -40,7 +40,7 @@ const BY_TRANSPORT: [Row; 11] = [
     ("roost_transport_failed_handshakes_total", "Handshakes of peers that came to nothing.", |c| c.failed_handshakes),
     ("roost_transport_turned_away_total", "Handshakes turned away because of a limit.", |c| c.turned_away),
     ("roost_transport_paths_lost_total", "Paths that stopped answering, of links that have several.", |c| c.paths_lost),
-    ("roost_transport_paths_back_total", "Paths among them that answered again.", |c| c.paths_back),
+    ("roost_transport_paths_back_total", "Paths among them that answered again.", |c| c.paths_restored),
 ];
 
 impl TransportMetrics {
@@ -78,7 +78,7 @@ impl TransportMetrics {
     pub fn update(&self, transport: &Transport, traffic: &TrafficBytes) {
         let counters = transport.counters();
         for scheme in Scheme::ALL {
-            let totals = counters.of(scheme);
+            let totals = counters.for_scheme(scheme);
             for (counter, total) in &self.by_transport {
                 follow(&counter.with_label_values(&[scheme.name()]), total(totals));
             }
@@ -113,8 +113,8 @@ impl TransportMetrics {
             ("forged", counters.forged),
             ("late", counters.late),
             ("replayed", counters.replayed),
-            ("crowded", counters.crowded),
-            ("strangers", counters.strangers),
+            ("crowded", counters.over_sender_limit),
+            ("strangers", counters.over_unknown_limit),
             ("dropped", counters.dropped),
         ];
         for (outcome, total) in outcomes {

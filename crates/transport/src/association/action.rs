@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::path::{Measured, PathCounts};
+use super::path::{PathCounts, PathMetrics};
 
 /// A path, by the number that its owner gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,7 @@ pub(crate) enum PathEvent {
     /// It does not answer any more.
     Lost(PathId),
     /// It answers again.
-    Back(PathId),
+    Restored(PathId),
 }
 
 /// A path as an operator sees it.
@@ -44,7 +44,7 @@ pub(crate) enum PathEvent {
 pub(crate) struct PathView {
     pub(crate) path: PathId,
     pub(crate) answers: bool,
-    pub(crate) measured: Measured,
+    pub(crate) measured: PathMetrics,
     /// Bytes per second that it is known to carry.
     pub(crate) rate: Option<u64>,
     pub(crate) outstanding: usize,

@@ -26,14 +26,14 @@ pub(super) const HEARTBEAT: u8 = 2;
 
 /// The place of a message among all of its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MessageOrder {
     /// Its number, counted from 0.
     pub(super) number: u64,
     /// How many numbers back the one is that must be delivered before; 0 for none.
     pub(super) distance: u64,
 }
 
-impl Place {
+impl MessageOrder {
     /// The message that must be delivered before.
     pub(super) fn before(self) -> Option<u64> {
         self.number.checked_sub(self.distance).filter(|_| self.distance > 0)
@@ -42,14 +42,14 @@ impl Place {
 
 /// Part of a message, or word that it will not come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) place: Place,
-    pub(super) part: Option<Part>,
+pub(super) struct ChunkFrame {
+    pub(super) place: MessageOrder,
+    pub(super) part: Option<MessageSlice>,
 }
 
 /// Which part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct MessageSlice {
     /// The length of the whole message.
     pub(super) total: usize,
     /// Where the part begins.
@@ -58,7 +58,7 @@ pub(super) struct Part {
 }
 
 /// Writes the head of a piece whose body of `length` bytes follows.
-pub(super) fn write_head(into: &mut Vec<u8>, place: Place, total: usize, offset: usize, length: usize) {
+pub(super) fn write_head(into: &mut Vec<u8>, place: MessageOrder, total: usize, offset: usize, length: usize) {
     let mut encoder = Encoder::new(into);
     let written = encoder
         .u64(place.number)
@@ -70,14 +70,14 @@ pub(super) fn write_head(into: &mut Vec<u8>, place: Place, total: usize, offset:
 }
 
 /// Writes that a message has been given up.
-pub(super) fn write_given_up(into: &mut Vec<u8>, place: Place) {
+pub(super) fn write_given_up(into: &mut Vec<u8>, place: MessageOrder) {
     let mut encoder = Encoder::new(into);
     let written = encoder.u64(place.number).and_then(|it| it.u64(place.distance)).and_then(Encoder::null);
     debug_assert!(written.is_ok(), "writing to memory does not fail");
 }
 
 /// Reads the pieces of a chunk; a heartbeat has none. `None` if it is not sound.
-pub(super) fn read(chunk: &Bytes) -> Option<Vec<Piece>> {
+pub(super) fn read(chunk: &Bytes) -> Option<Vec<ChunkFrame>> {
     match *chunk.first()? {
         PIECES => {}
         HEARTBEAT => return (chunk.len() == 1).then(Vec::new),
@@ -91,8 +91,8 @@ pub(super) fn read(chunk: &Bytes) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-fn read_piece(chunk: &Bytes, decoder: &mut Decoder<'_>) -> Result<Piece, Error> {
-    let place = Place { number: decoder.u64()?, distance: decoder.u64()? };
+fn read_piece(chunk: &Bytes, decoder: &mut Decoder<'_>) -> Result<ChunkFrame, Error> {
+    let place = MessageOrder { number: decoder.u64()?, distance: decoder.u64()? };
     // Numbers up to here are never reached, and leave room to count on.
     let is_sound = place.number < u64::MAX / 2 && place.distance <= place.number;
     if !is_sound {
@@ -100,12 +100,12 @@ fn read_piece(chunk: &Bytes, decoder: &mut Decoder<'_>) -> Result<Piece, Error> 
     }
     if decoder.datatype()? == Type::Null {
         decoder.null()?;
-        return Ok(Piece { place, part: None });
+        return Ok(ChunkFrame { place, part: None });
     }
     let (total, offset) = (decoder.u32()? as usize, decoder.u32()? as usize);
     let body = chunk.slice_ref(decoder.bytes()?);
     let fits = total <= MAX_MESSAGE_BYTES && offset + body.len() <= total && (total == 0) == body.is_empty();
-    fits.then_some(Piece { place, part: Some(Part { total, offset, body }) })
+    fits.then_some(ChunkFrame { place, part: Some(MessageSlice { total, offset, body }) })
         .ok_or_else(|| Error::message("a part outside its message"))
 }
 
@@ -115,11 +115,11 @@ mod tests {
 
     use super::*;
 
-    fn written(pieces: &[Piece]) -> Bytes {
+    fn written(pieces: &[ChunkFrame]) -> Bytes {
         let mut chunk = vec![PIECES];
         for piece in pieces {
             match &piece.part {
-                Some(Part { total, offset, body }) => {
+                Some(MessageSlice { total, offset, body }) => {
                     write_head(&mut chunk, piece.place, *total, *offset, body.len());
                     chunk.extend_from_slice(body);
                 }
@@ -135,13 +135,13 @@ mod tests {
             back in any::<prop::sample::Index>(),
             body in prop::collection::vec(any::<u8>(), 0..300),
             around in prop::option::of((0..9000usize, 0..9000usize)),
-        ) -> Piece {
+        ) -> ChunkFrame {
             let distance = back.index(usize::MAX) as u64 % (number + 1);
             let part = around.map(|(offset, behind)| {
                 let (offset, behind) = if body.is_empty() { (0, 0) } else { (offset, behind) };
-                Part { total: offset + body.len() + behind, offset, body: body.clone().into() }
+                MessageSlice { total: offset + body.len() + behind, offset, body: body.clone().into() }
             });
-            Piece { place: Place { number, distance }, part }
+            ChunkFrame { place: MessageOrder { number, distance }, part }
         }
     }
 
@@ -169,14 +169,14 @@ mod tests {
 
     #[test]
     fn parts_outside_their_message_are_refused() {
-        let place = Place { number: 3, distance: 1 };
+        let place = MessageOrder { number: 3, distance: 1 };
         let part = |total, offset, length| {
             let body = Bytes::from(vec![0; length]);
-            read(&written(&[Piece { place, part: Some(Part { total, offset, body }) }])).is_some()
+            read(&written(&[ChunkFrame { place, part: Some(MessageSlice { total, offset, body }) }])).is_some()
         };
         assert!(part(10, 3, 7) && part(0, 0, 0));
         assert!(!part(10, 4, 7) && !part(10, 3, 0) && !part(MAX_MESSAGE_BYTES + 1, 0, 1));
-        let far = Piece { place: Place { number: 3, distance: 4 }, part: None };
+        let far = ChunkFrame { place: MessageOrder { number: 3, distance: 4 }, part: None };
         assert_eq!(read(&written(&[far])), None);
         assert_eq!(read(&Bytes::from_static(&[HEARTBEAT])), Some(Vec::new()));
         assert_eq!(read(&Bytes::from_static(&[HEARTBEAT, 0])), None);

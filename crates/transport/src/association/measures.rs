@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::chunk::CHUNK_BYTES;
-use super::path::{Departure, Measured};
+use super::path::{PathMetrics, SendSnapshot};
 
 /// How long a byte takes that waits for its turn: what chunks need beyond the
 /// round trip over the bytes that were under way before them, of the last ones.
@@ -12,7 +12,7 @@ use super::path::{Departure, Measured};
 /// The fewer bytes a chunk had before it, the more of what it needed is chance,
 /// and the less it counts.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct TransferTime {
     /// What the congestion control begins with, seconds per byte.
     guess: f64,
     /// The same if the handshake's round trip was nothing but the time for its packets.
@@ -35,15 +35,15 @@ const GUESS_WEIGHT: f64 = 2048.0;
 /// How many bytes the last chunks weigh, at most.
 const MOST_WEIGHT: f64 = 8.0 * CHUNK_BYTES as f64;
 
-impl Pace {
-    pub(super) fn new(measured: Measured) -> Self {
+impl TransferTime {
+    pub(super) fn new(measured: PathMetrics) -> Self {
         let rtt = measured.rtt.as_secs_f64();
         let guess = rtt / measured.window.max(1) as f64;
         Self { guess, bound: (rtt / HANDSHAKE_BYTES).min(SLOWEST_PACE), seconds: 0.0, bytes: 0.0 }
     }
 
     /// To be counted on.
-    pub(super) fn of(&self, bytes: usize) -> Duration {
+    pub(super) fn expected_time(&self, bytes: usize) -> Duration {
         let pace = if self.bytes > 0.0 { self.seconds / self.bytes } else { self.bound };
         Duration::from_secs_f64(bytes as f64 * pace)
     }
@@ -54,12 +54,12 @@ impl Pace {
     }
 
     /// To be waited for: twice as long as it takes. What is not measured yet is a bound as it is.
-    pub(super) fn patience(&self, bytes: usize) -> Duration {
-        self.of(bytes) * if self.bytes > 0.0 { 2 } else { 1 }
+    pub(super) fn pessimistic_time(&self, bytes: usize) -> Duration {
+        self.expected_time(bytes) * if self.bytes > 0.0 { 2 } else { 1 }
     }
 
     /// To be tried.
-    pub(super) fn hoped(&self, bytes: usize) -> Duration {
+    pub(super) fn optimistic_time(&self, bytes: usize) -> Duration {
         let pace = (self.guess * GUESS_WEIGHT + self.seconds) / (GUESS_WEIGHT + self.bytes);
         Duration::from_secs_f64(bytes as f64 * pace)
     }
@@ -75,7 +75,7 @@ impl Pace {
 
 /// The best value of the last one to two windows.
 #[derive(Debug)]
-pub(super) struct Recent<T> {
+pub(super) struct WindowedBest<T> {
     current: Option<T>,
     previous: Option<T>,
     since: Instant,
@@ -85,7 +85,7 @@ pub(super) struct Recent<T> {
 const WINDOW: Duration = Duration::from_millis(500);
 const WINDOW_ROUNDS: u32 = 10;
 
-impl<T: Copy> Recent<T> {
+impl<T: Copy> WindowedBest<T> {
     pub(super) const fn new(now: Instant) -> Self {
         Self { current: None, previous: None, since: now }
     }
@@ -97,7 +97,7 @@ impl<T: Copy> Recent<T> {
         }
     }
 
-    pub(super) fn note(&mut self, value: T, better: fn(T, T) -> T) {
+    pub(super) fn add_sample(&mut self, value: T, better: fn(T, T) -> T) {
         self.current = Some(self.current.map_or(value, |current| better(current, value)));
     }
 
@@ -114,18 +114,18 @@ impl<T: Copy> Recent<T> {
 /// seen of late. What an idle path lets through tells nothing unless it is more,
 /// so the last that is known stays.
 #[derive(Debug)]
-pub(super) struct Rate {
+pub(super) struct DeliveryRate {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
-    greatest: Recent<f64>,
+    greatest: WindowedBest<f64>,
 }
 
 /// The least time over which a rate is taken.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-impl Rate {
+impl DeliveryRate {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { delivered: 0, delivered_at: now, greatest: Recent::new(now) }
+        Self { delivered: 0, delivered_at: now, greatest: WindowedBest::new(now) }
     }
 
     pub(super) fn known(&self) -> Option<f64> {
@@ -137,7 +137,7 @@ impl Rate {
         self.delivered_at = now;
     }
 
-    pub(super) fn sample(&mut self, now: Instant, bytes: usize, departure: Departure, rtt: Duration) {
+    pub(super) fn sample(&mut self, now: Instant, bytes: usize, departure: SendSnapshot, rtt: Duration) {
         self.delivered += bytes as u64;
         self.delivered_at = now;
         let over = now.saturating_duration_since(departure.delivered_at).max(SHORTEST).max(rtt / 2);
@@ -145,6 +145,6 @@ impl Rate {
         if departure.was_full {
             self.greatest.age(now, rtt);
         }
-        self.greatest.note(sample, f64::max);
+        self.greatest.add_sample(sample, f64::max);
     }
 }

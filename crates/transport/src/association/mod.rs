@@ -38,10 +38,10 @@ use roost_proto::DeliveryClass;
 
 pub(crate) use action::{Action, CopyId, PathEvent, PathId, PathView};
 pub(crate) use chunk::MAX_CHUNK_BYTES;
-pub(crate) use path::Measured;
-use receiver::Receiver;
-pub(crate) use receiver::{MAX_HELD_BYTES, Violation};
-use sender::Sender;
+pub(crate) use path::PathMetrics;
+use receiver::ChunkReceiver;
+pub(crate) use receiver::{ChunkViolation, MAX_HELD_BYTES};
+use sender::ChunkSender;
 
 /// The most paths of one association.
 pub(crate) const MAX_PATHS: usize = 8;
@@ -68,20 +68,20 @@ pub(crate) struct Message {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Association {
-    sender: Sender,
-    receiver: Receiver,
+pub(crate) struct MultipathConnection {
+    sender: ChunkSender,
+    receiver: ChunkReceiver,
 }
 
-impl Association {
+impl MultipathConnection {
     /// Without a path yet. At most `queue_bytes` of messages wait to be sent.
     pub(crate) fn new(queue_bytes: usize) -> Self {
-        Self { sender: Sender::new(queue_bytes), receiver: Receiver::default() }
+        Self { sender: ChunkSender::new(queue_bytes), receiver: ChunkReceiver::default() }
     }
 
     /// A path can be used from now on. Of all paths that answer, [`Class::Backup`]
     /// takes that of the lowest `rank`.
-    pub(crate) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: Measured) {
+    pub(crate) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: PathMetrics) {
         self.sender.add_path(now, path, rank, measured);
     }
 
@@ -96,7 +96,7 @@ impl Association {
     }
 
     /// The peer has all of a copy's stream.
-    pub(crate) fn acknowledged(&mut self, now: Instant, copy: CopyId, measured: Measured) {
+    pub(crate) fn handle_acknowledgement(&mut self, now: Instant, copy: CopyId, measured: PathMetrics) {
         self.sender.acknowledged(now, copy, measured);
     }
 
@@ -105,8 +105,8 @@ impl Association {
     /// # Errors
     ///
     /// The peer breaks the protocol; the association must end.
-    pub(crate) fn received(&mut self, chunk: &Bytes) -> Result<(), Violation> {
-        self.receiver.take(chunk)
+    pub(crate) fn handle_chunk(&mut self, chunk: &Bytes) -> Result<(), ChunkViolation> {
+        self.receiver.receive_chunk(chunk)
     }
 
     /// Does what is due.

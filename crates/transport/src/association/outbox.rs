@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::chunk::{CHUNK_BYTES, HEAD_BYTES, PIECES, Place, write_given_up, write_head};
+use super::chunk::{CHUNK_BYTES, HEAD_BYTES, MessageOrder, PIECES, write_given_up, write_head};
 use super::{DeliveryClass, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
 use crate::levels::room_for;
 
@@ -45,8 +45,8 @@ pub(super) struct Next {
 }
 
 #[derive(Debug)]
-pub(super) struct Outbox {
-    queues: [Queue; LEVELS],
+pub(super) struct MessageQueue {
+    queues: [LevelQueue; LEVELS],
     /// What waits of messages with a flow, and of those without: the latter may
     /// be lost and must not keep out the others.
     queued: [usize; 2],
@@ -67,29 +67,29 @@ pub(super) struct Outbox {
 
 /// What waits at one level.
 #[derive(Debug, Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
+struct LevelQueue {
+    waiting: VecDeque<PendingMessage>,
     bytes: usize,
 }
 
-impl Queue {
-    fn front(&self) -> Option<&Waiting> {
+impl LevelQueue {
+    fn front(&self) -> Option<&PendingMessage> {
         self.waiting.front()
     }
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingMessage {
     message: Message,
     /// Its place and how much of it has been cut off.
-    begun: Option<(Place, usize)>,
+    begun: Option<(MessageOrder, usize)>,
 }
 
 #[derive(Debug)]
 struct Unit {
     /// What had been begun before it.
     begins: u64,
-    places: Vec<Place>,
+    places: Vec<MessageOrder>,
     /// Chunks that are not acknowledged.
     chunks: usize,
     /// Whether there are chunks still to be cut.
@@ -98,7 +98,7 @@ struct Unit {
     priority: u8,
 }
 
-impl Outbox {
+impl MessageQueue {
     pub(super) fn new(max_bytes: usize) -> Self {
         Self {
             queues: Default::default(),
@@ -125,7 +125,7 @@ impl Outbox {
         if has_room {
             self.queued[kind] += cost;
             self.queues[level].bytes += cost;
-            self.queues[level].waiting.push_back(Waiting { message, begun: None });
+            self.queues[level].waiting.push_back(PendingMessage { message, begun: None });
         }
         has_room
     }
@@ -152,7 +152,7 @@ impl Outbox {
     pub(super) fn peek(&mut self, now: Instant, from: usize) -> Option<Next> {
         loop {
             let level = self.level(from)?;
-            let Waiting { message, begun } = self.queues[level].front()?;
+            let PendingMessage { message, begun } = self.queues[level].front()?;
             if begun.is_none() && message.deadline.is_some_and(|deadline| deadline <= now) {
                 self.given_up += 1;
                 self.pop(level);
@@ -180,7 +180,7 @@ impl Outbox {
     /// begun always may: the window may be full because its rest is missing.
     fn level(&self, from: usize) -> Option<usize> {
         let has_window = self.has_window();
-        let may_go = |queue: &Queue| queue.front().is_some_and(|front| has_window || front.begun.is_some());
+        let may_go = |queue: &LevelQueue| queue.front().is_some_and(|front| has_window || front.begun.is_some());
         (from..LEVELS).find(|level| may_go(&self.queues[*level]))
     }
 
@@ -232,7 +232,7 @@ impl Outbox {
     }
 
     /// Begins a unit with the message in front.
-    fn begin(&mut self, level: usize) -> Option<Place> {
+    fn begin(&mut self, level: usize) -> Option<MessageOrder> {
         let message = &self.queues[level].front()?.message;
         let Message { flow, priority, deadline, .. } = *message;
         let cost = cost(message) as u64;
@@ -245,7 +245,7 @@ impl Outbox {
     }
 
     /// The place of the next message.
-    fn place(&mut self, flow: Option<u32>) -> Place {
+    fn place(&mut self, flow: Option<u32>) -> MessageOrder {
         let number = self.next;
         self.next += 1;
         let before = flow.and_then(|flow| self.flows.insert(flow, number));
@@ -254,7 +254,7 @@ impl Outbox {
             let oldest = self.units.first_key_value().map_or(number, |(oldest, _)| *oldest);
             self.flows.retain(|_, last| *last + WINDOW_UNITS as u64 >= oldest);
         }
-        Place { number, distance: before.map_or(0, |before| number - before) }
+        MessageOrder { number, distance: before.map_or(0, |before| number - before) }
     }
 
     /// As many of the small messages in front as a chunk holds, if they go the
@@ -289,13 +289,13 @@ impl Outbox {
     /// Takes away the first message of a level, or what is left of it.
     fn pop(&mut self, level: usize) {
         let queue = &mut self.queues[level];
-        let Some(Waiting { message, begun }) = queue.waiting.pop_front() else { return };
+        let Some(PendingMessage { message, begun }) = queue.waiting.pop_front() else { return };
         let left = cost(&message) - begun.map_or(0, |(_, cut)| cut);
         queue.bytes -= left;
         self.queued[kind(&message)] -= left;
     }
 
-    fn close_pack(&mut self, number: u64, places: Vec<Place>, deadline: Option<Instant>) {
+    fn close_pack(&mut self, number: u64, places: Vec<MessageOrder>, deadline: Option<Instant>) {
         let Some(unit) = self.units.get_mut(&number) else { return };
         if let Some(first) = unit.deadline {
             self.expiring.remove(&(first, number));
@@ -326,7 +326,7 @@ impl Outbox {
         let mut told = vec![PIECES];
         unit.places.iter().for_each(|place| write_given_up(&mut told, *place));
         let priority = unit.priority;
-        let is_rest = |queue: &Queue| {
+        let is_rest = |queue: &LevelQueue| {
             let begun = queue.front().and_then(|front| front.begun);
             begun.is_some_and(|(place, _)| place.number == number)
         };

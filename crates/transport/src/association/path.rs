@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::MAX_COPIES;
 use super::action::CopyId;
 use super::chunk::CHUNK_BYTES;
-use super::measures::{Pace, Rate, Recent};
+use super::measures::{DeliveryRate, TransferTime, WindowedBest};
 
 /// How much later than the round trip says an acknowledgement may come before
 /// a path is suspected: timers, and the 1 ms that acknowledgements are held back.
@@ -38,7 +38,7 @@ const IDLE_SUSPECT_HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// What the connection of a path knows about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Measured {
+pub(crate) struct PathMetrics {
     /// Smoothed round trip.
     pub(crate) rtt: Duration,
     /// The congestion window, bytes.
@@ -59,16 +59,16 @@ pub(crate) struct PathCounts {
 }
 
 #[derive(Debug)]
-pub(super) struct Path {
+pub(super) struct PathState {
     /// The lower, the sooner it is taken where one is the backup of another.
     pub(super) rank: u8,
-    measured: Measured,
+    measured: PathMetrics,
     /// The shortest round trips, of chunks too.
-    shortest: Recent<Duration>,
+    shortest: WindowedBest<Duration>,
     /// How much longer a byte takes that others go before.
-    pace: Pace,
+    pace: TransferTime,
     /// Bytes per second while it had enough to do.
-    rate: Rate,
+    rate: DeliveryRate,
     /// Bytes that are under way on it.
     pub(super) outstanding: usize,
     pub(super) copies: BTreeSet<CopyId>,
@@ -87,7 +87,7 @@ pub(super) struct Path {
 
 /// What a chunk remembers of its path at the time it left.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Departure {
+pub(super) struct SendSnapshot {
     at: Instant,
     /// Bytes under way, its own too.
     ahead: usize,
@@ -97,14 +97,14 @@ pub(super) struct Departure {
     pub(super) was_full: bool,
 }
 
-impl Path {
-    pub(super) fn new(now: Instant, rank: u8, measured: Measured) -> Self {
+impl PathState {
+    pub(super) fn new(now: Instant, rank: u8, measured: PathMetrics) -> Self {
         Self {
             rank,
             measured,
-            shortest: Recent::new(now),
-            pace: Pace::new(measured),
-            rate: Rate::new(now),
+            shortest: WindowedBest::new(now),
+            pace: TransferTime::new(measured),
+            rate: DeliveryRate::new(now),
             outstanding: 0,
             copies: BTreeSet::new(),
             excused: BTreeSet::new(),
@@ -117,7 +117,7 @@ impl Path {
         }
     }
 
-    pub(super) const fn measured(&self) -> Measured {
+    pub(super) const fn measured(&self) -> PathMetrics {
         self.measured
     }
 
@@ -169,11 +169,11 @@ impl Path {
 
     /// When a chunk of `bytes` would be there, from now.
     pub(super) fn eta(&self, bytes: usize) -> Duration {
-        self.pace.hoped(self.outstanding + bytes) + self.measured.rtt / 2
+        self.pace.optimistic_time(self.outstanding + bytes) + self.measured.rtt / 2
     }
 
     /// A chunk leaves.
-    pub(super) fn depart(&mut self, now: Instant, copy: CopyId, bytes: usize) -> Departure {
+    pub(super) fn depart(&mut self, now: Instant, copy: CopyId, bytes: usize) -> SendSnapshot {
         if self.outstanding == self.excused_bytes {
             self.progress = now;
             self.rate.restart(now);
@@ -182,7 +182,7 @@ impl Path {
         self.copies.insert(copy);
         self.counts.chunks += 1;
         self.counts.bytes += bytes as u64;
-        Departure {
+        SendSnapshot {
             at: now,
             ahead: self.outstanding,
             delivered: self.rate.delivered,
@@ -192,13 +192,19 @@ impl Path {
     }
 
     /// A chunk is there; answers whether the path has come back by that.
-    pub(super) fn arrive(&mut self, now: Instant, bytes: usize, departure: Departure, measured: Measured) -> bool {
+    pub(super) fn arrive(
+        &mut self,
+        now: Instant,
+        bytes: usize,
+        departure: SendSnapshot,
+        measured: PathMetrics,
+    ) -> bool {
         let took = now.saturating_duration_since(departure.at);
         let is_back = self.suspect_since.take().is_some();
         self.measured = measured;
         if !is_back {
             self.shortest.age(now, measured.rtt);
-            self.shortest.note(measured.rtt.min(took), Duration::min);
+            self.shortest.add_sample(measured.rtt.min(took), Duration::min);
             if bytes > HEARTBEAT_CHUNK {
                 self.pace.sample(took.saturating_sub(self.min_rtt()), departure.ahead);
             }
@@ -230,7 +236,7 @@ impl Path {
 
     /// When a chunk that leaves now is late.
     pub(super) fn late_at(&self, now: Instant) -> Instant {
-        now + LATE_SLACK + 2 * self.measured.rtt + 2 * self.pace.of(self.outstanding)
+        now + LATE_SLACK + 2 * self.measured.rtt + 2 * self.pace.expected_time(self.outstanding)
     }
 
     /// When the path is to be suspected unless it answers.
@@ -239,8 +245,8 @@ impl Path {
             return None;
         }
         // A slow path needs its time for a single chunk.
-        let first = self.pace.patience(self.outstanding.min(CHUNK_BYTES));
-        let patience = first.max(self.pace.of(self.outstanding) / 2);
+        let first = self.pace.pessimistic_time(self.outstanding.min(CHUNK_BYTES));
+        let patience = first.max(self.pace.expected_time(self.outstanding) / 2);
         Some(self.progress + SLACK + self.measured.rtt * 5 / 4 + patience)
     }
 
@@ -254,7 +260,7 @@ impl Path {
     /// that answers gets them often if there is `credit` for it; a silent one
     /// while the association is in use at the time that is asked about.
     pub(super) fn heartbeat_at(&self, credit: bool, in_use: impl Fn(Instant) -> bool) -> Instant {
-        let share = self.pace.of((HEARTBEAT_BYTES / HEARTBEAT_RATE_SHARE) as usize);
+        let share = self.pace.expected_time((HEARTBEAT_BYTES / HEARTBEAT_RATE_SHARE) as usize);
         let often = HEARTBEAT.max(self.measured.rtt).max(share);
         let Some(since) = self.suspect_since else {
             return self.last_heartbeat + if credit { often } else { IDLE_HEARTBEAT.max(often) };

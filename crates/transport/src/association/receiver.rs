@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
-use super::chunk::{CHUNK_BYTES, Part, Piece, read};
+use super::chunk::{CHUNK_BYTES, ChunkFrame, MessageSlice, read};
 use super::{MESSAGE_COST, WINDOW_BYTES};
 
 /// The most memory of messages that are not whole or wait for others, bytes.
@@ -20,12 +20,12 @@ const MAX_GAPS: usize = 32 << 10;
 
 /// The peer has not kept to the protocol, and the association must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Violation;
+pub(crate) struct ChunkViolation;
 
 #[derive(Debug, Default)]
-pub(super) struct Receiver {
+pub(super) struct ChunkReceiver {
     /// Numbers of messages that are whole or given up.
-    received: Ranges,
+    received: MessageRanges,
     partial: HashMap<u64, Partial>,
     /// Whole messages that wait, by the number of the one before; `None` for one given up.
     held: HashMap<u64, (u64, Option<Bytes>)>,
@@ -45,17 +45,17 @@ struct Partial {
     offsets: BTreeSet<usize>,
 }
 
-impl Receiver {
+impl ChunkReceiver {
     /// Takes a chunk.
     ///
     /// # Errors
     ///
     /// It is not sound, or would take more memory than a sender may ask for.
-    pub(super) fn take(&mut self, chunk: &Bytes) -> Result<(), Violation> {
-        for piece in read(chunk).ok_or(Violation)? {
-            self.take_piece(piece)?;
+    pub(super) fn receive_chunk(&mut self, chunk: &Bytes) -> Result<(), ChunkViolation> {
+        for piece in read(chunk).ok_or(ChunkViolation)? {
+            self.receive_frame(piece)?;
             if self.bytes > MAX_HELD_BYTES || self.received.0.len() > MAX_GAPS {
-                return Err(Violation);
+                return Err(ChunkViolation);
             }
         }
         Ok(())
@@ -69,7 +69,7 @@ impl Receiver {
         self.delivered.pop_front()
     }
 
-    fn take_piece(&mut self, Piece { place, part }: Piece) -> Result<(), Violation> {
+    fn receive_frame(&mut self, ChunkFrame { place, part }: ChunkFrame) -> Result<(), ChunkViolation> {
         if self.received.contains(place.number) {
             self.duplicates += 1;
             return Ok(());
@@ -96,10 +96,10 @@ impl Receiver {
     }
 
     /// Adds a part to its message; answers the message if it is whole now.
-    fn add(&mut self, number: u64, part: Part) -> Result<Option<Bytes>, Violation> {
+    fn add(&mut self, number: u64, part: MessageSlice) -> Result<Option<Bytes>, ChunkViolation> {
         // Other parts are not made; smaller ones would take more memory than counts.
         if !part.offset.is_multiple_of(CHUNK_BYTES) || part.body.len() != CHUNK_BYTES.min(part.total - part.offset) {
-            return Err(Violation);
+            return Err(ChunkViolation);
         }
         let partial = self.partial.entry(number).or_insert_with(|| {
             self.bytes += part.total + MESSAGE_COST;
@@ -110,7 +110,7 @@ impl Receiver {
             return Ok(None);
         }
         if partial.body.len() != part.total || partial.missing < part.body.len() {
-            return Err(Violation);
+            return Err(ChunkViolation);
         }
         partial.body[part.offset..part.offset + part.body.len()].copy_from_slice(&part.body);
         partial.missing -= part.body.len();
@@ -125,11 +125,11 @@ impl Receiver {
         self.received.contains(number) && !self.held_numbers.contains(&number)
     }
 
-    fn hold(&mut self, before: u64, number: u64, message: Option<Bytes>) -> Result<(), Violation> {
+    fn hold(&mut self, before: u64, number: u64, message: Option<Bytes>) -> Result<(), ChunkViolation> {
         self.bytes += message.as_ref().map_or(0, Bytes::len) + MESSAGE_COST;
         self.held_numbers.insert(number);
         // Two messages cannot follow the same one.
-        self.held.insert(before, (number, message)).map_or(Ok(()), |_| Err(Violation))
+        self.held.insert(before, (number, message)).map_or(Ok(()), |_| Err(ChunkViolation))
     }
 
     /// Delivers a message and those that waited for it.
@@ -152,9 +152,9 @@ impl Receiver {
 
 /// A set of numbers, as ranges from the first to one past the last.
 #[derive(Debug, Default)]
-struct Ranges(BTreeMap<u64, u64>);
+struct MessageRanges(BTreeMap<u64, u64>);
 
-impl Ranges {
+impl MessageRanges {
     fn contains(&self, number: u64) -> bool {
         self.0.range(..=number).next_back().is_some_and(|(_, end)| number < *end)
     }
@@ -177,25 +177,25 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::chunk::{PIECES, Place, write_given_up, write_head};
+    use super::super::chunk::{MessageOrder, PIECES, write_given_up, write_head};
     use super::*;
 
     fn chunk(number: u64, distance: u64, total: usize, offset: usize, body: &[u8]) -> Bytes {
         let mut chunk = vec![PIECES];
-        write_head(&mut chunk, Place { number, distance }, total, offset, body.len());
+        write_head(&mut chunk, MessageOrder { number, distance }, total, offset, body.len());
         chunk.extend_from_slice(body);
         chunk.into()
     }
 
     fn given_up(number: u64, distance: u64) -> Bytes {
         let mut chunk = vec![PIECES];
-        write_given_up(&mut chunk, Place { number, distance });
+        write_given_up(&mut chunk, MessageOrder { number, distance });
         chunk.into()
     }
 
     fn taken(chunks: &[Bytes]) -> Vec<Bytes> {
-        let mut receiver = Receiver::default();
-        chunks.iter().for_each(|chunk| receiver.take(chunk).unwrap());
+        let mut receiver = ChunkReceiver::default();
+        chunks.iter().for_each(|chunk| receiver.receive_chunk(chunk).unwrap());
         std::iter::from_fn(|| receiver.poll()).collect()
     }
 
@@ -218,44 +218,46 @@ mod tests {
 
     #[test]
     fn held_memory_is_bounded() {
-        let mut receiver = Receiver::default();
+        let mut receiver = ChunkReceiver::default();
         let part = [0; CHUNK_BYTES];
-        let large = (0..10_000).find(|number| receiver.take(&chunk(*number, 0, 65_536, 0, &part)).is_err());
+        let large = (0..10_000).find(|number| receiver.receive_chunk(&chunk(*number, 0, 65_536, 0, &part)).is_err());
         assert_eq!(large, Some((MAX_HELD_BYTES / (65_536 + MESSAGE_COST)) as u64));
-        let mut receiver = Receiver::default();
-        let gaps = (0..).find(|number| receiver.take(&chunk(2 * number + 1, 0, 1, 0, b"a")).is_err());
+        let mut receiver = ChunkReceiver::default();
+        let gaps = (0..).find(|number| receiver.receive_chunk(&chunk(2 * number + 1, 0, 1, 0, b"a")).is_err());
         assert_eq!(gaps, Some(MAX_GAPS as u64));
-        let mut receiver = Receiver::default();
-        let held = (1..).find(|number| receiver.take(&chunk(*number, 1, 0, 0, b"")).is_err());
+        let mut receiver = ChunkReceiver::default();
+        let held = (1..).find(|number| receiver.receive_chunk(&chunk(*number, 1, 0, 0, b"")).is_err());
         assert_eq!(held, Some((MAX_HELD_BYTES / MESSAGE_COST) as u64 + 1));
     }
 
     #[test]
     fn invalid_slices_are_rejected() {
         for (total, offset, length) in [(65_536, 1, CHUNK_BYTES), (65_536, 0, 100), (CHUNK_BYTES + 2, CHUNK_BYTES, 1)] {
-            assert!(Receiver::default().take(&chunk(0, 0, total, offset, &vec![0; length])).is_err());
+            assert!(ChunkReceiver::default().receive_chunk(&chunk(0, 0, total, offset, &vec![0; length])).is_err());
         }
-        let mut receiver = Receiver::default();
+        let mut receiver = ChunkReceiver::default();
         let mut many = vec![PIECES];
         for number in 0..1000 {
-            let place = Place { number, distance: 0 };
+            let place = MessageOrder { number, distance: 0 };
             write_head(&mut many, place, 57_345, 57_344, 1);
             many.push(0);
         }
-        assert!(receiver.take(&many.into()).is_err() && receiver.bytes <= MAX_HELD_BYTES + 57_345 + MESSAGE_COST);
+        assert!(
+            receiver.receive_chunk(&many.into()).is_err() && receiver.bytes <= MAX_HELD_BYTES + 57_345 + MESSAGE_COST
+        );
     }
 
     #[test]
     fn shared_predecessor_is_a_violation() {
-        let mut receiver = Receiver::default();
-        assert_eq!(receiver.take(&chunk(1, 1, 1, 0, b"a")), Ok(()));
-        assert_eq!(receiver.take(&chunk(2, 2, 1, 0, b"a")), Err(Violation));
+        let mut receiver = ChunkReceiver::default();
+        assert_eq!(receiver.receive_chunk(&chunk(1, 1, 1, 0, b"a")), Ok(()));
+        assert_eq!(receiver.receive_chunk(&chunk(2, 2, 1, 0, b"a")), Err(ChunkViolation));
     }
 
     proptest! {
         #[test]
         fn ranges_are_a_set(numbers in prop::collection::vec(0..60u64, 0..100)) {
-            let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
+            let (mut ranges, mut set) = (MessageRanges::default(), BTreeSet::new());
             for number in numbers {
                 prop_assert_eq!(ranges.contains(number), set.contains(&number));
                 if set.insert(number) {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::action::{Action, CopyId, PathEvent, PathId, PathView};
 use super::chunk::{CHUNK_BYTES, HEARTBEAT};
-use super::outbox::{Chunk, Next, Outbox};
-use super::path::{Departure, HEARTBEAT_BYTES, HEARTBEAT_CHUNK, Measured, Path};
+use super::outbox::{Chunk, MessageQueue, Next};
+use super::path::{HEARTBEAT_BYTES, HEARTBEAT_CHUNK, PathMetrics, PathState, SendSnapshot};
 use super::{DeliveryClass, Message};
 
 /// How long an association counts as in use after something was sent.
@@ -23,12 +23,12 @@ const MOST_SILENCES: u32 = 8;
 const HEARTBEAT_CREDIT: f64 = 4.0;
 
 #[derive(Debug)]
-pub(super) struct Sender {
-    outbox: Outbox,
+pub(super) struct ChunkSender {
+    outbox: MessageQueue,
     /// Boxed: a node of the tree has room for eleven, and nearly all associations have one.
-    paths: BTreeMap<PathId, Box<Path>>,
+    paths: BTreeMap<PathId, Box<PathState>>,
     chunks: BTreeMap<ChunkId, InFlight>,
-    copies: BTreeMap<CopyId, Copy>,
+    copies: BTreeMap<CopyId, ChunkCopy>,
     next_id: u64,
     late: BTreeSet<(Instant, CopyId)>,
     /// Until when the association counts as in use though nothing is under way.
@@ -52,19 +52,19 @@ struct InFlight {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Copy {
+struct ChunkCopy {
     /// `None` for a heartbeat.
     chunk: Option<ChunkId>,
     path: PathId,
     bytes: usize,
-    departure: Departure,
+    departure: SendSnapshot,
     late_at: Instant,
 }
 
-impl Sender {
+impl ChunkSender {
     pub(super) fn new(queue_bytes: usize) -> Self {
         Self {
-            outbox: Outbox::new(queue_bytes),
+            outbox: MessageQueue::new(queue_bytes),
             paths: BTreeMap::new(),
             chunks: BTreeMap::new(),
             copies: BTreeMap::new(),
@@ -77,8 +77,8 @@ impl Sender {
         }
     }
 
-    pub(super) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: Measured) {
-        self.paths.insert(path, Box::new(Path::new(now, rank, measured)));
+    pub(super) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: PathMetrics) {
+        self.paths.insert(path, Box::new(PathState::new(now, rank, measured)));
         self.rescue_all(now);
         self.dispatch(now);
     }
@@ -98,7 +98,7 @@ impl Sender {
         is_queued
     }
 
-    pub(super) fn acknowledged(&mut self, now: Instant, id: CopyId, measured: Measured) {
+    pub(super) fn acknowledged(&mut self, now: Instant, id: CopyId, measured: PathMetrics) {
         let Some(copy) = self.forget(id) else { return };
         let Some(path) = self.paths.get_mut(&copy.path) else { return };
         let is_back = path.arrive(now, copy.bytes, copy.departure, measured);
@@ -107,7 +107,7 @@ impl Sender {
             self.outbox.acknowledged(done.chunk.unit);
         }
         if is_back {
-            self.events.push_back(PathEvent::Back(copy.path));
+            self.events.push_back(PathEvent::Restored(copy.path));
             self.actions.push_back(Action::Probe { path: copy.path, on: false });
             self.rescue_all(now);
         }
@@ -173,7 +173,7 @@ impl Sender {
     /// another if all that waits would not be through sooner by waiting for that one.
     fn choose(&self, class: DeliveryClass, bytes: usize, level: usize) -> Option<PathId> {
         let alone = self.paths.len() == 1 && self.outbox.has_chunk();
-        let has_room = |path: &Path| path.has_room(bytes, alone);
+        let has_room = |path: &PathState| path.has_room(bytes, alone);
         let (id, soonest) = match class {
             DeliveryClass::Backup => self.usable().min_by_key(|(id, path)| (path.rank, *id)),
             DeliveryClass::Stripe | DeliveryClass::Duplicate => self.usable().min_by_key(|(_, path)| path.eta(bytes)),
@@ -187,7 +187,7 @@ impl Sender {
     }
 
     /// The paths that answer; all, if none does.
-    fn usable(&self) -> impl Iterator<Item = (PathId, &Path)> {
+    fn usable(&self) -> impl Iterator<Item = (PathId, &PathState)> {
         let none = self.paths.values().all(|path| path.suspect_since.is_some());
         let usable = self.paths.iter().filter(move |(_, path)| none || path.suspect_since.is_none());
         usable.map(|(path, it)| (*path, &**it))
@@ -204,7 +204,7 @@ impl Sender {
             path.excuse(copy, bytes);
         }
         let late_at = path.late_at(now);
-        self.copies.insert(copy, Copy { chunk: Some(chunk), path: on, bytes, departure, late_at });
+        self.copies.insert(copy, ChunkCopy { chunk: Some(chunk), path: on, bytes, departure, late_at });
         self.late.insert((late_at, copy));
         let priority = -i32::from(flight.chunk.priority);
         self.actions.push_back(Action::Transmit { path: on, copy, content: flight.chunk.content.clone(), priority });
@@ -281,7 +281,7 @@ impl Sender {
         if self.paths.values().all(|path| path.suspect_since.is_some()) {
             return;
         }
-        let answers = |copy: &Copy| self.paths.get(&copy.path).is_some_and(|path| path.suspect_since.is_none());
+        let answers = |copy: &ChunkCopy| self.paths.get(&copy.path).is_some_and(|path| path.suspect_since.is_none());
         let is_stuck = |flight: &InFlight| {
             let mut copies = flight.copies.iter().filter_map(|copy| self.copies.get(copy));
             // One without copies was on a path that is gone: nobody else sends it again.
@@ -316,7 +316,7 @@ impl Sender {
     }
 
     /// A copy is not under way any more.
-    fn forget(&mut self, id: CopyId) -> Option<Copy> {
+    fn forget(&mut self, id: CopyId) -> Option<ChunkCopy> {
         let copy = self.copies.remove(&id)?;
         self.late.remove(&(copy.late_at, id));
         if let Some(path) = self.paths.get_mut(&copy.path) {
@@ -347,14 +347,14 @@ impl Sender {
             let bytes = HEARTBEAT_CHUNK;
             let departure = path.depart(now, copy, bytes);
             // It is never late: the silence of the path is noticed without that.
-            self.copies.insert(copy, Copy { chunk: None, path: id, bytes, departure, late_at: now });
+            self.copies.insert(copy, ChunkCopy { chunk: None, path: id, bytes, departure, late_at: now });
             let content = [Bytes::from_static(&[HEARTBEAT]), Bytes::new()];
             self.actions.push_back(Action::Transmit { path: id, copy, content, priority: i32::MAX });
         }
     }
 
     /// A path alone is only probed to find out when it is back.
-    fn heartbeat_at(&self, path: &Path) -> Option<Instant> {
+    fn heartbeat_at(&self, path: &PathState) -> Option<Instant> {
         let needs_one = self.paths.len() > 1 || path.suspect_since.is_some();
         let in_use = |at| !self.chunks.is_empty() || self.used_until.is_some_and(|until| at <= until);
         needs_one.then(|| path.heartbeat_at(self.credit >= HEARTBEAT_BYTES, in_use))

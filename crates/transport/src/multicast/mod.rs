@@ -74,15 +74,15 @@ pub struct MulticastCounters {
     /// Packets that came once more.
     pub replayed: u64,
     /// Packets of more senders than are told apart.
-    pub crowded: u64,
+    pub over_sender_limit: u64,
     /// Packets of more senders in one second that were not heard before than are considered.
-    pub strangers: u64,
+    pub over_unknown_limit: u64,
     /// Packets that found the daemon's queue full.
     pub dropped: u64,
 }
 
 #[derive(Debug, Default)]
-struct Live {
+struct LiveMulticastCounters {
     sent: AtomicU64,
     received: AtomicU64,
     sent_bytes: AtomicU64,
@@ -91,8 +91,8 @@ struct Live {
     forged: AtomicU64,
     late: AtomicU64,
     replayed: AtomicU64,
-    crowded: AtomicU64,
-    strangers: AtomicU64,
+    over_sender_limit: AtomicU64,
+    over_unknown_limit: AtomicU64,
     dropped: AtomicU64,
 }
 
@@ -102,30 +102,30 @@ fn add(counter: &AtomicU64, amount: u64) {
 
 /// The sockets of all groups, on the interfaces that there are.
 pub(crate) struct Multicast {
-    inner: Arc<Inner>,
+    inner: Arc<MulticastShared>,
     watcher: JoinHandle<()>,
 }
 
-struct Inner {
+struct MulticastShared {
     config: MulticastConfig,
     context: Arc<Context>,
     sealer: Mutex<Sealer>,
     opener: Arc<Mutex<Opener>>,
-    members: Mutex<Vec<Member>>,
+    members: Mutex<Vec<GroupMembership>>,
     /// What was lacking at the last look.
     lacking: Mutex<Vec<String>>,
-    live: Arc<Live>,
+    live: Arc<LiveMulticastCounters>,
 }
 
 /// One interface's part in a group.
-struct Member {
+struct GroupMembership {
     interface: Interface,
     group: SocketAddr,
     socket: Arc<UdpSocket>,
     reader: JoinHandle<()>,
 }
 
-impl Drop for Member {
+impl Drop for GroupMembership {
     fn drop(&mut self) {
         self.reader.abort();
     }
@@ -146,7 +146,7 @@ impl Multicast {
         context: &Arc<Context>,
     ) -> Result<Self, MulticastError> {
         let (sealer, opener) = ends(key).ok_or(MulticastError::Random)?;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(MulticastShared {
             config: config.clone(),
             context: Arc::clone(context),
             sealer: Mutex::new(sealer),
@@ -155,13 +155,13 @@ impl Multicast {
             lacking: Mutex::default(),
             live: Arc::default(),
         });
-        inner.look();
+        inner.refresh_memberships();
         let watched = Arc::downgrade(&inner);
         let watcher = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(LOOK_EVERY).await;
                 let Some(inner) = watched.upgrade() else { return };
-                inner.look();
+                inner.refresh_memberships();
             }
         });
         Ok(Self { inner, watcher })
@@ -169,14 +169,14 @@ impl Multicast {
 
     /// Sends a message on every interface; what the system does not take is dropped.
     pub(crate) fn send(&self, message: &[u8]) {
-        let Inner { sealer, members, live, .. } = &*self.inner;
+        let MulticastShared { sealer, members, live, .. } = &*self.inner;
         let packet = lock(sealer).seal(now(), message);
         let Some(packet) = packet else { return add(&live.unsent, 1) };
         let members = lock(members);
         if members.is_empty() {
             add(&live.unsent, 1);
         }
-        for Member { socket, group, .. } in members.iter() {
+        for GroupMembership { socket, group, .. } in members.iter() {
             match socket.try_send_to(&packet, *group) {
                 Ok(sent) => {
                     add(&live.sent, 1);
@@ -202,16 +202,16 @@ impl Multicast {
             forged: get(&live.forged),
             late: get(&live.late),
             replayed: get(&live.replayed),
-            crowded: get(&live.crowded),
-            strangers: get(&live.strangers),
+            over_sender_limit: get(&live.over_sender_limit),
+            over_unknown_limit: get(&live.over_unknown_limit),
             dropped: get(&live.dropped),
         }
     }
 }
 
-impl Inner {
+impl MulticastShared {
     /// Takes part on the interfaces that have come, and no longer on those that have gone.
-    fn look(&self) {
+    fn refresh_memberships(&self) {
         let places = places(&self.config);
         let mut members = lock(&self.members);
         members.retain(|member| {
@@ -242,7 +242,7 @@ impl Inner {
         *before = lacking;
     }
 
-    fn member(&self, interface: Interface, group: SocketAddr) -> io::Result<Member> {
+    fn member(&self, interface: Interface, group: SocketAddr) -> io::Result<GroupMembership> {
         let socket = Arc::new(open(&interface, group)?);
         let reader = Reader {
             socket: Arc::clone(&socket),
@@ -251,7 +251,7 @@ impl Inner {
             context: Arc::clone(&self.context),
             loopback: interface.is_loopback(),
         };
-        Ok(Member { interface, group, socket, reader: tokio::spawn(reader.run()) })
+        Ok(GroupMembership { interface, group, socket, reader: tokio::spawn(reader.run()) })
     }
 }
 

@@ -53,9 +53,9 @@ pub(crate) enum Fault {
     /// It was taken already.
     Replayed,
     /// Too many have come within a second that were not heard before.
-    Strangers,
+    OverUnknownLimit,
     /// There are too many senders.
-    Crowded,
+    OverSenderLimit,
     /// It is this daemon's own, come back.
     Own,
 }
@@ -71,11 +71,11 @@ pub(crate) struct Sealer {
 pub(crate) struct Opener {
     group: GroupKey,
     own: [u8; SALT],
-    senders: BTreeMap<[u8; SALT], Sender>,
+    senders: BTreeMap<[u8; SALT], MulticastSender>,
     strangers: (u64, u32),
 }
 
-struct Sender {
+struct MulticastSender {
     key: LessSafeKey,
     /// The greatest count taken, and which of the 64 below it.
     highest: u64,
@@ -152,9 +152,9 @@ impl Opener {
             return Err(Fault::Late);
         }
         match (known, fresh) {
-            (Some(sender), _) => sender.take(count, time),
+            (Some(sender), _) => sender.record_packet(count, time),
             (None, Some(key)) => {
-                self.senders.insert(salt, Sender { key, highest: count, taken: 0, latest: time });
+                self.senders.insert(salt, MulticastSender { key, highest: count, taken: 0, latest: time });
             }
             (None, None) => {}
         }
@@ -167,7 +167,7 @@ impl Opener {
         let (of, count) = self.strangers;
         let count = if of == second { count } else { 0 };
         if count >= MAX_STRANGERS_PER_SECOND {
-            return Err(Fault::Strangers);
+            return Err(Fault::OverUnknownLimit);
         }
         self.strangers = (second, count + 1);
         if self.senders.len() >= MAX_SENDERS {
@@ -175,13 +175,13 @@ impl Opener {
             self.senders.retain(|_, sender| sender.latest + 2 * millis(TOLERANCE) > now);
         }
         if self.senders.len() >= MAX_SENDERS {
-            return Err(Fault::Crowded);
+            return Err(Fault::OverSenderLimit);
         }
         key_of(&self.group, salt).ok_or(Fault::Forged)
     }
 }
 
-impl Sender {
+impl MulticastSender {
     fn has_taken(&self, count: u64) -> bool {
         match self.highest.checked_sub(count) {
             None => false,
@@ -190,7 +190,7 @@ impl Sender {
         }
     }
 
-    fn take(&mut self, count: u64, time: u64) {
+    fn record_packet(&mut self, count: u64, time: u64) {
         self.latest = self.latest.max(time);
         match self.highest.checked_sub(count) {
             Some(behind @ 1..=64) => self.taken |= 1 << (behind - 1),
@@ -283,7 +283,7 @@ mod tests {
         for number in 0..3 * MAX_STRANGERS_PER_SECOND {
             let mut forged = vec![VERSION; 80];
             rand::fill(&mut forged[1..]).unwrap();
-            let fault = if number < MAX_STRANGERS_PER_SECOND { Fault::Forged } else { Fault::Strangers };
+            let fault = if number < MAX_STRANGERS_PER_SECOND { Fault::Forged } else { Fault::OverUnknownLimit };
             assert_eq!(open(&mut opener, NOW, &forged), Err(fault));
         }
         assert_eq!((opener.senders.len(), opener.strangers.1), (0, MAX_STRANGERS_PER_SECOND));
@@ -292,7 +292,7 @@ mod tests {
             let packet = ends(&key).unwrap().0.seal(NOW + 1000, b"x").unwrap();
             last = open(&mut opener, NOW + 1000 + 2 * number, &packet);
         }
-        assert_eq!((opener.senders.len(), last), (MAX_SENDERS, Err(Fault::Crowded)));
+        assert_eq!((opener.senders.len(), last), (MAX_SENDERS, Err(Fault::OverSenderLimit)));
         let later = NOW + 62_000;
         let packet = ends(&key).unwrap().0.seal(later, b"x").unwrap();
         assert!(open(&mut opener, later, &packet).is_ok(), "the silent ones have made room");

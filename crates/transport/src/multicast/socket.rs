@@ -11,8 +11,8 @@ use tokio::net::UdpSocket;
 
 use super::interfaces::Interface;
 use super::seal::{self, Fault, MAX_MULTICAST_BYTES, Opener};
-use super::{Live, add, now};
-use crate::event::{Event, Queue, Sender};
+use super::{LiveMulticastCounters, add, now};
+use crate::event::{Event, EventQueue, EventSource};
 use crate::transport::Context;
 
 /// Between two attempts to read a socket that fails.
@@ -50,7 +50,7 @@ pub(super) fn open(interface: &Interface, group: SocketAddr) -> io::Result<UdpSo
 pub(super) struct Reader {
     pub(super) socket: Arc<UdpSocket>,
     pub(super) opener: Arc<Mutex<Opener>>,
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveMulticastCounters>,
     pub(super) context: Arc<Context>,
     pub(super) loopback: bool,
 }
@@ -60,7 +60,7 @@ impl Reader {
         let mut buffer = [0; MAX_MULTICAST_BYTES + seal::OVERHEAD + 1];
         loop {
             match self.socket.recv_from(&mut buffer).await {
-                Ok((length, from)) => self.take(&mut buffer[..length], from.ip()),
+                Ok((length, from)) => self.handle_packet(&mut buffer[..length], from.ip()),
                 // An interface that goes down says so once; then nothing comes.
                 Err(error) => {
                     tracing::debug!(%error, "multicast was not received");
@@ -70,7 +70,7 @@ impl Reader {
         }
     }
 
-    fn take(&self, packet: &mut [u8], from: IpAddr) {
+    fn handle_packet(&self, packet: &mut [u8], from: IpAddr) {
         let length = packet.len();
         // What comes over the loopback has one of this machine's other addresses.
         let from = if self.loopback { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { from };
@@ -81,10 +81,15 @@ impl Reader {
 }
 
 /// Hands a packet's message to the daemon; counts what came of the packet, once.
-fn hand_on(opened: Result<Bytes, Fault>, (length, from): (usize, IpAddr), queue: &Queue, live: &Live) {
+fn hand_on(
+    opened: Result<Bytes, Fault>,
+    (length, from): (usize, IpAddr),
+    queue: &EventQueue,
+    live: &LiveMulticastCounters,
+) {
     let outcome = match opened {
         Ok(message) => {
-            if queue.push_if_room(Sender::Multicast, Event::Multicast { from, message }) {
+            if queue.push_if_room(EventSource::Multicast, Event::Multicast { from, message }) {
                 add(&live.received_bytes, length as u64);
                 &live.received
             } else {
@@ -95,8 +100,8 @@ fn hand_on(opened: Result<Bytes, Fault>, (length, from): (usize, IpAddr), queue:
         Err(Fault::Forged) => &live.forged,
         Err(Fault::Late) => &live.late,
         Err(Fault::Replayed) => &live.replayed,
-        Err(Fault::Strangers) => &live.strangers,
-        Err(Fault::Crowded) => &live.crowded,
+        Err(Fault::OverUnknownLimit) => &live.over_unknown_limit,
+        Err(Fault::OverSenderLimit) => &live.over_sender_limit,
     };
     add(outcome, 1);
 }
@@ -109,12 +114,15 @@ mod tests {
 
     #[test]
     fn each_packet_counts_one_outcome() {
-        let (queue, live) = (Queue::new(1), Live::default());
+        let (queue, live) = (EventQueue::new(1), LiveMulticastCounters::default());
         let whence = (80, IpAddr::V4(Ipv4Addr::LOCALHOST));
-        for opened in [Ok(()), Ok(()), Ok(()), Err(Fault::Strangers), Err(Fault::Crowded), Err(Fault::Own)] {
+        for opened in
+            [Ok(()), Ok(()), Ok(()), Err(Fault::OverUnknownLimit), Err(Fault::OverSenderLimit), Err(Fault::Own)]
+        {
             hand_on(opened.map(|()| Bytes::from_static(b"hello")), whence, &queue, &live);
         }
-        let counts = [&live.received, &live.dropped, &live.strangers, &live.crowded, &live.received_bytes];
+        let counts =
+            [&live.received, &live.dropped, &live.over_unknown_limit, &live.over_sender_limit, &live.received_bytes];
         assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [1, 2, 1, 1, 80]);
     }
 }

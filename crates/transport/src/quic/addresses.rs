@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use quinn::Connection;
 
-use super::greeting::say;
+use super::greeting::send_stream;
 use super::link::{GIVEN_UP, QuicLink};
-use super::notice::{Notice, path_name};
+use super::notice::{AddressUpdate, path_name};
 use crate::association::PathId;
 
 impl QuicLink {
@@ -18,7 +18,7 @@ impl QuicLink {
         let gone = self.lock().at(ip);
         for connection in gone.into_iter().filter_map(|path| self.give_up(path, "an address of it is gone")) {
             let name = path_name(&connection);
-            name.into_iter().for_each(|name| self.say(&Notice::Gone(name)));
+            name.into_iter().for_each(|name| self.send_address_update(&AddressUpdate::Gone(name)));
         }
     }
 
@@ -31,7 +31,7 @@ impl QuicLink {
             state.remove_path(now, id);
             Some(connection)
         })?;
-        let (peer, address) = (&self.identified.peer.name, connection.remote_address());
+        let (peer, address) = (&self.identified.remote.name, connection.remote_address());
         tracing::info!(peer, %address, why, "a path is given up");
         connection.close(GIVEN_UP, why.as_bytes());
         Some(connection)
@@ -41,28 +41,28 @@ impl QuicLink {
     pub(super) fn tell_hosts(&self, port: u16, hosts: &[IpAddr]) {
         if self.port == Some(port) {
             let number = self.told.fetch_add(1, Relaxed);
-            self.say(&Notice::Hosts { number, hosts: hosts.to_vec() });
+            self.send_address_update(&AddressUpdate::Hosts { number, hosts: hosts.to_vec() });
         }
     }
 
     /// Says something on every path, since any may be lost.
-    fn say(&self, notice: &Notice) {
+    fn send_address_update(&self, notice: &AddressUpdate) {
         let connections: Vec<_> = self.lock().paths.values().map(|path| path.connection.clone()).collect();
         for connection in connections {
             let bytes = notice.write();
             // Ends when the stream is open, or the connection over.
-            tokio::spawn(async move { say(&connection, &bytes).await });
+            tokio::spawn(async move { send_stream(&connection, &bytes).await });
         }
     }
 
     /// The peer tells of its addresses.
-    pub(super) fn hear(&self, notice: Notice) {
+    pub(super) fn handle_address_update(&self, notice: AddressUpdate) {
         match notice {
-            Notice::Gone(name) => {
+            AddressUpdate::Gone(name) => {
                 let named = self.lock().named(name);
                 named.and_then(|path| self.give_up(path, "an address of it is gone"));
             }
-            Notice::Hosts { number, hosts } => {
+            AddressUpdate::Hosts { number, hosts } => {
                 let mut heard = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
                 if heard.as_ref().is_none_or(|(before, _)| *before < number) {
                     *heard = Some((number, hosts));

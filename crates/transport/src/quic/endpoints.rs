@@ -7,16 +7,16 @@ use std::sync::{Arc, PoisonError};
 use quinn::{AsyncUdpSocket as _, Connection, Endpoint, Runtime, TokioRuntime};
 use roost_proto::Scheme;
 
-use super::Inner;
-use super::forgotten::Voice;
+use super::QuicShared;
+use super::forgotten::ResetSender;
 use super::paths::pairs;
 use super::probing::Probing;
 use super::settings;
 use super::socket::CountedSocket;
-use super::state::{Called, Here};
+use super::state::{IncomingId, LocalEnd};
 use crate::udp::unspecified;
 
-impl Inner {
+impl QuicShared {
     pub(super) fn open(&self, at: SocketAddr, server: Option<quinn::ServerConfig>) -> io::Result<Endpoint> {
         let runtime = Arc::new(TokioRuntime);
         let socket = std::net::UdpSocket::bind(at)?;
@@ -24,7 +24,7 @@ impl Inner {
         let socket = runtime.wrap_udp_socket(socket)?;
         let socket = Arc::new(CountedSocket::new(socket, Arc::clone(&self.live)));
         if server.is_some() {
-            let voice = Voice { socket: Arc::clone(&socket), key: key.clone() };
+            let voice = ResetSender { socket: Arc::clone(&socket), key: key.clone() };
             self.voices.write().unwrap_or_else(PoisonError::into_inner).insert(socket.local_addr()?, voice);
         }
         let endpoint = Endpoint::new_with_abstract_socket(settings::endpoint(key), server, socket, runtime)?;
@@ -64,15 +64,15 @@ impl Inner {
     }
 
     /// Our end of a path that we dial from an endpoint to one of a peer's hosts.
-    pub(super) fn here(&self, endpoint: &Endpoint, to: SocketAddr, hosts: &[SocketAddr]) -> Here {
+    pub(super) fn dialed_local_end(&self, endpoint: &Endpoint, to: SocketAddr, hosts: &[SocketAddr]) -> LocalEnd {
         let from = endpoint.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
         let place = || hosts.iter().position(|host| *host == to).unwrap_or(hosts.len()) as u8;
-        Here { from, rank: from.map_or_else(place, |ip| self.rank(ip)), called: None }
+        LocalEnd { from, rank: from.map_or_else(place, |ip| self.rank(ip)), called: None }
     }
 
     /// Our end of a path that a peer dialled.
-    pub(super) fn here_of(&self, connection: &Connection, called: Option<Called>) -> Here {
-        Here { from: None, rank: connection.local_ip().map_or(u8::MAX, |ip| self.rank(ip)), called }
+    pub(super) fn accepted_local_end(&self, connection: &Connection, called: Option<IncomingId>) -> LocalEnd {
+        LocalEnd { from: None, rank: connection.local_ip().map_or(u8::MAX, |ip| self.rank(ip)), called }
     }
 
     /// Where an address of ours stands among those on which we listen.

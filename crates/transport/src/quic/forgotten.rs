@@ -13,20 +13,20 @@ use quinn_proto::{ConnectionId, ConnectionIdGenerator, HashedConnectionIdGenerat
 
 use super::Quic;
 use super::socket::CountedSocket;
-use crate::forgotten::{TOKEN, token};
-use crate::known::{Known, LinkName};
+use crate::forgotten::{RESET_TOKEN_BYTES, reset_token};
+use crate::known::{KnownRemote, WireId};
 
 /// Bytes before the token: with them a reset looks like any packet.
 const PADDING: usize = 25;
 
 thread_local! {
     /// The first id that this thread has made since it was emptied.
-    static FIRST: Cell<Option<LinkName>> = const { Cell::new(None) };
+    static FIRST: Cell<Option<WireId>> = const { Cell::new(None) };
 }
 
 /// Runs `accept`, which makes a connection; answers the first id that it made as well. quinn does
 /// not tell it: the peer of an accepted connection sends under that id.
-pub(super) fn first_id<T>(accept: impl FnOnce() -> T) -> (T, Option<LinkName>) {
+pub(super) fn first_id<T>(accept: impl FnOnce() -> T) -> (T, Option<WireId>) {
     FIRST.set(None);
     (accept(), FIRST.take())
 }
@@ -61,20 +61,20 @@ impl ConnectionIdGenerator for Ids {
 }
 
 /// A socket that listens, and the key of what it says.
-pub(super) struct Voice {
+pub(super) struct ResetSender {
     pub(super) socket: Arc<CountedSocket>,
     pub(super) key: hmac::Key,
 }
 
-impl Voice {
-    fn say_forgotten(&self, known: &Known) -> bool {
-        let mut reset = [0; PADDING + TOKEN];
+impl ResetSender {
+    fn send_reset(&self, known: &KnownRemote) -> bool {
+        let mut reset = [0; PADDING + RESET_TOKEN_BYTES];
         if rand::fill(&mut reset[..PADDING]).is_err() {
             return true;
         }
         // A short header.
         reset[0] = 0x40 | reset[0] >> 2;
-        reset[PADDING..].copy_from_slice(&token(&self.key, &known.name));
+        reset[PADDING..].copy_from_slice(&reset_token(&self.key, &known.wire_id));
         let (destination, src_ip) = (known.to, known.from);
         let transmit = Transmit { destination, ecn: None, contents: &reset, segment_size: None, src_ip };
         let sent = self.socket.try_send(&transmit);
@@ -85,8 +85,8 @@ impl Voice {
 
 impl Quic {
     /// As [`crate::Transport::say_forgotten`].
-    pub(crate) fn say_forgotten(&self, known: &Known) -> bool {
+    pub(crate) fn send_reset(&self, known: &KnownRemote) -> bool {
         let voices = self.inner.voices.read().unwrap_or_else(PoisonError::into_inner);
-        voices.get(&known.at).is_none_or(|voice| voice.say_forgotten(known))
+        voices.get(&known.at).is_none_or(|voice| voice.send_reset(known))
     }
 }

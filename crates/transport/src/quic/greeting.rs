@@ -36,7 +36,7 @@ pub(super) enum Hello {
 
 /// What the listener answers when it has accepted the dialler.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Welcome {
+pub(super) struct HelloAck {
     pub(super) link: LinkNumber,
     /// Where else it listens at the same port, if it has several addresses.
     pub(super) hosts: Vec<IpAddr>,
@@ -48,7 +48,7 @@ pub(super) struct LinkKey(hmac::Key);
 
 impl LinkKey {
     /// The key of the link that begins with a connection; the same at both ends.
-    pub(super) fn of(connection: &Connection) -> Option<Self> {
+    pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
         Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &secret(connection, OF_LINK)?)))
     }
 
@@ -90,7 +90,7 @@ impl Hello {
     }
 }
 
-impl Welcome {
+impl HelloAck {
     pub(super) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut encoder = Encoder::new(&mut bytes);
@@ -125,30 +125,30 @@ pub(super) fn read_host(decoder: &mut Decoder<'_>) -> Option<IpAddr> {
 }
 
 /// Why a greeting did not come.
-pub(super) enum NoGreeting {
+pub(super) enum HelloError {
     Lost(ConnectionError),
     Nonsense,
 }
 
 /// Says what the dialler wants.
-pub(super) async fn say_hello(connection: &Connection, hello: &Hello) -> Result<(), ConnectionError> {
-    say(connection, &hello.write()).await
+pub(super) async fn send_hello(connection: &Connection, hello: &Hello) -> Result<(), ConnectionError> {
+    send_stream(connection, &hello.write()).await
 }
 
 /// Says that the dialler is accepted.
-pub(super) async fn say_welcome(connection: &Connection, welcome: &Welcome) -> Result<(), ConnectionError> {
-    say(connection, &welcome.write()).await
+pub(super) async fn send_hello_ack(connection: &Connection, welcome: &HelloAck) -> Result<(), ConnectionError> {
+    send_stream(connection, &welcome.write()).await
 }
 
-pub(super) async fn hear_hello(connection: &Connection) -> Result<Hello, NoGreeting> {
-    Hello::read(&hear(connection).await?).ok_or(NoGreeting::Nonsense)
+pub(super) async fn receive_hello(connection: &Connection) -> Result<Hello, HelloError> {
+    Hello::read(&receive_stream(connection).await?).ok_or(HelloError::Nonsense)
 }
 
-pub(super) async fn hear_welcome(connection: &Connection) -> Result<Welcome, NoGreeting> {
-    Welcome::read(&hear(connection).await?).ok_or(NoGreeting::Nonsense)
+pub(super) async fn receive_hello_ack(connection: &Connection) -> Result<HelloAck, HelloError> {
+    HelloAck::read(&receive_stream(connection).await?).ok_or(HelloError::Nonsense)
 }
 
-pub(super) async fn say(connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
+pub(super) async fn send_stream(connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
     let mut stream = connection.open_uni().await?;
     // Whoever does not read it closes the connection, which is noticed there.
     let _ = stream.write_all(bytes).await;
@@ -156,12 +156,12 @@ pub(super) async fn say(connection: &Connection, bytes: &[u8]) -> Result<(), Con
     Ok(())
 }
 
-async fn hear(connection: &Connection) -> Result<Vec<u8>, NoGreeting> {
-    let mut stream: RecvStream = connection.accept_uni().await.map_err(NoGreeting::Lost)?;
+async fn receive_stream(connection: &Connection) -> Result<Vec<u8>, HelloError> {
+    let mut stream: RecvStream = connection.accept_uni().await.map_err(HelloError::Lost)?;
     match stream.read_to_end(MAX_GREETING).await {
         Ok(bytes) => Ok(bytes),
-        Err(ReadToEndError::Read(ReadError::ConnectionLost(error))) => Err(NoGreeting::Lost(error)),
-        Err(_) => Err(NoGreeting::Nonsense),
+        Err(ReadToEndError::Read(ReadError::ConnectionLost(error))) => Err(HelloError::Lost(error)),
+        Err(_) => Err(HelloError::Nonsense),
     }
 }
 
@@ -180,14 +180,14 @@ mod tests {
         ) {
             let hello = Hello::Path { link, code };
             prop_assert_eq!(Hello::read(&hello.write()), Some(hello));
-            let welcome = Welcome { link, hosts };
+            let welcome = HelloAck { link, hosts };
             prop_assert!(welcome.write().len() <= MAX_GREETING);
-            prop_assert_eq!(Welcome::read(&welcome.write()), Some(welcome));
+            prop_assert_eq!(HelloAck::read(&welcome.write()), Some(welcome));
         }
 
         #[test]
         fn nonsense_is_no_greeting(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = (Hello::read(&bytes), Welcome::read(&bytes));
+            let _ = (Hello::read(&bytes), HelloAck::read(&bytes));
         }
     }
 
@@ -195,6 +195,6 @@ mod tests {
     fn plain_hello_costs_one_byte() {
         assert_eq!(Hello::Link.write().len(), 1);
         assert_eq!(Hello::read(&[0x80]), Some(Hello::Link));
-        assert_eq!(Welcome { link: 7, hosts: Vec::new() }.write().len(), 2);
+        assert_eq!(HelloAck { link: 7, hosts: Vec::new() }.write().len(), 2);
     }
 }

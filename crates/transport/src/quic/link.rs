@@ -16,17 +16,17 @@ use roost_proto::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
 use super::greeting::LinkKey;
-use super::notice::{NOTICE, Notice};
-use super::path::{Order, carry};
+use super::notice::{AddressUpdate, NOTICE};
+use super::path::{PathCommand, carry};
 use super::probing::Probing;
 use super::sentence;
-use super::state::{Here, State, as_sent};
+use super::state::{LocalEnd, State, as_sent};
 use crate::association::{PathEvent, PathId};
-use crate::counters::Live;
+use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::known::Known;
-use crate::link::{Carrier, Identified, LinkInfo, Tally};
+use crate::known::KnownRemote;
+use crate::link::{AnyConnection, ConnectionIdentity, LinkInfo, LiveConnectionCounters};
 use crate::transport::{Context, cut};
 
 /// The application close code of an ordinary end.
@@ -37,14 +37,14 @@ const VIOLATION: VarInt = VarInt::from_u32(1);
 pub(super) const GIVEN_UP: VarInt = VarInt::from_u32(2);
 
 /// A path of the association, and what it wants done there.
-type Joined = (PathId, mpsc::UnboundedReceiver<Order>);
+type Joined = (PathId, mpsc::UnboundedReceiver<PathCommand>);
 
 /// A QUIC link, as the owner reaches it.
 pub(crate) struct QuicLink {
-    pub(super) identified: Identified,
+    pub(super) identified: ConnectionIdentity,
     context: Arc<Context>,
-    live: Arc<Live>,
-    pub(super) tally: Tally,
+    live: Arc<LiveSchemeCounters>,
+    pub(super) tally: LiveConnectionCounters,
     /// `None` where another path cannot be added.
     pub(super) key: Option<LinkKey>,
     state: Mutex<State>,
@@ -66,9 +66,9 @@ pub(crate) struct QuicLink {
 
 impl QuicLink {
     pub(super) fn new(
-        identified: Identified,
+        identified: ConnectionIdentity,
         context: Arc<Context>,
-        live: Arc<Live>,
+        live: Arc<LiveSchemeCounters>,
         key: Option<LinkKey>,
         port: Option<u16>,
     ) -> Arc<Self> {
@@ -77,7 +77,7 @@ impl QuicLink {
             identified,
             context,
             live,
-            tally: Tally::default(),
+            tally: LiveConnectionCounters::default(),
             key,
             state: Mutex::new(state),
             turn: tokio::sync::Mutex::default(),
@@ -97,11 +97,11 @@ impl QuicLink {
         up: Event,
         connection: Connection,
         probing: Probing,
-        here: Here,
+        here: LocalEnd,
         busy: &Arc<()>,
     ) -> Option<PathId> {
         let joined = self.join(&connection, probing, here);
-        self.context.registry.insert(self.identified.link, Carrier::Quic(Arc::clone(self)));
+        self.context.registry.insert(self.identified.link, AnyConnection::Quic(Arc::clone(self)));
         self.context.queue.push(self.identified.sender(), up);
         tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
         self.carry(joined, connection, busy)
@@ -112,14 +112,14 @@ impl QuicLink {
         self: &Arc<Self>,
         connection: Connection,
         probing: Probing,
-        here: Here,
+        here: LocalEnd,
         busy: &Arc<()>,
     ) -> Option<PathId> {
         let joined = self.join(&connection, probing, here);
         match joined {
             Some(_) if self.is_over() => connection.close(CLOSED, b"the link is closed"),
             Some(_) => {
-                let (peer, address) = (&self.identified.peer.name, connection.remote_address());
+                let (peer, address) = (&self.identified.remote.name, connection.remote_address());
                 tracing::info!(peer, %address, "there is another path");
             }
             None => connection.close(GIVEN_UP, b"the link has enough paths"),
@@ -127,7 +127,7 @@ impl QuicLink {
         self.carry(joined, connection, busy)
     }
 
-    fn join(&self, connection: &Connection, probing: Probing, here: Here) -> Option<Joined> {
+    fn join(&self, connection: &Connection, probing: Probing, here: LocalEnd) -> Option<Joined> {
         let (orders, ordered) = mpsc::unbounded_channel();
         let id = self.with(|state, now| state.add_path(now, connection, probing, here, orders))?;
         Some((id, ordered))
@@ -147,18 +147,18 @@ impl QuicLink {
     pub(super) fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.lock();
         let answer = act(&mut state, Instant::now());
-        self.settle(&mut state);
+        self.drain_actions(&mut state);
         answer
     }
 
-    fn settle(&self, state: &mut State) {
-        while let Some(event) = state.association.poll_event() {
-            self.tell(state, event);
+    fn drain_actions(&self, state: &mut State) {
+        while let Some(event) = state.multipath.poll_event() {
+            self.report_path_event(state, event);
         }
-        while let Some(action) = state.association.poll_action() {
+        while let Some(action) = state.multipath.poll_action() {
             state.carry_out(action);
         }
-        let deadline = state.association.deadline();
+        let deadline = state.multipath.deadline();
         let is_earlier = deadline.is_some_and(|at| state.armed.is_none_or(|armed| at < armed));
         if is_earlier {
             state.armed = deadline;
@@ -167,17 +167,17 @@ impl QuicLink {
     }
 
     /// Says what happened to a path of several.
-    fn tell(&self, state: &State, event: PathEvent) {
-        let (PathEvent::Lost(path) | PathEvent::Back(path)) = event;
+    fn report_path_event(&self, state: &State, event: PathEvent) {
+        let (PathEvent::Lost(path) | PathEvent::Restored(path)) = event;
         let Some(path) = state.paths.get(&path).filter(|_| state.paths.len() > 1) else { return };
-        let (peer, address) = (&self.identified.peer.name, path.connection.remote_address());
+        let (peer, address) = (&self.identified.remote.name, path.connection.remote_address());
         match event {
             PathEvent::Lost(_) => {
-                Live::add(&self.live.paths_lost, 1);
+                LiveSchemeCounters::add(&self.live.paths_lost, 1);
                 tracing::info!(peer, %address, "a path does not answer; the others are used");
             }
-            PathEvent::Back(_) => {
-                Live::add(&self.live.paths_back, 1);
+            PathEvent::Restored(_) => {
+                LiveSchemeCounters::add(&self.live.paths_restored, 1);
                 tracing::info!(peer, %address, "a path answers again");
             }
         }
@@ -200,7 +200,7 @@ impl QuicLink {
         loop {
             let armed = {
                 let mut state = self.lock();
-                state.armed = state.association.deadline();
+                state.armed = state.multipath.deadline();
                 state.armed
             };
             let due = async {
@@ -210,7 +210,7 @@ impl QuicLink {
                 }
             };
             tokio::select! {
-                () = due => self.with(|state, now| state.association.handle_timeout(now)),
+                () = due => self.with(|state, now| state.multipath.handle_timeout(now)),
                 () = self.clock.notified() => {}
             }
         }
@@ -235,7 +235,7 @@ impl QuicLink {
             Channel::Reliable { .. } => self.enqueue(channel, delivery, message),
             Channel::Datagram => self.send_datagram(delivery, message),
         }?;
-        Tally::add(&self.tally.messages_sent, 1);
+        LiveConnectionCounters::add(&self.tally.messages_sent, 1);
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl QuicLink {
             }
         }
         if self.enqueue(Channel::Datagram, delivery, message) == Err(SendError::Full(self.identified.link)) {
-            Live::add(&self.live.dropped, 1);
+            LiveSchemeCounters::add(&self.live.dropped, 1);
         }
         Ok(())
     }
@@ -261,13 +261,13 @@ impl QuicLink {
                 return Err(SendError::NoLink(self.identified.link));
             }
             let message = as_sent(channel, delivery, message, now, state.longest_rtt());
-            state.association.send(now, message).then_some(()).ok_or(SendError::Full(self.identified.link))
+            state.multipath.send(now, message).then_some(()).ok_or(SendError::Full(self.identified.link))
         })
     }
 
     /// The connections that the peer dialled.
-    pub(crate) fn known(&self) -> Vec<Known> {
-        self.lock().known()
+    pub(crate) fn known_remotes(&self) -> Vec<KnownRemote> {
+        self.lock().known_remotes()
     }
 
     /// Closes the link once what was sent has been acknowledged.
@@ -279,7 +279,7 @@ impl QuicLink {
 
     /// The peer has broken the protocol.
     pub(super) fn violated(&self) {
-        Live::add(&self.live.malformed, 1);
+        LiveSchemeCounters::add(&self.live.malformed, 1);
         let state = self.lock();
         state.paths.values().for_each(|path| path.connection.close(VIOLATION, b"you broke the protocol"));
     }
@@ -310,12 +310,12 @@ impl QuicLink {
     pub(super) async fn receive(&self, chunk: &Bytes) {
         if chunk.first() == Some(&NOTICE) {
             // One that we do not know is of a later version.
-            return Notice::read(chunk).into_iter().for_each(|notice| self.hear(notice));
+            return AddressUpdate::read(chunk).into_iter().for_each(|notice| self.handle_address_update(notice));
         }
         let _turn = self.turn.lock().await;
         let taken = self.with(|state, _| {
-            let taken = state.association.received(chunk);
-            taken.map(|()| std::iter::from_fn(|| state.association.poll_message()).collect::<Vec<_>>())
+            let taken = state.multipath.handle_chunk(chunk);
+            taken.map(|()| std::iter::from_fn(|| state.multipath.poll_message()).collect::<Vec<_>>())
         });
         match taken {
             Ok(messages) => {
@@ -331,7 +331,7 @@ impl QuicLink {
         if self.lock().farewell.is_some() {
             return;
         }
-        Tally::add(&self.tally.messages_received, 1);
+        LiveConnectionCounters::add(&self.tally.messages_received, 1);
         let event = Event::Message { link: self.identified.link, message };
         self.context.queue.push_when_room(self.identified.sender(), event).await;
     }
@@ -360,17 +360,17 @@ impl QuicLink {
 
     pub(crate) fn info(&self) -> LinkInfo {
         let state = self.lock();
-        let paths: Vec<_> = state.association.paths().filter_map(|view| state.describe(&view)).collect();
+        let paths: Vec<_> = state.multipath.paths().filter_map(|view| state.describe(&view)).collect();
         let traffic = state.traffic();
         let rtt = paths.iter().filter(|path| path.answers).map(|path| path.rtt).min();
         LinkInfo {
             bytes_sent: traffic.sent,
             bytes_received: traffic.received,
-            messages_sent: Tally::get(&self.tally.messages_sent),
-            messages_received: Tally::get(&self.tally.messages_received),
+            messages_sent: LiveConnectionCounters::get(&self.tally.messages_sent),
+            messages_received: LiveConnectionCounters::get(&self.tally.messages_received),
             retransmissions: traffic.lost,
-            given_up: state.association.counts().0,
-            duplicates: state.association.counts().1,
+            given_up: state.multipath.counts().0,
+            duplicates: state.multipath.counts().1,
             paths,
             ..self.identified.describe(rtt.unwrap_or(self.identified.rtt))
         }

@@ -38,55 +38,55 @@ use rustls::pki_types::CertificateDer;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use forgotten::{Voice, first_id};
-use greeting::{Hello, LinkKey, NoGreeting, Welcome, hear_hello, hear_welcome, say_hello, say_welcome};
+use forgotten::{ResetSender, first_id};
+use greeting::{Hello, HelloAck, HelloError, LinkKey, receive_hello, receive_hello_ack, send_hello, send_hello_ack};
 use link::CLOSED;
 pub(crate) use link::QuicLink;
-use notice::Notice;
-use paths::Keeper;
+use notice::AddressUpdate;
+use paths::PathManager;
 use probing::Probing;
 use settings::Flight;
-use state::{Called, Here};
+use state::{IncomingId, LocalEnd};
 
 use crate::association::PathId;
-use crate::counters::{Live, SchemeCounters};
-use crate::crowd::Crowd;
-use crate::dial::{TOO_LATE, Wish, unexpected};
-use crate::link::{Carrier, Identified, Passed, seen_at};
+use crate::counters::{LiveSchemeCounters, SchemeCounters};
+use crate::crowd::HandshakeLimiter;
+use crate::dial::{DialRequest, TOO_LATE, unexpected};
+use crate::link::{AnyConnection, ConnectionIdentity, VerifiedRemote, seen_at};
 use crate::tcp::verified;
 use crate::transport::{Context, given};
 use crate::udp::Bucket;
 
 /// Everything that is QUIC.
 pub(crate) struct Quic {
-    inner: Arc<Inner>,
+    inner: Arc<QuicShared>,
     listeners: Mutex<Vec<AbortHandle>>,
     /// A clone is held by every link that still has to hand over something.
     busy: Arc<()>,
 }
 
 /// What tasks share.
-struct Inner {
-    live: Arc<Live>,
+struct QuicShared {
+    live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
-    crowd: Arc<Crowd>,
+    handshake_limiter: Arc<HandshakeLimiter>,
     server: quinn::ServerConfig,
     /// The listening ones, then at most one for dialling in each family.
     endpoints: RwLock<Vec<Endpoint>>,
     /// What was chosen for the addresses that we listen at.
     congestion: RwLock<HashMap<SocketAddr, Congestion>>,
     /// The listening sockets, which tell remotes of earlier runs that they are forgotten.
-    voices: RwLock<HashMap<SocketAddr, Voice>>,
+    voices: RwLock<HashMap<SocketAddr, ResetSender>>,
     /// Those that are of no use, since their address is gone.
     gone: RwLock<Vec<SocketAddr>>,
 }
 
 /// Which end of a new link we are.
-enum End {
+enum QuicSide {
     /// We dialled, perhaps from an address in particular.
-    Dialler(DialId, Here),
+    Dialler(DialId, LocalEnd),
     /// We were dialled, at this port.
-    Listener(u16, Option<Called>),
+    Listener(u16, Option<IncomingId>),
 }
 
 impl Quic {
@@ -94,10 +94,10 @@ impl Quic {
     ///
     /// A sentence, if the identity cannot be used.
     pub(crate) fn new(context: Arc<Context>) -> Result<Self, String> {
-        let inner = Inner {
+        let inner = QuicShared {
             server: settings::server(&context)?,
             live: Arc::default(),
-            crowd: Crowd::new(context.limits.handshakes),
+            handshake_limiter: HandshakeLimiter::new(context.limits.handshakes),
             context,
             endpoints: RwLock::default(),
             congestion: RwLock::default(),
@@ -119,15 +119,15 @@ impl Quic {
 
     /// Reaches a peer, at `to` first; the link is announced on success, the
     /// reason comes back otherwise. The others of its `hosts` become further paths.
-    pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], wish: Wish) -> Result<(), String> {
+    pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], wish: DialRequest) -> Result<(), String> {
         let inner = &self.inner;
         let endpoint = inner.endpoint_for(to, hosts).map_err(|error| error.to_string())?;
         let has_several = hosts.len() > 1 || inner.addressed().count() > 1;
         let (limits, trips) = (&inner.context.limits, &inner.context.round_trips);
-        let limit = limits.first_answer(trips.of(to.ip(), wish.node));
+        let limit = limits.first_answer(trips.expected_rtt(to.ip(), wish.node));
         let Ok(connected) = timeout(limit, inner.connect(&endpoint, to, wish.expect, Flight::usual(has_several))).await
         else {
-            trips.doubt(to.ip(), wish.node);
+            trips.mark_unresponsive(to.ip(), wish.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
         let (connection, probing) = connected?;
@@ -144,17 +144,17 @@ impl Quic {
         (endpoint, to, hosts): (Endpoint, SocketAddr, &[SocketAddr]),
         connection: Connection,
         probing: Probing,
-        wish: Wish,
+        wish: DialRequest,
     ) -> Result<(), String> {
         let inner = &self.inner;
-        say_hello(&connection, &Hello::Link).await.map_err(|error| inner.failed(to, &error))?;
-        let welcome = hear_welcome(&connection).await.map_err(|error| inner.no_greeting(to, &error))?;
+        send_hello(&connection, &Hello::Link).await.map_err(|error| inner.failed(to, &error))?;
+        let welcome = receive_hello_ack(&connection).await.map_err(|error| inner.no_greeting(to, &error))?;
         let passed = identify(&inner.context, &connection, wish.expect)?;
-        if wish.node.is_some_and(|node| node != passed.peer.node) {
+        if wish.node.is_some_and(|node| node != passed.remote.node) {
             connection.close(CLOSED, b"you are not the node that was expected");
-            return Err(unexpected(&passed.peer));
+            return Err(unexpected(&passed.remote));
         }
-        if !wish.win() {
+        if !wish.try_win() {
             connection.close(CLOSED, TOO_LATE.as_bytes());
             return Err(TOO_LATE.to_owned());
         }
@@ -164,14 +164,14 @@ impl Quic {
             connection,
             probing,
             passed,
-            End::Dialler(wish.dial, inner.here(&endpoint, to, hosts)),
+            QuicSide::Dialler(wish.dial, inner.dialed_local_end(&endpoint, to, hosts)),
             &self.busy,
         );
         let from = endpoint.local_addr().map_err(|error| error.to_string())?;
         let (inner, busy, dialled) = (Arc::clone(inner), Arc::clone(&self.busy), hosts.to_vec());
-        let keeper = Keeper { inner, link, welcome, dialled, port: to.port(), expect, busy };
+        let keeper = PathManager { inner, link, welcome, dialled, port: to.port(), expect, busy };
         if let Some(first) = first {
-            tokio::spawn(keeper.keep(((from, to), first)));
+            tokio::spawn(keeper.maintain_paths(((from, to), first)));
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Quic {
         drop(gone);
         let hosts: Vec<_> = self.inner.at_port(at.port()).collect();
         for (_, carrier) in self.inner.context.registry.all() {
-            let Carrier::Quic(link) = carrier else { continue };
+            let AnyConnection::Quic(link) = carrier else { continue };
             if !is_there {
                 link.leave(at.ip().to_canonical());
             }
@@ -218,33 +218,37 @@ impl Quic {
 }
 
 /// Greets those who dial us.
-async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
+async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
     let limits = inner.context.limits;
     let mut bucket = Bucket::new(limits.handshakes_per_second, Instant::now());
     while let Some(incoming) = endpoint.accept().await {
-        if inner.crowd.len() * 4 >= limits.handshakes && incoming.may_retry() && !incoming.remote_address_validated() {
+        if inner.handshake_limiter.len() * 4 >= limits.handshakes
+            && incoming.may_retry()
+            && !incoming.remote_address_validated()
+        {
             // It may retry, so this does not fail.
             let _ = incoming.retry();
             continue;
         }
-        let has_room = inner.context.registry.len() < limits.links && bucket.take(Instant::now());
+        let has_room = inner.context.registry.len() < limits.links && bucket.try_take_token(Instant::now());
         // It has sent a ClientHello.
-        let place = if has_room { inner.crowd.enter(incoming.remote_address().ip(), true) } else { None };
+        let place =
+            if has_room { inner.handshake_limiter.acquire_slot(incoming.remote_address().ip(), true) } else { None };
         let Some((mut place, displaced)) = place else {
-            Live::add(&inner.live.turned_away, 1);
+            LiveSchemeCounters::add(&inner.live.turned_away, 1);
             incoming.refuse();
             continue;
         };
-        Live::add(&inner.live.turned_away, u64::from(displaced));
+        LiveSchemeCounters::add(&inner.live.turned_away, u64::from(displaced));
         let (inner, busy) = (Arc::clone(&inner), Arc::clone(&busy));
         let Ok(at) = endpoint.local_addr() else { return };
         let probing = inner.probing(&endpoint);
         tokio::spawn(async move {
             let from = incoming.remote_address();
-            let greeting = timeout(limits.stranger(), inner.greet(incoming, probing, at, &busy));
+            let greeting = timeout(limits.incoming_handshake_timeout(), inner.greet(incoming, probing, at, &busy));
             // Who has lost the place was counted by the one that took it.
             let Some(greeted) = place.hold(greeting).await else { return };
-            Live::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
+            LiveSchemeCounters::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
             if let Ok(Err(reason)) = greeted {
                 tracing::debug!(peer = %from, reason, "handshake failed");
             }
@@ -252,7 +256,7 @@ async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
     }
 }
 
-impl Inner {
+impl QuicShared {
     /// The handshake with a peer, up to the greetings.
     async fn connect(
         &self,
@@ -273,24 +277,24 @@ impl Inner {
         let server = settings::accepting(&self.server, &self.context, &probing, hosts.len() > 1);
         let (connecting, name) = first_id(|| incoming.accept_with(server));
         let connecting = connecting.map_err(|error| self.failed(from, &error))?;
-        let called = name.map(|name| Called { at, name });
+        let called = name.map(|name| IncomingId { at, wire_id: name });
         let connection = connecting.await.map_err(|error| self.failed(from, &error))?;
         let passed = identify(&self.context, &connection, self.context.admit)?;
-        let hello = hear_hello(&connection).await.map_err(|error| self.no_greeting(from, &error))?;
+        let hello = receive_hello(&connection).await.map_err(|error| self.no_greeting(from, &error))?;
         let link = match hello {
             Hello::Link => self.context.registry.allocate(),
             Hello::Path { link, .. } => LinkId(link),
         };
-        let welcome = Welcome { link: link.0, hosts };
+        let welcome = HelloAck { link: link.0, hosts };
         if let Hello::Path { code, .. } = hello {
             let link = self.link_to_extend(link, &connection, &passed, &code)?;
-            say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-            let here = self.here_of(&connection, called);
+            send_hello_ack(&connection, &welcome).await.map_err(|error| sentence(&error))?;
+            let here = self.accepted_local_end(&connection, called);
             let added = link.add_path(connection, probing, here, busy);
             return added.map(drop).ok_or_else(|| "more paths than a link may have".to_owned());
         }
-        say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-        self.announce(link, connection, probing, passed, End::Listener(at.port(), called), busy);
+        send_hello_ack(&connection, &welcome).await.map_err(|error| sentence(&error))?;
+        self.announce(link, connection, probing, passed, QuicSide::Listener(at.port(), called), busy);
         Ok(())
     }
 
@@ -299,15 +303,15 @@ impl Inner {
         &self,
         link: LinkId,
         connection: &Connection,
-        passed: &Passed,
+        passed: &VerifiedRemote,
         code: &[u8],
     ) -> Result<Arc<QuicLink>, String> {
         let refused = || {
             connection.close(CLOSED, b"there is no such link of yours");
             "a path for a link that the peer does not have".to_owned()
         };
-        let Some(Carrier::Quic(link)) = self.context.registry.get(link) else { return Err(refused()) };
-        let is_its_own = link.identified.peer.node == passed.peer.node
+        let Some(AnyConnection::Quic(link)) = self.context.registry.get(link) else { return Err(refused()) };
+        let is_its_own = link.identified.remote.node == passed.remote.node
             && link.key.as_ref().is_some_and(|key| key.verify(connection, code));
         if !is_its_own {
             return Err(refused());
@@ -320,37 +324,41 @@ impl Inner {
         id: LinkId,
         connection: Connection,
         probing: Probing,
-        passed: Passed,
-        end: End,
+        passed: VerifiedRemote,
+        end: QuicSide,
         busy: &Arc<()>,
     ) -> (Arc<QuicLink>, Option<PathId>) {
         let (dial, here, port) = match end {
-            End::Dialler(dial, here) => (Some(dial), here, None),
-            End::Listener(port, called) => (None, self.here_of(&connection, called), Some(port)),
+            QuicSide::Dialler(dial, here) => (Some(dial), here, None),
+            QuicSide::Listener(port, called) => (None, self.accepted_local_end(&connection, called), Some(port)),
         };
-        let identified = Identified {
+        let identified = ConnectionIdentity {
             link: id,
-            peer: passed.peer,
+            remote: passed.remote,
             standing: passed.standing,
             address: seen_at(Scheme::Quic, connection.remote_address()),
             dialled: dial.is_some(),
             rtt: connection.rtt(),
             since: SystemTime::now(),
         };
-        self.context.round_trips.note(Some(connection.remote_address().ip()), identified.peer.node, identified.rtt);
+        self.context.round_trips.record_rtt(
+            Some(connection.remote_address().ip()),
+            identified.remote.node,
+            identified.rtt,
+        );
         let up = identified.up(dial);
-        Live::add(&self.live.handshakes, 1);
-        let key = LinkKey::of(&connection);
+        LiveSchemeCounters::add(&self.live.handshakes, 1);
+        let key = LinkKey::from_connection(&connection);
         let link = QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key, port);
         let first = link.start(up, connection, probing, here, busy);
         (link, first)
     }
 
     /// Why a greeting did not come, in a sentence.
-    fn no_greeting(&self, at: SocketAddr, why: &NoGreeting) -> String {
+    fn no_greeting(&self, at: SocketAddr, why: &HelloError) -> String {
         match why {
-            NoGreeting::Lost(error) => self.failed(at, error),
-            NoGreeting::Nonsense => "the peer does not speak our protocol".to_owned(),
+            HelloError::Lost(error) => self.failed(at, error),
+            HelloError::Nonsense => "the peer does not speak our protocol".to_owned(),
         }
     }
 
@@ -365,15 +373,15 @@ impl Inner {
 
 /// Whether what is read as a greeting or a notice, if it is one, is written as
 /// what reads the same; for the fuzz target.
-pub(crate) fn words_read_back(bytes: &[u8]) -> bool {
+pub(crate) fn messages_round_trip(bytes: &[u8]) -> bool {
     let hello = Hello::read(bytes).is_none_or(|hello| Hello::read(&hello.write()) == Some(hello));
-    let welcome = Welcome::read(bytes).is_none_or(|welcome| Welcome::read(&welcome.write()) == Some(welcome));
-    let notice = Notice::read(bytes).is_none_or(|notice| Notice::read(&notice.write()) == Some(notice));
+    let welcome = HelloAck::read(bytes).is_none_or(|welcome| HelloAck::read(&welcome.write()) == Some(welcome));
+    let notice = AddressUpdate::read(bytes).is_none_or(|notice| AddressUpdate::read(&notice.write()) == Some(notice));
     hello && welcome && notice
 }
 
 /// Who the certificate of a finished handshake names.
-fn identify(context: &Context, connection: &Connection, expect: RoleSet) -> Result<Passed, String> {
+fn identify(context: &Context, connection: &Connection, expect: RoleSet) -> Result<VerifiedRemote, String> {
     let shown =
         connection.peer_identity().and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok());
     verified(context, shown.as_deref().map(Vec::as_slice), expect)

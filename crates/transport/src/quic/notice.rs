@@ -24,7 +24,7 @@ pub(super) type PathName = [u8; NAME_BYTES];
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(super) enum AddressUpdate {
     /// This path is given up, since an address of it is gone.
     Gone(PathName),
     /// Where the side that was dialled listens now, at the same port. Of several,
@@ -39,7 +39,7 @@ pub(super) fn path_name(connection: &Connection) -> Option<PathName> {
     Some(name)
 }
 
-impl Notice {
+impl AddressUpdate {
     pub(super) fn write(&self) -> Vec<u8> {
         let mut bytes = vec![NOTICE];
         let mut encoder = Encoder::new(&mut bytes);
@@ -85,16 +85,16 @@ mod tests {
             number in any::<u32>(),
             hosts in prop::collection::vec(any::<IpAddr>(), 0..MAX_PATHS),
         ) {
-            for notice in [Notice::Gone(name), Notice::Hosts { number, hosts }] {
-                prop_assert_eq!(Notice::read(&notice.write()), Some(notice));
+            for notice in [AddressUpdate::Gone(name), AddressUpdate::Hosts { number, hosts }] {
+                prop_assert_eq!(AddressUpdate::read(&notice.write()), Some(notice));
             }
         }
 
         #[test]
         fn nonsense_is_no_notice(mut bytes in prop::collection::vec(any::<u8>(), 1..40)) {
-            let _ = Notice::read(&bytes);
+            let _ = AddressUpdate::read(&bytes);
             bytes[0] = NOTICE;
-            let _ = Notice::read(&bytes);
+            let _ = AddressUpdate::read(&bytes);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::link::QuicLink;
 use crate::association::{CopyId, MAX_CHUNK_BYTES, PathId};
 
 /// What the association wants done on a path.
-pub(super) enum Order {
+pub(super) enum PathCommand {
     Transmit { copy: CopyId, content: [Bytes; 2], priority: i32 },
     Cancel(CopyId),
 }
@@ -25,7 +25,7 @@ pub(super) async fn carry(
     link: Arc<QuicLink>,
     id: PathId,
     connection: Connection,
-    orders: UnboundedReceiver<Order>,
+    orders: UnboundedReceiver<PathCommand>,
     busy: Arc<()>,
 ) {
     let read = async {
@@ -43,19 +43,19 @@ pub(super) async fn carry(
 }
 
 /// Does what is ordered, and tells the association what has arrived.
-async fn write(link: &QuicLink, id: PathId, connection: &Connection, mut orders: UnboundedReceiver<Order>) {
+async fn write(link: &QuicLink, id: PathId, connection: &Connection, mut orders: UnboundedReceiver<PathCommand>) {
     let mut leaving = FuturesUnordered::new();
     let mut copies: HashMap<CopyId, AbortHandle> = HashMap::new();
     loop {
         tokio::select! {
             order = orders.recv() => match order {
-                Some(Order::Transmit { copy, content, priority }) => {
+                Some(PathCommand::Transmit { copy, content, priority }) => {
                     let (handle, registration) = AbortHandle::new_pair();
                     copies.insert(copy, handle);
                     let transmission = Abortable::new(transmit(connection, content, priority), registration);
                     leaving.push(async move { (copy, transmission.await) });
                 }
-                Some(Order::Cancel(copy)) => {
+                Some(PathCommand::Cancel(copy)) => {
                     if let Some(copy) = copies.remove(&copy) {
                         copy.abort();
                     }

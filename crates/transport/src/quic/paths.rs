@@ -16,11 +16,11 @@ use quinn::Connection;
 use roost_proto::{RoleSet, is_destination};
 use tokio::time::timeout;
 
-use super::greeting::{Hello, Welcome, hear_welcome, say_hello};
+use super::greeting::{Hello, HelloAck, receive_hello_ack, send_hello};
 use super::link::{GIVEN_UP, QuicLink};
 use super::settings::Flight;
-use super::told::{Told, Verdict, patience};
-use super::{Inner, identify};
+use super::told::{AttemptDecision, UnverifiedHosts, patience};
+use super::{QuicShared, identify};
 use crate::association::{MAX_PATHS, PathId};
 use crate::udp::can_reach;
 
@@ -34,17 +34,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const MOST_TRIED: usize = 4 * MAX_PATHS;
 
 /// From which of our addresses to which of the peer's.
-pub(super) type Pair = (SocketAddr, SocketAddr);
+pub(super) type PathAddresses = (SocketAddr, SocketAddr);
 
 /// A path that there should be.
-struct Wanted {
+struct WantedPath {
     id: Option<PathId>,
     is_tried: bool,
     try_at: Instant,
     pause: Duration,
 }
 
-impl Wanted {
+impl WantedPath {
     const fn new(id: Option<PathId>, try_at: Instant) -> Self {
         Self { id, is_tried: false, try_at, pause: PAUSE }
     }
@@ -63,11 +63,11 @@ struct Attempt {
 }
 
 /// What to know of a link to add paths to it.
-pub(super) struct Keeper {
-    pub(super) inner: Arc<Inner>,
+pub(super) struct PathManager {
+    pub(super) inner: Arc<QuicShared>,
     pub(super) link: Arc<QuicLink>,
     /// What the peer said at the beginning.
-    pub(super) welcome: Welcome,
+    pub(super) welcome: HelloAck,
     /// The peer's addresses that we know from elsewhere, and its port.
     pub(super) dialled: Vec<SocketAddr>,
     pub(super) port: u16,
@@ -75,12 +75,12 @@ pub(super) struct Keeper {
     pub(super) busy: Arc<()>,
 }
 
-impl Keeper {
+impl PathManager {
     /// Keeps the paths until the link is over; the first one is there. Those
     /// that are missing are tried side by side, so that none waits for another.
-    pub(super) async fn keep(self, first: (Pair, PathId)) {
-        let mut paths = BTreeMap::from([(first.0, Wanted::new(Some(first.1), Instant::now()))]);
-        let (mut trying, mut told) = (FuturesUnordered::new(), Told::default());
+    pub(super) async fn maintain_paths(self, first: (PathAddresses, PathId)) {
+        let mut paths = BTreeMap::from([(first.0, WantedPath::new(Some(first.1), Instant::now()))]);
+        let (mut trying, mut told) = (FuturesUnordered::new(), UnverifiedHosts::default());
         while !self.link.is_over() {
             let wanted = self.want(&mut paths);
             let has_room = |trying: usize| self.link.path_count() + trying < MAX_PATHS;
@@ -106,9 +106,9 @@ impl Keeper {
                 () = self.link.changed.notified() => {}
                 Some((pair, is_told, outcome)) = trying.next() => {
                     if is_told {
-                        told.settle(pair.1.ip(), outcome.is_ok());
+                        told.finish_attempt(pair.1.ip(), outcome.is_ok());
                     }
-                    self.note(&mut paths, pair, outcome);
+                    self.record_attempt(&mut paths, pair, outcome);
                 }
             }
         }
@@ -116,7 +116,7 @@ impl Keeper {
 
     /// Wants the paths that the addresses of both sides make possible, and no
     /// others any more. One whose address has come back is tried at once.
-    fn want(&self, paths: &mut BTreeMap<Pair, Wanted>) -> Vec<Pair> {
+    fn want(&self, paths: &mut BTreeMap<PathAddresses, WantedPath>) -> Vec<PathAddresses> {
         let sources: Vec<_> = self.inner.usable().map(|(at, _)| at).collect();
         let wanted = pairs(&sources, &self.targets());
         let now = Instant::now();
@@ -126,15 +126,15 @@ impl Keeper {
         });
         for pair in &wanted {
             if paths.contains_key(pair) || paths.len() < MOST_TRIED {
-                paths.entry(*pair).or_insert_with(|| Wanted::new(None, now));
+                paths.entry(*pair).or_insert_with(|| WantedPath::new(None, now));
             }
         }
         wanted
     }
 
     /// A path that was added for want of a better one is of no use beside that.
-    fn give_up_spare(&self, paths: &BTreeMap<Pair, Wanted>, wanted: &[Pair]) {
-        let is_there = |path: &Wanted| path.id.is_some_and(|id| self.link.has_path(id));
+    fn give_up_spare(&self, paths: &BTreeMap<PathAddresses, WantedPath>, wanted: &[PathAddresses]) {
+        let is_there = |path: &WantedPath| path.id.is_some_and(|id| self.link.has_path(id));
         if !wanted.is_empty() && wanted.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
             let spare = paths.iter().filter(|(pair, _)| !wanted.contains(pair));
             for id in spare.filter_map(|(_, path)| path.id) {
@@ -158,36 +158,36 @@ impl Keeper {
     }
 
     /// Whether a path is not there and it is time to try.
-    fn is_due(&self, path: &mut Wanted) -> bool {
+    fn is_due(&self, path: &mut WantedPath) -> bool {
         if path.id.is_some_and(|id| !self.link.has_path(id)) {
-            *path = Wanted::new(None, Instant::now() + PAUSE);
+            *path = WantedPath::new(None, Instant::now() + PAUSE);
         }
         path.is_missing() && path.try_at <= Instant::now()
     }
 
     /// True if only the remote says of a host that it is its own.
-    fn is_told(&self, to: SocketAddr, told: &Told) -> bool {
+    fn is_told(&self, to: SocketAddr, told: &UnverifiedHosts) -> bool {
         let is_known = self.dialled.iter().any(|at| at.ip().to_canonical() == to.ip().to_canonical());
         !is_known && !told.has_proved(to.ip())
     }
 
     /// True if a path that is due may be tried; it is put off otherwise.
-    fn may_try(&self, pair: Pair, path: &mut Wanted, told: &mut Told) -> bool {
+    fn may_try(&self, pair: PathAddresses, path: &mut WantedPath, told: &mut UnverifiedHosts) -> bool {
         if !self.is_told(pair.1, told) {
             return true;
         }
         match told.ask(Instant::now(), self.link.received()) {
-            Verdict::Try => return true,
-            Verdict::Wait => {}
-            Verdict::Later(at) => path.try_at = at,
+            AttemptDecision::Try => return true,
+            AttemptDecision::Wait => {}
+            AttemptDecision::RetryAt(at) => path.try_at = at,
         }
         false
     }
 
-    fn attempt(&self, to: SocketAddr, path: &Wanted, told: &Told) -> Attempt {
+    fn attempt(&self, to: SocketAddr, path: &WantedPath, told: &UnverifiedHosts) -> Attempt {
         let (is_told, flight) = (self.is_told(to, told), Flight::usual(true));
         // Another way to the peer may be a longer one.
-        let longest = self.inner.context.limits.stranger();
+        let longest = self.inner.context.limits.incoming_handshake_timeout();
         if !is_told {
             return Attempt { is_told, flight, limit: longest };
         }
@@ -196,13 +196,18 @@ impl Keeper {
         Attempt { is_told, flight: Flight { rtt: limit, ..flight }, limit }
     }
 
-    async fn try_one(&self, pair: Pair, attempt: Attempt) -> (Pair, bool, Result<PathId, String>) {
+    async fn try_one(&self, pair: PathAddresses, attempt: Attempt) -> (PathAddresses, bool, Result<PathId, String>) {
         let adding = timeout(attempt.limit, self.add(pair, attempt.flight)).await;
         (pair, attempt.is_told, adding.unwrap_or_else(|_| Err("no answer".to_owned())))
     }
 
     /// Notes what came of an attempt.
-    fn note(&self, paths: &mut BTreeMap<Pair, Wanted>, pair: Pair, outcome: Result<PathId, String>) {
+    fn record_attempt(
+        &self,
+        paths: &mut BTreeMap<PathAddresses, WantedPath>,
+        pair: PathAddresses,
+        outcome: Result<PathId, String>,
+    ) {
         match (paths.get_mut(&pair), outcome) {
             (Some(path), Ok(id)) if path.id.is_none() => (path.id, path.is_tried) = (Some(id), false),
             (Some(path), Err(reason)) => {
@@ -216,20 +221,25 @@ impl Keeper {
         }
     }
 
-    async fn add(&self, (from, to): Pair, flight: Flight) -> Result<PathId, String> {
+    async fn add(&self, (from, to): PathAddresses, flight: Flight) -> Result<PathId, String> {
         let (_, endpoint) = self.inner.usable().find(|(at, _)| *at == from).ok_or("our address is gone")?;
         let (connection, probing) = self.inner.connect(&endpoint, to, self.expect, flight).await?;
         let joining = Joining(Some(connection.clone()));
         let code = self.link.key.as_ref().and_then(|key| key.code(&connection)).ok_or("TLS tells no secret")?;
         let hello = Hello::Path { link: self.welcome.link, code };
-        say_hello(&connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
-        hear_welcome(&connection).await.map_err(|error| self.inner.no_greeting(to, &error))?;
+        send_hello(&connection, &hello).await.map_err(|error| self.inner.failed(to, &error))?;
+        receive_hello_ack(&connection).await.map_err(|error| self.inner.no_greeting(to, &error))?;
         let passed = identify(&self.inner.context, &connection, self.expect)?;
-        if passed.peer.node != self.link.identified.peer.node {
+        if passed.remote.node != self.link.identified.remote.node {
             return Err("another node answers there".to_owned());
         }
         joining.succeed();
-        let added = self.link.add_path(connection, probing, self.inner.here(&endpoint, to, &self.dialled), &self.busy);
+        let added = self.link.add_path(
+            connection,
+            probing,
+            self.inner.dialed_local_end(&endpoint, to, &self.dialled),
+            &self.busy,
+        );
         added.ok_or_else(|| "the link has enough paths".to_owned())
     }
 }
@@ -255,13 +265,13 @@ impl Drop for Joining {
 /// Pairs addresses one to one, the nearest first; then what is left over with
 /// the nearest of the other side. An unspecified source, where the system finds
 /// the way, is for targets that no other can reach or that are left over.
-pub(super) fn pairs(sources: &[SocketAddr], targets: &[SocketAddr]) -> Vec<Pair> {
+pub(super) fn pairs(sources: &[SocketAddr], targets: &[SocketAddr]) -> Vec<PathAddresses> {
     let all = targets.iter().flat_map(|to| sources.iter().map(|from| (*from, *to)));
-    let mut near: Vec<Pair> = all.filter(|(from, to)| can_reach(*from, *to)).collect();
+    let mut near: Vec<PathAddresses> = all.filter(|(from, to)| can_reach(*from, *to)).collect();
     near.sort_by_key(|(from, to)| Reverse(common_bits(from.ip(), to.ip())));
-    let mut pairs: Vec<Pair> = Vec::new();
-    let has_from = |pairs: &[Pair], from| pairs.iter().any(|(other, _)| *other == from);
-    let has_to = |pairs: &[Pair], to| pairs.iter().any(|(_, other)| *other == to);
+    let mut pairs: Vec<PathAddresses> = Vec::new();
+    let has_from = |pairs: &[PathAddresses], from| pairs.iter().any(|(other, _)| *other == from);
+    let has_to = |pairs: &[PathAddresses], to| pairs.iter().any(|(_, other)| *other == to);
     for (from, to) in &near {
         if !has_from(&pairs, *from) && !has_to(&pairs, *to) {
             pairs.push((*from, *to));

@@ -23,20 +23,20 @@ const TAG: usize = 16;
 
 /// Starts sessions of either side.
 #[derive(Debug)]
-pub(super) struct Plain;
+pub(super) struct NullCrypto;
 
-impl crypto::ClientConfig for Plain {
+impl crypto::ClientConfig for NullCrypto {
     fn start_session(
         self: Arc<Self>,
         _version: u32,
         _server_name: &str,
         params: &TransportParameters,
     ) -> Result<Box<dyn crypto::Session>, ConnectError> {
-        Ok(Box::new(Talk::new(Side::Client, params)))
+        Ok(Box::new(NullSession::new(Side::Client, params)))
     }
 }
 
-impl crypto::ServerConfig for Plain {
+impl crypto::ServerConfig for NullCrypto {
     fn initial_keys(&self, _version: u32, _cid: &ConnectionId) -> Result<Keys, crypto::UnsupportedVersion> {
         Ok(keys())
     }
@@ -46,22 +46,22 @@ impl crypto::ServerConfig for Plain {
     }
 
     fn start_session(self: Arc<Self>, _version: u32, params: &TransportParameters) -> Box<dyn crypto::Session> {
-        Box::new(Talk::new(Side::Server, params))
+        Box::new(NullSession::new(Side::Server, params))
     }
 }
 
 /// A handshake: what was said, and what comes next.
-struct Talk {
+struct NullSession {
     side: Side,
     own: Vec<u8>,
     theirs: Option<TransportParameters>,
     heard: Vec<u8>,
-    step: Step,
+    step: HandshakeStep,
 }
 
 /// What a side does next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum HandshakeStep {
     /// Say this many bytes, then go on with keys or without.
     Say(usize, bool),
     /// Wait for this many bytes.
@@ -70,32 +70,33 @@ enum Step {
     Done,
 }
 
-impl Talk {
+impl NullSession {
     fn new(side: Side, params: &TransportParameters) -> Self {
         let mut own = Vec::new();
         params.write(&mut own);
-        let step = if side.is_client() { Step::Say(CLIENT_HELLO, false) } else { Step::Hear(CLIENT_HELLO) };
+        let step =
+            if side.is_client() { HandshakeStep::Say(CLIENT_HELLO, false) } else { HandshakeStep::Hear(CLIENT_HELLO) };
         Self { side, own, theirs: None, heard: Vec::new(), step }
     }
 
     /// What follows what was just said or heard.
-    const fn next(&self) -> Step {
+    const fn next(&self) -> HandshakeStep {
         match (self.side, self.step) {
-            (Side::Client, Step::Say(CLIENT_HELLO, _)) => Step::Hear(SERVER_HELLO),
+            (Side::Client, HandshakeStep::Say(CLIENT_HELLO, _)) => HandshakeStep::Hear(SERVER_HELLO),
             // Nothing is said here; only the keys change.
-            (Side::Client, Step::Hear(SERVER_HELLO)) => Step::Say(0, true),
-            (Side::Client, Step::Say(0, _)) => Step::Hear(SERVER_FLIGHT),
-            (Side::Client, Step::Hear(SERVER_FLIGHT)) => Step::Say(CLIENT_FLIGHT, true),
-            (Side::Server, Step::Hear(CLIENT_HELLO)) => Step::Say(SERVER_HELLO, true),
-            (Side::Server, Step::Say(SERVER_HELLO, _)) => Step::Say(SERVER_FLIGHT, true),
-            (Side::Server, Step::Say(SERVER_FLIGHT, _)) => Step::Hear(CLIENT_FLIGHT),
-            _ => Step::Done,
+            (Side::Client, HandshakeStep::Hear(SERVER_HELLO)) => HandshakeStep::Say(0, true),
+            (Side::Client, HandshakeStep::Say(0, _)) => HandshakeStep::Hear(SERVER_FLIGHT),
+            (Side::Client, HandshakeStep::Hear(SERVER_FLIGHT)) => HandshakeStep::Say(CLIENT_FLIGHT, true),
+            (Side::Server, HandshakeStep::Hear(CLIENT_HELLO)) => HandshakeStep::Say(SERVER_HELLO, true),
+            (Side::Server, HandshakeStep::Say(SERVER_HELLO, _)) => HandshakeStep::Say(SERVER_FLIGHT, true),
+            (Side::Server, HandshakeStep::Say(SERVER_FLIGHT, _)) => HandshakeStep::Hear(CLIENT_FLIGHT),
+            _ => HandshakeStep::Done,
         }
     }
 
     /// Reads the parameters at the beginning of the messages that carry them.
     fn read_parameters(&mut self, message: &[u8]) {
-        let carries = matches!(self.step, Step::Hear(CLIENT_HELLO | SERVER_FLIGHT));
+        let carries = matches!(self.step, HandshakeStep::Hear(CLIENT_HELLO | SERVER_FLIGHT));
         let Some((length, rest)) = message.split_first_chunk().filter(|_| carries) else { return };
         let parameters = rest.get(..usize::from(u16::from_be_bytes(*length)));
         let read = parameters.and_then(|bytes| TransportParameters::read(self.side, &mut Cursor::new(bytes)).ok());
@@ -103,7 +104,7 @@ impl Talk {
     }
 }
 
-impl crypto::Session for Talk {
+impl crypto::Session for NullSession {
     fn initial_keys(&self, _cid: &ConnectionId, _side: Side) -> Keys {
         keys()
     }
@@ -125,12 +126,12 @@ impl crypto::Session for Talk {
     }
 
     fn is_handshaking(&self) -> bool {
-        self.step != Step::Done
+        self.step != HandshakeStep::Done
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
         self.heard.extend_from_slice(bytes);
-        while let Step::Hear(length) = self.step
+        while let HandshakeStep::Hear(length) = self.step
             && self.heard.len() >= length
         {
             let rest = self.heard.split_off(length);
@@ -146,7 +147,7 @@ impl crypto::Session for Talk {
     }
 
     fn write_handshake(&mut self, into: &mut Vec<u8>) -> Option<Keys> {
-        let Step::Say(length, with_keys) = self.step else { return None };
+        let HandshakeStep::Say(length, with_keys) = self.step else { return None };
         let begin = into.len();
         if matches!(length, CLIENT_HELLO | SERVER_FLIGHT) {
             // Some hundred bytes at most.
@@ -159,7 +160,7 @@ impl crypto::Session for Talk {
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        Some(KeyPair { local: Box::new(Open), remote: Box::new(Open) })
+        Some(KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) })
     }
 
     fn is_valid_retry(&self, _cid: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
@@ -172,16 +173,16 @@ impl crypto::Session for Talk {
 }
 
 /// A key that changes nothing.
-struct Open;
+struct NullKey;
 
 fn keys() -> Keys {
     Keys {
-        header: KeyPair { local: Box::new(Open), remote: Box::new(Open) },
-        packet: KeyPair { local: Box::new(Open), remote: Box::new(Open) },
+        header: KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) },
+        packet: KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) },
     }
 }
 
-impl HeaderKey for Open {
+impl HeaderKey for NullKey {
     fn decrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
 
     fn encrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
@@ -191,7 +192,7 @@ impl HeaderKey for Open {
     }
 }
 
-impl PacketKey for Open {
+impl PacketKey for NullKey {
     fn encrypt(&self, _packet: u64, _buf: &mut [u8], _header_len: usize) {}
 
     fn decrypt(&self, _packet: u64, _header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {

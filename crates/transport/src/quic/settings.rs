@@ -12,7 +12,7 @@ use roost_proto::RoleSet;
 use super::forgotten::Ids;
 use super::probing::Probing;
 use crate::association::{MAX_CHUNK_BYTES, MAX_COPIES, WINDOW_BYTES};
-use crate::forgotten::token;
+use crate::forgotten::reset_token;
 use crate::transport::Context;
 
 /// The most streams that a peer may have open: chunks that are not read yet. An
@@ -48,7 +48,7 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 /// so do the ids of connections, so that those of an earlier run are known as ours.
 pub(super) fn endpoint(key: hmac::Key) -> EndpointConfig {
     let mut ids = [0; 8];
-    ids.copy_from_slice(&token(&key, b"connection ids")[..8]);
+    ids.copy_from_slice(&reset_token(&key, b"connection ids")[..8]);
     let ids = u64::from_be_bytes(ids);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.cid_generator(move || Box::new(Ids::new(ids))).min_reset_interval(RESET_PAUSE);

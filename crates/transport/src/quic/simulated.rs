@@ -16,16 +16,16 @@ use quinn_proto::{
 };
 use roost_proto::{Channel, Congestion, Delivery};
 
-use self::path::Path;
-use super::greeting::{Hello, Welcome};
+use self::path::SimulatedPath;
+use super::greeting::{Hello, HelloAck};
 use super::link::{CLOSED, GIVEN_UP};
 use super::probing::Probing;
 use super::sentence;
 use super::settings::DATAGRAM_BUFFER;
 use super::state::{DIRECT_AHEAD, as_sent};
-use crate::association::{Action, Association, MAX_PATHS, PathId};
+use crate::association::{Action, MAX_PATHS, MultipathConnection, PathId};
 use crate::config::Limits;
-use crate::simulated::{End, Happening, Parcel, UDP_BYTES};
+use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 
 /// The path on which a link begins.
 const FIRST: u8 = 0;
@@ -36,27 +36,27 @@ const fn peer(path: u8) -> SocketAddr {
 }
 
 /// Whether a packet is the first of a connection: a long header, type Initial.
-pub(crate) const fn begins(first: u8) -> bool {
+pub(crate) const fn is_first_packet(first: u8) -> bool {
     first & 0xf0 == 0xc0
 }
 
 pub(crate) struct QuicEnd {
     endpoint: Endpoint,
-    paths: BTreeMap<u8, Path>,
+    paths: BTreeMap<u8, SimulatedPath>,
     /// How many the dialler uses.
     count: u8,
     congestion: Congestion,
-    by_peer: bool,
-    phase: Phase,
+    is_incoming: bool,
+    phase: QuicEndPhase,
     /// What the endpoint answers by itself, and on which path.
     loose: VecDeque<(u8, Bytes)>,
-    happenings: VecDeque<Happening>,
-    association: Association,
+    events: VecDeque<EndEvent>,
+    multipath: MultipathConnection,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Phase {
+enum QuicEndPhase {
     Greeting { until: Instant },
     Up,
     Draining { reason: String, until: Instant },
@@ -78,17 +78,17 @@ impl QuicEnd {
 
     fn new(now: Instant, congestion: Congestion, by_peer: bool, count: u8) -> Self {
         let limits = Limits::default();
-        let until = now + if by_peer { limits.stranger() } else { limits.first_answer(None) };
+        let until = now + if by_peer { limits.incoming_handshake_timeout() } else { limits.first_answer(None) };
         Self {
             endpoint: settings::endpoint(by_peer),
             paths: BTreeMap::new(),
             count,
             congestion,
-            by_peer,
-            phase: Phase::Greeting { until },
+            is_incoming: by_peer,
+            phase: QuicEndPhase::Greeting { until },
             loose: VecDeque::new(),
-            happenings: VecDeque::new(),
-            association: Association::new(Limits::default().link_queue_bytes),
+            events: VecDeque::new(),
+            multipath: MultipathConnection::new(Limits::default().link_queue_bytes),
             buffer: Vec::new(),
         }
     }
@@ -99,55 +99,55 @@ impl QuicEnd {
         let config = settings::client(path, &probing, self.count > 1);
         // The address is one, and there are ids left.
         if let Ok((handle, connection)) = self.endpoint.connect(now, config, peer(path), "peer") {
-            self.paths.insert(path, Path::new(now, handle, connection, probing));
+            self.paths.insert(path, SimulatedPath::new(now, handle, connection, probing));
         }
     }
 
     /// Sends a message; `false` if there is no room for it.
     pub(crate) fn offer(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) -> bool {
-        if self.phase != Phase::Up {
+        if self.phase != QuicEndPhase::Up {
             return false;
         }
         if channel == Channel::Datagram
-            && self.association.is_idle()
+            && self.multipath.is_idle()
             && let Some(path) = self.only_path()
         {
             let mut datagrams = path.connection.datagrams();
             let is_free = DATAGRAM_BUFFER - datagrams.send_buffer_space() <= DIRECT_AHEAD;
             if is_free && !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
-                self.settle(now);
+                self.drain_outputs(now);
                 return true;
             }
         }
-        let rtt = self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default();
-        let is_taken = self.association.send(now, as_sent(channel, delivery, message, now, rtt));
-        self.settle(now);
+        let rtt = self.multipath.paths().map(|path| path.measured.rtt).max().unwrap_or_default();
+        let is_taken = self.multipath.send(now, as_sent(channel, delivery, message, now, rtt));
+        self.drain_outputs(now);
         is_taken
     }
 
     /// The path of a link that has one.
-    fn only_path(&mut self) -> Option<&mut Path> {
+    fn only_path(&mut self) -> Option<&mut SimulatedPath> {
         let mut joined = self.paths.values_mut().filter(|path| path.is_joined);
         joined.next().filter(|_| joined.next().is_none())
     }
 
     /// Does all that follows from what has just been done.
-    fn settle(&mut self, now: Instant) {
+    fn drain_outputs(&mut self, now: Instant) {
         loop {
             self.pass_endpoint_events();
             let event = self.paths.iter_mut().find_map(|(path, it)| Some((*path, it.connection.poll()?)));
             let Some((path, event)) = event else { break };
             self.happened(now, path, event);
         }
-        while let Some(message) = self.association.poll_message() {
+        while let Some(message) = self.multipath.poll_message() {
             self.deliver(message);
         }
         // Nobody is told which paths answer.
-        while self.association.poll_event().is_some() {}
-        while let Some(action) = self.association.poll_action() {
+        while self.multipath.poll_event().is_some() {}
+        while let Some(action) = self.multipath.poll_action() {
             self.carry_out(action);
         }
-        self.paths.values_mut().for_each(Path::write);
+        self.paths.values_mut().for_each(SimulatedPath::write);
         self.end_if_drained(now);
         self.pass_endpoint_events();
     }
@@ -165,7 +165,7 @@ impl QuicEnd {
     }
 
     fn pass_endpoint_events(&mut self) {
-        for Path { handle, connection, .. } in self.paths.values_mut() {
+        for SimulatedPath { handle, connection, .. } in self.paths.values_mut() {
             while let Some(event) = connection.poll_endpoint_events() {
                 if let Some(answer) = self.endpoint.handle_event(*handle, event) {
                     connection.handle_event(answer);
@@ -178,8 +178,8 @@ impl QuicEnd {
         let Some(path) = self.paths.get_mut(&number) else { return };
         match event {
             // Each side greets; who dials is up when it has been answered.
-            Event::Connected if !self.by_peer => {
-                if let Phase::Greeting { until } = &mut self.phase {
+            Event::Connected if !self.is_incoming => {
+                if let QuicEndPhase::Greeting { until } = &mut self.phase {
                     *until = now + Limits::default().next_answer(path.connection.rtt());
                 }
                 path.say(hello(number).write());
@@ -189,7 +189,7 @@ impl QuicEnd {
             Event::Stream(StreamEvent::Finished { id }) => {
                 if let Some(copy) = path.streams.sent.remove(&id) {
                     let measured = path.measured();
-                    self.association.acknowledged(now, copy, measured);
+                    self.multipath.handle_acknowledgement(now, copy, measured);
                 }
             }
             Event::DatagramReceived => {
@@ -208,39 +208,39 @@ impl QuicEnd {
         if let Some(path) = self.paths.get_mut(&number) {
             path.is_joined = false;
         }
-        self.association.remove_path(now, PathId(number.into()));
+        self.multipath.remove_path(now, PathId(number.into()));
         let is_closed = matches!(reason, ConnectionError::ApplicationClosed(close) if close.error_code != GIVEN_UP);
         if self.paths.values().any(|path| path.is_joined) && !is_closed {
             return;
         }
-        if self.phase == Phase::Up {
-            self.happenings.push_back(Happening::Down { reason: sentence(reason) });
+        if self.phase == QuicEndPhase::Up {
+            self.events.push_back(EndEvent::Down { reason: sentence(reason) });
         }
-        self.phase = Phase::Over;
+        self.phase = QuicEndPhase::Over;
         self.paths.values_mut().for_each(|path| path.connection.close(now, CLOSED, Bytes::new()));
     }
 
     /// A path can be used; with the first the link is up.
     fn join(&mut self, now: Instant, number: u8) {
-        if !matches!(self.phase, Phase::Greeting { .. } | Phase::Up) {
+        if !matches!(self.phase, QuicEndPhase::Greeting { .. } | QuicEndPhase::Up) {
             return;
         }
         let Some(path) = self.paths.get_mut(&number).filter(|path| !path.is_joined) else { return };
         path.is_joined = true;
         let measured = path.measured();
-        self.association.add_path(now, PathId(number.into()), number, measured);
-        if let Phase::Greeting { .. } = &self.phase {
-            self.happenings.push_back(Happening::Up { rtt: measured.rtt });
-            self.phase = Phase::Up;
-            if !self.by_peer {
+        self.multipath.add_path(now, PathId(number.into()), number, measured);
+        if let QuicEndPhase::Greeting { .. } = &self.phase {
+            self.events.push_back(EndEvent::Up { rtt: measured.rtt });
+            self.phase = QuicEndPhase::Up;
+            if !self.is_incoming {
                 (FIRST + 1..self.count).for_each(|other| self.connect(now, other));
             }
         }
     }
 
     fn deliver(&mut self, message: Bytes) {
-        if self.phase == Phase::Up {
-            self.happenings.push_back(Happening::Message(message));
+        if self.phase == QuicEndPhase::Up {
+            self.events.push_back(EndEvent::Message(message));
         }
     }
 
@@ -261,22 +261,22 @@ impl QuicEnd {
         let Some(path) = self.paths.get_mut(&number) else { return };
         let Some(body) = path.streams.read(&mut path.connection, id) else { return };
         if id.index() == 0 {
-            if self.by_peer {
-                path.say(Welcome { link: 1, hosts: Vec::new() }.write());
+            if self.is_incoming {
+                path.say(HelloAck { link: 1, hosts: Vec::new() }.write());
             }
             return self.join(now, number);
         }
         // The other end is like this one, and keeps to the protocol.
-        let _ = self.association.received(&body.into());
+        let _ = self.multipath.handle_chunk(&body.into());
     }
 
     /// Says farewell once the other end has everything.
     fn end_if_drained(&mut self, now: Instant) {
-        let Phase::Draining { reason, until } = &self.phase else { return };
-        if self.association.is_idle() || *until <= now {
+        let QuicEndPhase::Draining { reason, until } = &self.phase else { return };
+        if self.multipath.is_idle() || *until <= now {
             let reason = Bytes::copy_from_slice(reason.as_bytes());
             self.paths.values_mut().for_each(|path| path.connection.close(now, CLOSED, reason.clone()));
-            self.phase = Phase::Over;
+            self.phase = QuicEndPhase::Over;
         }
     }
 
@@ -295,7 +295,7 @@ impl QuicEnd {
                 let config = settings::server(Some(&probing), self.count > 1);
                 match self.endpoint.accept(incoming, now, &mut self.buffer, Some(config)) {
                     Ok((handle, connection)) => {
-                        self.paths.insert(number, Path::new(now, handle, connection, probing));
+                        self.paths.insert(number, SimulatedPath::new(now, handle, connection, probing));
                         None
                     }
                     Err(error) => error.response,
@@ -311,30 +311,30 @@ fn hello(path: u8) -> Hello {
     if path == FIRST { Hello::Link } else { Hello::Path { link: 1, code: vec![0; 32] } }
 }
 
-impl End for QuicEnd {
+impl SimulatedEnd for QuicEnd {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) {
         self.offer(now, channel, delivery, message);
     }
 
     fn close(&mut self, now: Instant, reason: &str) {
         self.phase = match self.phase {
-            Phase::Up => {
-                let rtt = self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default();
-                Phase::Draining { reason: reason.to_owned(), until: now + Limits::default().next_answer(rtt) }
+            QuicEndPhase::Up => {
+                let rtt = self.multipath.paths().map(|path| path.measured.rtt).max().unwrap_or_default();
+                QuicEndPhase::Draining { reason: reason.to_owned(), until: now + Limits::default().next_answer(rtt) }
             }
-            Phase::Greeting { .. } => {
+            QuicEndPhase::Greeting { .. } => {
                 self.paths.clear();
-                Phase::Over
+                QuicEndPhase::Over
             }
             _ => return,
         };
-        self.settle(now);
+        self.drain_outputs(now);
     }
 
     fn abort(&mut self, now: Instant, reason: &str) {
-        if self.phase == Phase::Up {
-            self.phase = Phase::Draining { reason: reason.to_owned(), until: now };
-            self.settle(now);
+        if self.phase == QuicEndPhase::Up {
+            self.phase = QuicEndPhase::Draining { reason: reason.to_owned(), until: now };
+            self.drain_outputs(now);
         }
     }
 
@@ -342,26 +342,26 @@ impl End for QuicEnd {
         if let Some(transmit) = self.dispatch(now, path, content) {
             self.loose.push_back((path, Bytes::copy_from_slice(&self.buffer[..transmit.size])));
         }
-        self.settle(now);
+        self.drain_outputs(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Greeting { until } if until <= now) {
-            self.phase = Phase::Over;
+        if matches!(self.phase, QuicEndPhase::Greeting { until } if until <= now) {
+            self.phase = QuicEndPhase::Over;
             self.paths.clear();
         }
-        for Path { connection, .. } in self.paths.values_mut() {
+        for SimulatedPath { connection, .. } in self.paths.values_mut() {
             if connection.poll_timeout().is_some_and(|at| at <= now) {
                 connection.handle_timeout(now);
             }
         }
-        if self.association.deadline().is_some_and(|at| at <= now) {
-            self.association.handle_timeout(now);
+        if self.multipath.deadline().is_some_and(|at| at <= now) {
+            self.multipath.handle_timeout(now);
         }
-        self.settle(now);
+        self.drain_outputs(now);
     }
 
-    fn poll_packet(&mut self, now: Instant) -> Option<Parcel> {
+    fn poll_packet(&mut self, now: Instant) -> Option<SimPacket> {
         let packet = self.loose.pop_front().or_else(|| {
             self.paths.iter_mut().find_map(|(path, it)| {
                 self.buffer.clear();
@@ -370,24 +370,24 @@ impl End for QuicEnd {
             })
         });
         self.pass_endpoint_events();
-        packet.map(|(path, content)| Parcel { path, bytes: content.len() as u32 + UDP_BYTES, content })
+        packet.map(|(path, content)| SimPacket { path, bytes: content.len() as u32 + UDP_BYTES, content })
     }
 
-    fn poll_happening(&mut self) -> Option<Happening> {
-        self.happenings.pop_front()
+    fn poll_event(&mut self) -> Option<EndEvent> {
+        self.events.pop_front()
     }
 
     fn deadline(&mut self) -> Option<Instant> {
         let until = match &self.phase {
-            Phase::Greeting { until } | Phase::Draining { until, .. } => Some(*until),
-            Phase::Up | Phase::Over => None,
+            QuicEndPhase::Greeting { until } | QuicEndPhase::Draining { until, .. } => Some(*until),
+            QuicEndPhase::Up | QuicEndPhase::Over => None,
         };
         let own = self.paths.values_mut().filter_map(|path| path.connection.poll_timeout()).min();
-        [until, own, self.association.deadline()].into_iter().flatten().min()
+        [until, own, self.multipath.deadline()].into_iter().flatten().min()
     }
 
     fn is_over(&self) -> bool {
         let is_drained = self.paths.values().all(|path| path.connection.is_drained());
-        self.phase == Phase::Over && is_drained && self.loose.is_empty() && self.happenings.is_empty()
+        self.phase == QuicEndPhase::Over && is_drained && self.loose.is_empty() && self.events.is_empty()
     }
 }

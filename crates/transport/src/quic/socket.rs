@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use crate::counters::Live;
+use crate::counters::LiveSchemeCounters;
 
 /// The shortest datagram that is of QUIC: a stateless reset (RFC 9000, section 10.3).
 const SHORTEST: usize = 21;
@@ -27,11 +27,11 @@ fn is_noise(datagram: &[u8]) -> bool {
 /// A socket and the counts of all of QUIC.
 pub(super) struct CountedSocket {
     inner: Arc<dyn AsyncUdpSocket>,
-    live: Arc<Live>,
+    live: Arc<LiveSchemeCounters>,
 }
 
 impl CountedSocket {
-    pub(super) fn new(inner: Arc<dyn AsyncUdpSocket>, live: Arc<Live>) -> Self {
+    pub(super) fn new(inner: Arc<dyn AsyncUdpSocket>, live: Arc<LiveSchemeCounters>) -> Self {
         Self { inner, live }
     }
 }
@@ -50,8 +50,11 @@ impl AsyncUdpSocket for CountedSocket {
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         self.inner.try_send(transmit)?;
         let bytes = transmit.contents.len();
-        Live::add(&self.live.bytes_sent, bytes as u64);
-        Live::add(&self.live.datagrams_sent, bytes.div_ceil(transmit.segment_size.unwrap_or(bytes).max(1)) as u64);
+        LiveSchemeCounters::add(&self.live.bytes_sent, bytes as u64);
+        LiveSchemeCounters::add(
+            &self.live.datagrams_sent,
+            bytes.div_ceil(transmit.segment_size.unwrap_or(bytes).max(1)) as u64,
+        );
         Ok(())
     }
 
@@ -64,9 +67,12 @@ impl AsyncUdpSocket for CountedSocket {
         let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
         for (buffer, meta) in bufs.iter().zip(&meta[..count]) {
             let datagrams = buffer[..meta.len].chunks(meta.stride.max(1));
-            Live::add(&self.live.malformed, datagrams.filter(|datagram| is_noise(datagram)).count() as u64);
-            Live::add(&self.live.bytes_received, meta.len as u64);
-            Live::add(&self.live.datagrams_received, meta.len.div_ceil(meta.stride.max(1)) as u64);
+            LiveSchemeCounters::add(
+                &self.live.malformed,
+                datagrams.filter(|datagram| is_noise(datagram)).count() as u64,
+            );
+            LiveSchemeCounters::add(&self.live.bytes_received, meta.len as u64);
+            LiveSchemeCounters::add(&self.live.datagrams_received, meta.len.div_ceil(meta.stride.max(1)) as u64);
         }
         Poll::Ready(Ok(count))
     }

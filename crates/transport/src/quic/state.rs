@@ -10,10 +10,10 @@ use roost_proto::{Channel, Delivery, Scheme};
 use tokio::sync::mpsc;
 
 use super::notice::{PathName, path_name};
-use super::path::Order;
+use super::path::PathCommand;
 use super::probing::Probing;
-use crate::association::{Action, Association, CopyId, MAX_PATHS, Measured, Message, PathId, PathView};
-use crate::known::{Known, LinkName};
+use crate::association::{Action, CopyId, MAX_PATHS, Message, MultipathConnection, PathId, PathMetrics, PathView};
+use crate::known::{KnownRemote, WireId};
 use crate::link::PathInfo;
 
 /// How long a datagram is of use, at least. Over several paths it is repeated
@@ -24,8 +24,8 @@ pub(super) const DIRECT_AHEAD: usize = 4 << 10;
 
 /// The association of a link, and the connections that are its paths.
 pub(super) struct State {
-    pub(super) association: Association,
-    pub(super) paths: BTreeMap<PathId, Path>,
+    pub(super) multipath: MultipathConnection,
+    pub(super) paths: BTreeMap<PathId, QuicPath>,
     next_path: u32,
     /// What the task that keeps the time waits for.
     pub(super) armed: Option<Instant>,
@@ -36,31 +36,31 @@ pub(super) struct State {
 
 /// Our end of a path.
 #[derive(Clone, Copy)]
-pub(super) struct Here {
+pub(super) struct LocalEnd {
     /// Our address, if we dialled from one in particular.
     pub(super) from: Option<IpAddr>,
     /// Where it stands among ours, or else the peer's address among theirs: the
     /// first is preferred to its backup.
     pub(super) rank: u8,
     /// The address and id by which the remote knows the connection, if it dialled us.
-    pub(super) called: Option<Called>,
+    pub(super) called: Option<IncomingId>,
 }
 
 /// The address of the socket that a peer dialled, and the first id that the connection got there,
 /// under which the peer sends all the time.
 #[derive(Clone, Copy)]
-pub(super) struct Called {
+pub(super) struct IncomingId {
     pub(super) at: SocketAddr,
-    pub(super) name: LinkName,
+    pub(super) wire_id: WireId,
 }
 
 /// A connection of the link.
-pub(super) struct Path {
+pub(super) struct QuicPath {
     pub(super) connection: Connection,
     from: Option<IpAddr>,
-    called: Option<Called>,
+    called: Option<IncomingId>,
     probing: Probing,
-    orders: mpsc::UnboundedSender<Order>,
+    commands: mpsc::UnboundedSender<PathCommand>,
     /// Room for datagrams while none waits.
     idle_space: usize,
 }
@@ -73,9 +73,9 @@ pub(super) struct Traffic {
 }
 
 /// What a connection knows about its path.
-fn measured(connection: &Connection, probing: &Probing) -> Measured {
+fn measured(connection: &Connection, probing: &Probing) -> PathMetrics {
     let path = connection.stats().path;
-    Measured { rtt: path.rtt, window: path.cwnd.saturating_sub(probing.room()) }
+    PathMetrics { rtt: path.rtt, window: path.cwnd.saturating_sub(probing.room()) }
 }
 
 /// How the association sends a message of the owner's. It cannot know before a
@@ -92,7 +92,7 @@ pub(super) fn as_sent(channel: Channel, how: &Delivery, body: Bytes, now: Instan
 impl State {
     pub(super) fn new(queue_bytes: usize) -> Self {
         Self {
-            association: Association::new(queue_bytes),
+            multipath: MultipathConnection::new(queue_bytes),
             paths: BTreeMap::new(),
             next_path: 0,
             armed: None,
@@ -107,8 +107,8 @@ impl State {
         now: Instant,
         connection: &Connection,
         probing: Probing,
-        here: Here,
-        orders: mpsc::UnboundedSender<Order>,
+        here: LocalEnd,
+        orders: mpsc::UnboundedSender<PathCommand>,
     ) -> Option<PathId> {
         if self.paths.len() == MAX_PATHS {
             return None;
@@ -117,8 +117,11 @@ impl State {
         self.next_path += 1;
         let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
         let measured = measured(&connection, &probing);
-        self.paths.insert(id, Path { connection, from: here.from, called: here.called, probing, orders, idle_space });
-        self.association.add_path(now, id, here.rank, measured);
+        self.paths.insert(
+            id,
+            QuicPath { connection, from: here.from, called: here.called, probing, commands: orders, idle_space },
+        );
+        self.multipath.add_path(now, id, here.rank, measured);
         Some(id)
     }
 
@@ -127,24 +130,24 @@ impl State {
         if let Some(path) = self.paths.remove(&id) {
             self.past = self.past.plus(&path.connection);
         }
-        self.association.remove_path(now, id);
+        self.multipath.remove_path(now, id);
         self.paths.is_empty()
     }
 
     /// The paths that the peer dialled.
-    pub(super) fn known(&self) -> Vec<Known> {
+    pub(super) fn known_remotes(&self) -> Vec<KnownRemote> {
         let known = self.paths.values().filter_map(|path| {
-            let Called { at, name } = path.called?;
+            let IncomingId { at, wire_id: name } = path.called?;
             let (from, to) = (path.connection.local_ip(), path.connection.remote_address());
             let from = from.filter(|_| at.ip().is_unspecified());
-            Some(Known { scheme: Scheme::Quic, at, from, to, name })
+            Some(KnownRemote { scheme: Scheme::Quic, at, from, to, wire_id: name })
         });
         known.collect()
     }
 
     /// The paths at an address of ours.
     pub(super) fn at(&self, ip: IpAddr) -> Vec<PathId> {
-        let local = |path: &Path| path.from.or_else(|| path.connection.local_ip()).map(|ip| ip.to_canonical());
+        let local = |path: &QuicPath| path.from.or_else(|| path.connection.local_ip()).map(|ip| ip.to_canonical());
         self.paths.iter().filter(|(_, path)| local(path) == Some(ip)).map(|(id, _)| *id).collect()
     }
 
@@ -159,7 +162,7 @@ impl State {
     pub(super) fn direct(&self) -> Option<&Connection> {
         let path = self.paths.values().next().filter(|_| self.paths.len() == 1)?;
         let ahead = path.idle_space.saturating_sub(path.connection.datagram_send_buffer_space());
-        (ahead <= DIRECT_AHEAD && self.association.is_idle()).then_some(&path.connection)
+        (ahead <= DIRECT_AHEAD && self.multipath.is_idle()).then_some(&path.connection)
     }
 
     /// What went over all its connections.
@@ -170,14 +173,16 @@ impl State {
     /// The peer has all of a chunk.
     pub(super) fn acknowledged(&mut self, now: Instant, path: PathId, copy: CopyId) {
         if let Some(path) = self.paths.get(&path) {
-            self.association.acknowledged(now, copy, measured(&path.connection, &path.probing));
+            self.multipath.handle_acknowledgement(now, copy, measured(&path.connection, &path.probing));
         }
     }
 
     pub(super) fn carry_out(&self, action: Action) {
         let (path, order) = match action {
-            Action::Transmit { path, copy, content, priority } => (path, Order::Transmit { copy, content, priority }),
-            Action::Cancel { path, copy } => (path, Order::Cancel(copy)),
+            Action::Transmit { path, copy, content, priority } => {
+                (path, PathCommand::Transmit { copy, content, priority })
+            }
+            Action::Cancel { path, copy } => (path, PathCommand::Cancel(copy)),
             Action::Probe { path, on } => {
                 return if let Some(path) = self.paths.get(&path) {
                     path.probing.set(on);
@@ -186,18 +191,18 @@ impl State {
         };
         if let Some(path) = self.paths.get(&path) {
             // Who does not listen any more is about to lose its path.
-            let _ = path.orders.send(order);
+            let _ = path.commands.send(order);
         }
     }
 
     /// Whether something has not arrived that still can.
     pub(super) fn has_unsent(&self) -> bool {
-        let has_datagrams = |path: &Path| path.connection.datagram_send_buffer_space() < path.idle_space;
-        !self.paths.is_empty() && (!self.association.is_idle() || self.paths.values().any(has_datagrams))
+        let has_datagrams = |path: &QuicPath| path.connection.datagram_send_buffer_space() < path.idle_space;
+        !self.paths.is_empty() && (!self.multipath.is_idle() || self.paths.values().any(has_datagrams))
     }
 
     pub(super) fn longest_rtt(&self) -> Duration {
-        self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default()
+        self.multipath.paths().map(|path| path.measured.rtt).max().unwrap_or_default()
     }
 
     pub(super) fn describe(&self, view: &PathView) -> Option<PathInfo> {

@@ -24,7 +24,7 @@ const MOST_PROVED: usize = 64;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct UnverifiedHosts {
     proved: BTreeSet<IpAddr>,
     /// Bytes sent to hosts that have not answered, or may have been.
     spent: u64,
@@ -34,15 +34,15 @@ pub(super) struct Told {
 
 /// A decision about a host that is due.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AttemptDecision {
     Try,
     /// Another one is being tried.
     Wait,
     /// Not before this time.
-    Later(Instant),
+    RetryAt(Instant),
 }
 
-impl Told {
+impl UnverifiedHosts {
     /// True if a host has answered as the remote.
     pub(super) fn has_proved(&self, host: IpAddr) -> bool {
         self.proved.contains(&host.to_canonical())
@@ -53,20 +53,20 @@ impl Told {
     }
 
     /// Asks to try a host; the remote has sent so many bytes.
-    pub(super) fn ask(&mut self, now: Instant, received: u64) -> Verdict {
+    pub(super) fn ask(&mut self, now: Instant, received: u64) -> AttemptDecision {
         if self.trying {
-            return Verdict::Wait;
+            return AttemptDecision::Wait;
         }
         if self.spent + TRY_BYTES > FACTOR * received {
-            return Verdict::Later(now + WAIT);
+            return AttemptDecision::RetryAt(now + WAIT);
         }
         self.trying = true;
         self.spent += TRY_BYTES;
-        Verdict::Try
+        AttemptDecision::Try
     }
 
     /// A try is over.
-    pub(super) fn settle(&mut self, host: IpAddr, is_remote: bool) {
+    pub(super) fn finish_attempt(&mut self, host: IpAddr, is_remote: bool) {
         self.trying = false;
         if is_remote {
             self.spent -= TRY_BYTES;
@@ -92,11 +92,11 @@ mod tests {
 
     #[test]
     fn false_hosts_cost_bounded_bytes() {
-        let (mut told, now) = (Told::default(), Instant::now());
+        let (mut told, now) = (UnverifiedHosts::default(), Instant::now());
         for received in (0..200_000).step_by(700) {
-            if told.ask(now, received) == Verdict::Try {
-                assert_eq!(told.ask(now, u64::MAX / FACTOR), Verdict::Wait);
-                told.settle(HOST, false);
+            if told.ask(now, received) == AttemptDecision::Try {
+                assert_eq!(told.ask(now, u64::MAX / FACTOR), AttemptDecision::Wait);
+                told.finish_attempt(HOST, false);
             }
             assert!(told.spent <= FACTOR * received);
         }
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn honest_hosts_cost_nothing() {
-        let (mut told, now) = (Told::default(), Instant::now());
+        let (mut told, now) = (UnverifiedHosts::default(), Instant::now());
         for host in 0..200 {
-            assert_eq!(told.ask(now, TRY_BYTES / FACTOR), Verdict::Try);
-            told.settle(IpAddr::from([10, 0, 0, host]), true);
+            assert_eq!(told.ask(now, TRY_BYTES / FACTOR), AttemptDecision::Try);
+            told.finish_attempt(IpAddr::from([10, 0, 0, host]), true);
             assert!(told.has_proved(IpAddr::from([10, 0, 0, host])));
         }
         assert!(told.proved.len() <= MOST_PROVED);
-        assert_eq!(told.ask(now, TRY_BYTES / FACTOR - 1), Verdict::Later(now + WAIT));
+        assert_eq!(told.ask(now, TRY_BYTES / FACTOR - 1), AttemptDecision::RetryAt(now + WAIT));
     }
 }

@@ -25,7 +25,7 @@ pub(super) const SEGMENT_BYTES: usize = 1448;
 
 /// The sizes of a transport's packets.
 #[derive(Debug)]
-pub(super) struct Attire {
+pub(super) struct WireSizes {
     /// The handshake: the dialler's flights and the listener's in turn, and
     /// last that the listener accepts; of each its packets, without headers.
     pub(super) flights: &'static [&'static [u16]],
@@ -48,7 +48,7 @@ const KEEPSAKE_BYTES: u16 = 44;
 
 /// DTLS 1.3 with certificates of both sides: ClientHello, padded; an echo, and ServerHello to
 /// Finished; the client's certificate to Finished, and ready; ready, and the keepsake.
-static UDP: Attire = Attire {
+static UDP: WireSizes = WireSizes {
     flights: &[&[1215], &[806], &[610], &[95 + KEEPSAKE_BYTES]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + SEAL_BYTES as u32,
@@ -59,7 +59,7 @@ static UDP: Attire = Attire {
 };
 
 /// SYN; SYN and ACK; then TLS 1.3 as above.
-static TCP: Attire = Attire {
+static TCP: WireSizes = WireSizes {
     flights: &[&[OPTIONS], &[OPTIONS], &[ACK_BYTES + 194], &[ACK_BYTES + 692], &[ACK_BYTES + 526], &[26]],
     bare: TCP_BYTES,
     sealed: TCP_BYTES,
@@ -70,7 +70,7 @@ static TCP: Attire = Attire {
 };
 
 /// QUIC pads what a client sends first, and whoever answers it.
-static QUIC: Attire = Attire {
+static QUIC: WireSizes = WireSizes {
     flights: &[&[1200], &[1200, 138], &[1200, 142, 88], &[103]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + QUIC_BYTES,
@@ -84,8 +84,8 @@ fn packet_bytes() -> usize {
     Limits::default().packet()
 }
 
-impl Attire {
-    pub(super) const fn of(scheme: Scheme) -> &'static Self {
+impl WireSizes {
+    pub(super) const fn for_scheme(scheme: Scheme) -> &'static Self {
         match scheme {
             Scheme::Udp => &UDP,
             Scheme::Tcp => &TCP,

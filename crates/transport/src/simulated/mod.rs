@@ -30,8 +30,8 @@ use roost_proto::{Channel, Congestion, Delivery, Scheme, Time};
 
 use crate::multicast::{MAX_MULTICAST_BYTES, OVERHEAD};
 use crate::quic::simulated::{self as quic, QuicEnd};
-use attire::Attire;
 pub(crate) use attire::UDP_BYTES;
+use attire::WireSizes;
 use session::SessionEnd;
 
 /// What virtual time is counted from: only differences matter to anybody.
@@ -84,24 +84,24 @@ impl FromStr for Detail {
 }
 
 /// What each kind of end does; see [`LinkEnd`].
-pub(crate) trait End {
+pub(crate) trait SimulatedEnd {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes);
     fn close(&mut self, now: Instant, reason: &str);
     fn abort(&mut self, now: Instant, reason: &str);
     fn handle_packet(&mut self, now: Instant, path: u8, content: &[u8]);
     fn handle_timeout(&mut self, now: Instant);
-    fn poll_packet(&mut self, now: Instant) -> Option<Parcel>;
-    fn poll_happening(&mut self) -> Option<Happening>;
+    fn poll_packet(&mut self, now: Instant) -> Option<SimPacket>;
+    fn poll_event(&mut self) -> Option<EndEvent>;
     fn deadline(&mut self) -> Option<Instant>;
     fn is_over(&self) -> bool;
 }
 
 /// One end of a link.
-pub struct LinkEnd(Box<dyn End>);
+pub struct LinkEnd(Box<dyn SimulatedEnd>);
 
 /// What an end tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum EndEvent {
     /// The handshake is over.
     Up {
         /// Round trip that it measured.
@@ -124,7 +124,7 @@ pub fn multicast_bytes(message: usize) -> Option<u32> {
 
 /// A packet for the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parcel {
+pub struct SimPacket {
     /// Over which path, from 0 on.
     pub path: u8,
     /// What the other end needs of it.
@@ -146,7 +146,7 @@ impl LinkEnd {
         let now = instant(now);
         Self(match (scheme, detail) {
             (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::dial(now, Congestion::default(), paths)),
-            _ => Box::new(SessionEnd::dial(Attire::of(scheme), now)),
+            _ => Box::new(SessionEnd::dial(WireSizes::for_scheme(scheme), now)),
         })
     }
 
@@ -160,13 +160,13 @@ impl LinkEnd {
         let now = instant(now);
         Self(match (scheme, detail) {
             (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::accept(now, Congestion::default(), paths > 1)),
-            _ => Box::new(SessionEnd::accept(Attire::of(scheme), now)),
+            _ => Box::new(SessionEnd::accept(WireSizes::for_scheme(scheme), now)),
         })
     }
 
     /// Whether a packet begins a link, if it comes where none is.
-    pub fn begins(content: &[u8]) -> bool {
-        content.first().is_some_and(|first| session::begins(*first) || quic::begins(*first))
+    pub fn is_first_packet(content: &[u8]) -> bool {
+        content.first().is_some_and(|first| session::is_first_packet(*first) || quic::is_first_packet(*first))
     }
 
     /// Whether a packet is one of a handshake: those of QUIC have long headers,
@@ -207,13 +207,13 @@ impl LinkEnd {
     }
 
     /// The next packet that leaves now.
-    pub fn poll_packet(&mut self, now: Time) -> Option<Parcel> {
+    pub fn poll_packet(&mut self, now: Time) -> Option<SimPacket> {
         self.0.poll_packet(instant(now))
     }
 
     /// The next thing to tell.
-    pub fn poll_happening(&mut self) -> Option<Happening> {
-        self.0.poll_happening()
+    pub fn poll_event(&mut self) -> Option<EndEvent> {
+        self.0.poll_event()
     }
 
     /// When to call [`Self::handle_timeout`] and [`Self::poll_packet`].

@@ -18,7 +18,7 @@ const TICKET: Ticket = Ticket(1);
 
 /// One direction of the path: packets wait for those before them, and are lost
 /// where more wait than in one round trip pass, or by chance.
-struct Way {
+struct SimulatedWire {
     bits_per_second: u64,
     delay: Duration,
     /// In a million.
@@ -28,8 +28,8 @@ struct Way {
     wire: VecDeque<(Time, Bytes)>,
 }
 
-impl Way {
-    fn push(&mut self, now: Time, parcel: Parcel) {
+impl SimulatedWire {
+    fn push(&mut self, now: Time, parcel: SimPacket) {
         let begins = self.free.max(now);
         if begins.since(now) >= 2 * self.delay {
             return;
@@ -41,11 +41,11 @@ impl Way {
     }
 }
 
-struct Path {
+struct TransferHarness {
     now: Time,
     peers: [Peer; 2],
     ends: Option<[LinkEnd; 2]>,
-    ways: [Way; 2],
+    ways: [SimulatedWire; 2],
     dial: Option<roost_proto::DialId>,
     object: Bytes,
     /// When what part of the object had come.
@@ -83,11 +83,12 @@ fn peer(number: u8) -> Peer {
     })
 }
 
-impl Path {
+impl TransferHarness {
     fn new(bits_per_second: u64, delay: Duration, loss: u64, bytes: usize) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         let random = SplitMix64::new(7);
-        let way = || Way { bits_per_second, delay, loss, random: random.clone(), free: now, wire: VecDeque::new() };
+        let way =
+            || SimulatedWire { bits_per_second, delay, loss, random: random.clone(), free: now, wire: VecDeque::new() };
         let object = Bytes::from(vec![0x5a; bytes]);
         let peers = [peer(0), peer(1)];
         let (ways, came) = ([way(), way()], Vec::new());
@@ -96,10 +97,10 @@ impl Path {
 
     fn input(&mut self, side: usize, input: Input<NodeCommand>) {
         self.peers[side].handle(self.now, input);
-        self.settle(side);
+        self.drain_node(side);
     }
 
-    fn settle(&mut self, side: usize) {
+    fn drain_node(&mut self, side: usize) {
         loop {
             while let Some(transmit) = self.peers[side].poll_transmit() {
                 self.carry_out(side, transmit);
@@ -171,19 +172,19 @@ impl Path {
         if end.deadline().is_some_and(|at| at <= self.now) {
             end.handle_timeout(self.now);
         }
-        let happenings: Vec<_> = std::iter::from_fn(|| end.poll_happening()).collect();
+        let happenings: Vec<_> = std::iter::from_fn(|| end.poll_event()).collect();
         for happening in happenings {
             let other = 1 - side as u8;
             let input = match happening {
-                Happening::Up { rtt } => Input::LinkUp {
+                EndEvent::Up { rtt } => Input::LinkUp {
                     link: LINK,
                     dial: self.dial.filter(|_| side == 1),
                     peer: Neighbour { node: node(other), role: Role::Node, name: String::new() },
                     address: address(other),
                     rtt,
                 },
-                Happening::Message(message) => Input::Message { link: LINK, message },
-                Happening::Down { reason } => panic!("{reason}"),
+                EndEvent::Message(message) => Input::Message { link: LINK, message },
+                EndEvent::Down { reason } => panic!("{reason}"),
             };
             self.input(side, input);
         }
@@ -223,7 +224,7 @@ fn object_fills_fat_and_satellite_paths() {
         (200_000_000, 50, 100, 60_000_000, 0.85),
         (20_000_000, 300, 1000, 80_000_000, 0.75),
     ] {
-        let came = Path::new(rate, Duration::from_millis(delay), loss, bytes).carry();
+        let came = TransferHarness::new(rate, Duration::from_millis(delay), loss, bytes).carry();
         assert!(came >= share * rate as f64, "{:.1} of {:.1} Mbit/s", came / 1e6, rate as f64 / 1e6);
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_proto::{Channel, Delivery};
 
-use super::attire::{Attire, SEGMENT_BYTES};
+use super::attire::{SEGMENT_BYTES, WireSizes};
 use super::stream::Stream;
-use super::{End, Happening, Parcel};
+use super::{EndEvent, SimPacket, SimulatedEnd};
 use crate::config::Limits;
 use crate::udp::session::{Packet, Session, write_close};
 
@@ -30,28 +30,28 @@ const FAREWELLS: u8 = 5;
 const MIN_VARIATION: Duration = Duration::from_millis(200);
 
 /// Whether a packet is the first of a handshake.
-pub(super) const fn begins(first: u8) -> bool {
+pub(super) const fn is_first_packet(first: u8) -> bool {
     first == FLIGHT
 }
 
 #[derive(Debug)]
 pub(super) struct SessionEnd {
-    attire: &'static Attire,
+    sizes: &'static WireSizes,
     session: Session,
     /// What TCP carries: one stream of bytes, of which the session carries segments.
     stream: Option<Box<Stream>>,
     /// When the last segment of it left.
     last_sent: Instant,
-    phase: Phase,
-    by_peer: bool,
-    out: VecDeque<Parcel>,
-    happenings: VecDeque<Happening>,
+    phase: SessionEndPhase,
+    is_incoming: bool,
+    out: VecDeque<SimPacket>,
+    events: VecDeque<EndEvent>,
     plain: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum Phase {
-    Greeting(Greeting),
+enum SessionEndPhase {
+    Greeting(HandshakeProgress),
     Up,
     Draining { reason: String, until: Instant },
     Closed { farewell: Bytes, left: u8, until: Instant },
@@ -60,7 +60,7 @@ enum Phase {
 
 /// A handshake under way.
 #[derive(Debug)]
-struct Greeting {
+struct HandshakeProgress {
     /// The flight that is waited for, and which of its parts have come.
     expected: u8,
     arrived: u32,
@@ -74,29 +74,30 @@ struct Greeting {
 }
 
 impl SessionEnd {
-    pub(super) fn dial(attire: &'static Attire, now: Instant) -> Self {
+    pub(super) fn dial(attire: &'static WireSizes, now: Instant) -> Self {
         let mut end = Self::new(attire, now, 1);
         end.send_flight(0);
         end
     }
 
-    pub(super) fn accept(attire: &'static Attire, now: Instant) -> Self {
+    pub(super) fn accept(attire: &'static WireSizes, now: Instant) -> Self {
         Self::new(attire, now, 0)
     }
 
-    fn new(attire: &'static Attire, now: Instant, expected: u8) -> Self {
+    fn new(attire: &'static WireSizes, now: Instant, expected: u8) -> Self {
         let limits = Limits::default();
-        let until = now + if expected == 0 { limits.stranger() } else { limits.first_answer(None) };
-        let greeting = Greeting { expected, arrived: 0, sent: now, repeat_at: now + REPEAT, wait: 2 * REPEAT, until };
+        let until = now + if expected == 0 { limits.incoming_handshake_timeout() } else { limits.first_answer(None) };
+        let greeting =
+            HandshakeProgress { expected, arrived: 0, sent: now, repeat_at: now + REPEAT, wait: 2 * REPEAT, until };
         Self {
-            attire,
+            sizes: attire,
             session: session(attire, Duration::ZERO),
             stream: attire.is_stream.then(Box::default),
             last_sent: now,
-            phase: Phase::Greeting(greeting),
-            by_peer: expected == 0,
+            phase: SessionEndPhase::Greeting(greeting),
+            is_incoming: expected == 0,
             out: VecDeque::new(),
-            happenings: VecDeque::new(),
+            events: VecDeque::new(),
             plain: Vec::new(),
         }
     }
@@ -104,7 +105,7 @@ impl SessionEnd {
     fn handle_flight(&mut self, now: Instant, flight: u8, part: u8, count: u8) {
         let is_last = part + 1 == count;
         let expected = match &mut self.phase {
-            Phase::Greeting(greeting) if greeting.expected == flight => {
+            SessionEndPhase::Greeting(greeting) if greeting.expected == flight => {
                 greeting.arrived |= 1 << part;
                 if greeting.arrived.count_ones() < u32::from(count) {
                     return;
@@ -112,11 +113,11 @@ impl SessionEnd {
                 flight
             }
             // The other end repeats itself: what we answered was lost.
-            Phase::Greeting(greeting) if is_last && flight < greeting.expected => {
+            SessionEndPhase::Greeting(greeting) if is_last && flight < greeting.expected => {
                 let again = greeting.expected.checked_sub(1);
                 return again.into_iter().for_each(|again| self.send_flight(again));
             }
-            Phase::Up if self.by_peer && is_last => return self.send_flight(self.last_flight()),
+            SessionEndPhase::Up if self.is_incoming && is_last => return self.send_flight(self.last_flight()),
             _ => return,
         };
         self.proceed(now, expected);
@@ -124,9 +125,9 @@ impl SessionEnd {
 
     /// All of a flight has come: ours follows, if it was not the last.
     fn proceed(&mut self, now: Instant, flight: u8) {
-        let Phase::Greeting(greeting) = &mut self.phase else { return };
+        let SessionEndPhase::Greeting(greeting) = &mut self.phase else { return };
         let rtt = if flight > 0 { now.saturating_duration_since(greeting.sent) } else { Duration::ZERO };
-        let last = self.attire.flights.len() as u8 - 1;
+        let last = self.sizes.flights.len() as u8 - 1;
         (greeting.expected, greeting.arrived, greeting.sent) = (flight + 2, 0, now);
         (greeting.repeat_at, greeting.wait) = (now + REPEAT, 2 * REPEAT);
         greeting.until = greeting.until.max(now + Limits::default().next_answer(rtt));
@@ -139,25 +140,25 @@ impl SessionEnd {
     }
 
     fn go_up(&mut self, rtt: Duration) {
-        self.session = session(self.attire, rtt);
-        self.phase = Phase::Up;
-        self.happenings.push_back(Happening::Up { rtt });
+        self.session = session(self.sizes, rtt);
+        self.phase = SessionEndPhase::Up;
+        self.events.push_back(EndEvent::Up { rtt });
     }
 
     fn handle_sealed(&mut self, now: Instant, content: &[u8]) {
         let Some(packet) = Packet::parse(content) else { return };
         // Who sends messages has accepted us, though its word for it was lost.
-        if let Phase::Greeting(greeting) = &self.phase
+        if let SessionEndPhase::Greeting(greeting) = &self.phase
             && greeting.expected == self.last_flight()
         {
             self.go_up(now.saturating_duration_since(greeting.sent));
         }
         match (&mut self.phase, packet) {
-            (Phase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
-            (Phase::Draining { .. }, Packet::Close { .. }) => self.phase = Phase::Gone,
-            (Phase::Up, packet) => {
-                let (happenings, stream) = (&mut self.happenings, &mut self.stream);
-                let mut tell = |message| happenings.push_back(Happening::Message(message));
+            (SessionEndPhase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
+            (SessionEndPhase::Draining { .. }, Packet::Close { .. }) => self.phase = SessionEndPhase::Gone,
+            (SessionEndPhase::Up, packet) => {
+                let (happenings, stream) = (&mut self.events, &mut self.stream);
+                let mut tell = |message| happenings.push_back(EndEvent::Message(message));
                 let deliver = |message: Bytes| match stream {
                     Some(stream) => stream.receive(&message, &mut tell),
                     None => tell(message),
@@ -166,11 +167,11 @@ impl SessionEnd {
                     self.fail("the peer broke the protocol".to_owned());
                 }
             }
-            (Phase::Draining { .. }, packet @ Packet::Ack(_)) => {
+            (SessionEndPhase::Draining { .. }, packet @ Packet::Ack(_)) => {
                 // An acknowledgement delivers nothing and breaks no rule.
                 let _ = self.session.handle_packet(now, packet, |_| {});
             }
-            (Phase::Closed { farewell, left, .. }, _) if *left > 0 => {
+            (SessionEndPhase::Closed { farewell, left, .. }, _) if *left > 0 => {
                 *left -= 1;
                 let farewell = farewell.clone();
                 self.push_sealed(farewell);
@@ -181,21 +182,21 @@ impl SessionEnd {
 
     /// The link is over, and the owner is told if it does not know.
     fn fail(&mut self, reason: String) {
-        if matches!(self.phase, Phase::Up) {
-            self.happenings.push_back(Happening::Down { reason });
+        if matches!(self.phase, SessionEndPhase::Up) {
+            self.events.push_back(EndEvent::Down { reason });
         }
-        self.phase = Phase::Gone;
+        self.phase = SessionEndPhase::Gone;
     }
 
     /// Lets out what may leave.
     fn pump(&mut self, now: Instant) {
-        if !matches!(self.phase, Phase::Up | Phase::Draining { .. }) {
+        if !matches!(self.phase, SessionEndPhase::Up | SessionEndPhase::Draining { .. }) {
             return;
         }
         self.let_out(now);
         self.cut_segments(now);
         let is_flushed = self.session.is_flushed() && self.stream.as_ref().is_none_or(|stream| stream.is_empty());
-        if is_flushed && matches!(self.phase, Phase::Draining { .. }) {
+        if is_flushed && matches!(self.phase, SessionEndPhase::Draining { .. }) {
             self.farewell(now);
         }
     }
@@ -226,25 +227,26 @@ impl SessionEnd {
     }
 
     fn farewell(&mut self, now: Instant) {
-        if let Phase::Draining { reason, .. } = &self.phase {
+        if let SessionEndPhase::Draining { reason, .. } = &self.phase {
             let mut written = Vec::new();
             write_close(&mut written, 0, reason);
             let farewell = Bytes::from(written);
             self.push_sealed(farewell.clone());
-            self.phase = Phase::Closed { farewell, left: FAREWELLS, until: now + LINGER.max(2 * self.session.rtt()) };
+            self.phase =
+                SessionEndPhase::Closed { farewell, left: FAREWELLS, until: now + LINGER.max(2 * self.session.rtt()) };
         }
     }
 
     fn last_flight(&self) -> u8 {
-        self.attire.flights.len() as u8 - 1
+        self.sizes.flights.len() as u8 - 1
     }
 
     fn send_flight(&mut self, flight: u8) {
-        let Some(parts) = self.attire.flights.get(usize::from(flight)) else { return };
+        let Some(parts) = self.sizes.flights.get(usize::from(flight)) else { return };
         for (part, size) in parts.iter().enumerate() {
             // What is in it does not matter, only how long it would be.
             let content = Bytes::copy_from_slice(&[FLIGHT | flight, part as u8, parts.len() as u8]);
-            self.out.push_back(Parcel { path: 0, content, bytes: u32::from(*size) + self.attire.bare });
+            self.out.push_back(SimPacket { path: 0, content, bytes: u32::from(*size) + self.sizes.bare });
         }
     }
 
@@ -254,14 +256,14 @@ impl SessionEnd {
 
     fn push_sealed(&mut self, content: Bytes) {
         if let Some(last) = self.out.back_mut()
-            && let Some(more) = self.attire.longer_by(last.bytes, &content)
+            && let Some(more) = self.sizes.longer_by(last.bytes, &content)
             && let Some(shared) = share(&last.content, &content)
         {
             (last.content, last.bytes) = (shared, last.bytes + more);
             return;
         }
-        let bytes = self.attire.packet_length(&content);
-        self.out.push_back(Parcel { path: 0, content, bytes });
+        let bytes = self.sizes.packet_length(&content);
+        self.out.push_back(SimPacket { path: 0, content, bytes });
     }
 }
 
@@ -286,9 +288,9 @@ fn packets(mut framed: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-impl End for SessionEnd {
+impl SimulatedEnd for SessionEnd {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) {
-        if !matches!(self.phase, Phase::Up) {
+        if !matches!(self.phase, SessionEndPhase::Up) {
             return;
         }
         match (&mut self.stream, channel) {
@@ -309,19 +311,19 @@ impl End for SessionEnd {
 
     fn close(&mut self, now: Instant, reason: &str) {
         match self.phase {
-            Phase::Up => {
+            SessionEndPhase::Up => {
                 let until = now + Limits::default().next_answer(self.session.rtt());
-                self.phase = Phase::Draining { reason: reason.to_owned(), until };
+                self.phase = SessionEndPhase::Draining { reason: reason.to_owned(), until };
             }
-            Phase::Greeting(_) => self.phase = Phase::Gone,
+            SessionEndPhase::Greeting(_) => self.phase = SessionEndPhase::Gone,
             _ => {}
         }
         self.pump(now);
     }
 
     fn abort(&mut self, now: Instant, reason: &str) {
-        if matches!(self.phase, Phase::Up) {
-            self.phase = Phase::Draining { reason: reason.to_owned(), until: now };
+        if matches!(self.phase, SessionEndPhase::Up) {
+            self.phase = SessionEndPhase::Draining { reason: reason.to_owned(), until: now };
             self.farewell(now);
         }
     }
@@ -337,15 +339,15 @@ impl End for SessionEnd {
 
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.phase {
-            Phase::Greeting(greeting) if greeting.until <= now => self.phase = Phase::Gone,
-            Phase::Greeting(greeting) if greeting.repeat_at <= now => {
+            SessionEndPhase::Greeting(greeting) if greeting.until <= now => self.phase = SessionEndPhase::Gone,
+            SessionEndPhase::Greeting(greeting) if greeting.repeat_at <= now => {
                 (greeting.repeat_at, greeting.wait) = (now + greeting.wait, 2 * greeting.wait);
                 let again = greeting.expected.checked_sub(1);
                 again.into_iter().for_each(|again| self.send_flight(again));
             }
-            Phase::Closed { until, .. } if *until <= now => self.phase = Phase::Gone,
-            Phase::Draining { until, .. } if *until <= now => self.farewell(now),
-            Phase::Up | Phase::Draining { .. } if self.session.handle_timeout(now).is_err() => {
+            SessionEndPhase::Closed { until, .. } if *until <= now => self.phase = SessionEndPhase::Gone,
+            SessionEndPhase::Draining { until, .. } if *until <= now => self.farewell(now),
+            SessionEndPhase::Up | SessionEndPhase::Draining { .. } if self.session.handle_timeout(now).is_err() => {
                 self.fail("the peer has not been heard for too long".to_owned());
             }
             _ => {}
@@ -353,31 +355,33 @@ impl End for SessionEnd {
         self.pump(now);
     }
 
-    fn poll_packet(&mut self, now: Instant) -> Option<Parcel> {
+    fn poll_packet(&mut self, now: Instant) -> Option<SimPacket> {
         self.pump(now);
         self.out.pop_front()
     }
 
-    fn poll_happening(&mut self) -> Option<Happening> {
-        self.happenings.pop_front()
+    fn poll_event(&mut self) -> Option<EndEvent> {
+        self.events.pop_front()
     }
 
     fn deadline(&mut self) -> Option<Instant> {
         match &self.phase {
-            Phase::Greeting(greeting) => Some(greeting.repeat_at.min(greeting.until)),
-            Phase::Up => self.session.deadline(),
-            Phase::Draining { until, .. } => Some(self.session.deadline().map_or(*until, |at| at.min(*until))),
-            Phase::Closed { until, .. } => Some(*until),
-            Phase::Gone => None,
+            SessionEndPhase::Greeting(greeting) => Some(greeting.repeat_at.min(greeting.until)),
+            SessionEndPhase::Up => self.session.deadline(),
+            SessionEndPhase::Draining { until, .. } => {
+                Some(self.session.deadline().map_or(*until, |at| at.min(*until)))
+            }
+            SessionEndPhase::Closed { until, .. } => Some(*until),
+            SessionEndPhase::Gone => None,
         }
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Gone) && self.out.is_empty() && self.happenings.is_empty()
+        matches!(self.phase, SessionEndPhase::Gone) && self.out.is_empty() && self.events.is_empty()
     }
 }
 
-fn session(attire: &Attire, rtt: Duration) -> Session {
+fn session(attire: &WireSizes, rtt: Duration) -> Session {
     let session = Session::new((attire.packet_bytes)(), Limits::default().link_queue_bytes, rtt);
     if attire.is_stream { session.unpaced() } else { session }
 }
@@ -401,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_datagram_takes_what_fits() {
-        let attire = Attire::of(roost_proto::Scheme::Udp);
+        let attire = WireSizes::for_scheme(roost_proto::Scheme::Udp);
         let mut end = SessionEnd::new(attire, Instant::now(), 0);
         let largest = (attire.packet_bytes)();
         for length in [100, largest - 200, 100, 100] {
@@ -410,7 +414,7 @@ mod tests {
         let sent: Vec<u32> = end.out.iter().map(|parcel| parcel.bytes).collect();
         let (alone, shared) = (attire.packet_length(&[]), attire.shared.unwrap());
         assert_eq!(sent, [alone + shared + largest as u32 - 100, alone + shared + 200]);
-        let tcp = Attire::of(roost_proto::Scheme::Tcp);
+        let tcp = WireSizes::for_scheme(roost_proto::Scheme::Tcp);
         assert_eq!(tcp.longer_by(100, &[1]), None, "segments are filled before");
     }
 }

@@ -8,7 +8,7 @@ use roost_proto::{Channel, Delivery};
 
 use crate::config::Limits;
 use crate::tcp::frame::{self, Frame};
-use crate::tcp::queue::{Queue, WRITE_BATCH};
+use crate::tcp::queue::{WRITE_BATCH, WriteQueue};
 
 /// The most content of a TLS record.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -19,7 +19,7 @@ const RECORD_HEAD: usize = 5 + 1 + 16;
 /// What is to be sent at one end, and what it has received of a message.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    queue: Queue,
+    queue: WriteQueue,
     /// Records that are in no segment yet.
     written: BytesMut,
     /// What has come of a record, and of a frame.
@@ -42,7 +42,7 @@ impl Stream {
     pub(super) fn segment(&mut self, now: Instant, most: usize) -> Option<Bytes> {
         while self.written.len() < WRITE_BATCH && !self.queue.is_empty() {
             let mut plain = Vec::new();
-            self.queue.take(now, &mut plain);
+            self.queue.take_batch(now, &mut plain);
             for content in plain.chunks(RECORD_BYTES) {
                 self.written.extend_from_slice(&(content.len() as u16).to_be_bytes());
                 self.written.extend_from_slice(&[0; RECORD_HEAD - 2]);
@@ -65,7 +65,7 @@ impl Stream {
             self.opened.extend_from_slice(&content);
         }
         // The other end is like this one, and sends nothing else.
-        while let Ok(Some(Frame::Message(message))) = frame::take(&mut self.opened) {
+        while let Ok(Some(Frame::Message(message))) = frame::take_frame(&mut self.opened) {
             deliver(message);
         }
     }

@@ -13,21 +13,21 @@ const FAR: Duration = Duration::from_millis(620);
 const MS: Duration = Duration::from_millis(1);
 
 /// A transport, its detail, and over how many paths.
-type Kind = (Scheme, Detail, u8);
+type EndKind = (Scheme, Detail, u8);
 
-const UDP: Kind = (Scheme::Udp, Detail::Packet, 1);
-const TCP: Kind = (Scheme::Tcp, Detail::Packet, 1);
-const QUIC: Kind = (Scheme::Quic, Detail::Packet, 1);
-const COARSE_QUIC: Kind = (Scheme::Quic, Detail::Message, 1);
-const MULTIHOMED: Kind = (Scheme::Quic, Detail::Packet, 2);
-const ALL: [Kind; 5] = [UDP, TCP, QUIC, COARSE_QUIC, MULTIHOMED];
+const UDP: EndKind = (Scheme::Udp, Detail::Packet, 1);
+const TCP: EndKind = (Scheme::Tcp, Detail::Packet, 1);
+const QUIC: EndKind = (Scheme::Quic, Detail::Packet, 1);
+const COARSE_QUIC: EndKind = (Scheme::Quic, Detail::Message, 1);
+const MULTIHOMED: EndKind = (Scheme::Quic, Detail::Packet, 2);
+const ALL: [EndKind; 5] = [UDP, TCP, QUIC, COARSE_QUIC, MULTIHOMED];
 
 /// Both ends, and what is on its way to each.
-struct Pair {
+struct EndPair {
     now: Time,
     ends: [LinkEnd; 2],
     wire: [VecDeque<(Time, u8, Bytes)>; 2],
-    seen: [Vec<(Time, Happening)>; 2],
+    seen: [Vec<(Time, EndEvent)>; 2],
     bytes: u64,
     random: SplitMix64,
     delay: Duration,
@@ -40,8 +40,8 @@ struct Pair {
     carried: [u64; 8],
 }
 
-impl Pair {
-    fn new((scheme, detail, paths): Kind, loss: u64, seed: u64) -> Self {
+impl EndPair {
+    fn new((scheme, detail, paths): EndKind, loss: u64, seed: u64) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         Self {
             now,
@@ -68,7 +68,7 @@ impl Pair {
                 let (_, path, content) = self.wire[side].pop_front().unwrap();
                 self.ends[side].handle_packet(self.now, path, &content);
             }
-            while let Some(happening) = self.ends[side].poll_happening() {
+            while let Some(happening) = self.ends[side].poll_event() {
                 self.seen[side].push((self.now, happening));
             }
             while let Some(parcel) = self.ends[side].poll_packet(self.now) {
@@ -89,7 +89,7 @@ impl Pair {
 
     fn messages(&self, side: usize) -> Vec<&Bytes> {
         let messages = self.seen[side].iter().filter_map(|(_, seen)| match seen {
-            Happening::Message(message) => Some(message),
+            EndEvent::Message(message) => Some(message),
             _ => None,
         });
         messages.collect()
@@ -99,15 +99,15 @@ impl Pair {
 #[test]
 fn handshake_takes_expected_round_trips() {
     for (kind, round_trips) in ALL.into_iter().zip([2, 3, 2, 2, 2]) {
-        let mut pair = Pair::new(kind, 0, 1);
+        let mut pair = EndPair::new(kind, 0, 1);
         let began = pair.now;
         pair.run(10 * DELAY);
-        let [(up, Happening::Up { rtt })] = &pair.seen[0][..] else { panic!("{:?}", pair.seen[0]) };
+        let [(up, EndEvent::Up { rtt })] = &pair.seen[0][..] else { panic!("{:?}", pair.seen[0]) };
         // Each step of a millisecond may add one at either end.
         let steps = (*up - began).as_millis() as i64 - (round_trips * 2 * DELAY).as_millis() as i64;
         assert!((0..=6).contains(&steps), "{kind:?}: {steps}");
         assert!(*rtt >= 2 * DELAY && *rtt <= 2 * DELAY + 10 * MS, "{kind:?}: {rtt:?}");
-        assert!(matches!(pair.seen[1][..], [(_, Happening::Up { .. })]));
+        assert!(matches!(pair.seen[1][..], [(_, EndEvent::Up { .. })]));
     }
 }
 
@@ -116,24 +116,24 @@ fn connection_comes_up_at_any_rtt() {
     for kind in ALL {
         for tenths in [1, 6, 12, 16, 20, 40, 70, 100] {
             let rtt = MS * 100 * tenths;
-            let mut pair = Pair { delay: rtt / 2, ..Pair::new(kind, 0, u64::from(tenths)) };
+            let mut pair = EndPair { delay: rtt / 2, ..EndPair::new(kind, 0, u64::from(tenths)) };
             pair.run(rtt * 4);
             for side in 0..2 {
-                assert!(matches!(pair.seen[side][..], [(_, Happening::Up { .. })]), "{kind:?}, {rtt:?}: side {side}");
+                assert!(matches!(pair.seen[side][..], [(_, EndEvent::Up { .. })]), "{kind:?}, {rtt:?}: side {side}");
             }
             for number in 0..20 {
                 pair.ends[0].send(pair.now, Channel::Reliable { flow: 1 }, vec![number; 1000].into());
             }
             pair.run(rtt * 6);
             assert_eq!(pair.messages(1).len(), 20, "{kind:?}, {rtt:?}");
-            assert!(pair.seen.iter().flatten().all(|(_, seen)| !matches!(seen, Happening::Down { .. })), "{rtt:?}");
+            assert!(pair.seen.iter().flatten().all(|(_, seen)| !matches!(seen, EndEvent::Down { .. })), "{rtt:?}");
         }
     }
 }
 
 #[test]
 fn tcp_object_starts_in_first_flight() {
-    let mut pair = Pair::new(TCP, 0, 1);
+    let mut pair = EndPair::new(TCP, 0, 1);
     pair.run(Duration::from_secs(1));
     for length in [60, 1040, 16_400, 16_400, 16_400] {
         pair.ends[0].send(pair.now, Channel::Reliable { flow: 1 }, vec![1; length].into());
@@ -145,7 +145,7 @@ fn tcp_object_starts_in_first_flight() {
 #[test]
 fn reliable_messages_survive_loss_in_order() {
     for (seed, kind) in (1..).zip(ALL) {
-        let mut pair = Pair::new(kind, 20, seed);
+        let mut pair = EndPair::new(kind, 20, seed);
         pair.run(Duration::from_secs(4));
         for number in 0..50_u8 {
             let message = vec![number; 3_000].into();
@@ -160,7 +160,7 @@ fn reliable_messages_survive_loss_in_order() {
 #[test]
 fn datagrams_are_lost_but_over_tcp() {
     let delivered = |kind| {
-        let mut pair = Pair::new(kind, 0, 3);
+        let mut pair = EndPair::new(kind, 0, 3);
         pair.run(Duration::from_secs(1));
         pair.loss = 30;
         for _ in 0..10 {
@@ -179,28 +179,28 @@ fn datagrams_are_lost_but_over_tcp() {
 #[test]
 fn close_delivers_data_then_reason() {
     for kind in ALL {
-        let mut pair = Pair::new(kind, 10, 5);
+        let mut pair = EndPair::new(kind, 10, 5);
         pair.run(Duration::from_secs(4));
         pair.ends[0].send(pair.now, Channel::Reliable { flow: 0 }, vec![9; 60_000].into());
         pair.ends[0].close(pair.now, "that is all");
         pair.run(Duration::from_secs(10));
         assert_eq!(pair.messages(1).len(), 1, "{kind:?}");
         let last = pair.seen[1].last().map(|(_, happening)| happening);
-        assert_eq!(last, Some(&Happening::Down { reason: "that is all".to_owned() }), "{kind:?}");
+        assert_eq!(last, Some(&EndEvent::Down { reason: "that is all".to_owned() }), "{kind:?}");
         assert!(pair.ends.iter().all(LinkEnd::is_over), "{kind:?}");
     }
 }
 
 #[test]
 fn silent_remote_is_given_up() {
-    let mut pair = Pair::new(UDP, 0, 1);
+    let mut pair = EndPair::new(UDP, 0, 1);
     pair.run(Duration::from_secs(1));
     pair.loss = 100;
     pair.ends[0].send(pair.now, Channel::Reliable { flow: 0 }, vec![9; 10].into());
     pair.run(Duration::from_secs(30));
-    assert!(matches!(pair.seen[0].last(), Some((_, Happening::Down { .. }))));
+    assert!(matches!(pair.seen[0].last(), Some((_, EndEvent::Down { .. }))));
     for kind in ALL {
-        let mut nobody = Pair::new(kind, 100, 1);
+        let mut nobody = EndPair::new(kind, 100, 1);
         nobody.run(Duration::from_secs(16));
         assert!(nobody.ends[0].is_over() && nobody.seen[0].is_empty(), "{kind:?}");
     }
@@ -209,7 +209,7 @@ fn silent_remote_is_given_up() {
 #[test]
 fn the_same_seed_does_the_same() {
     let run = |kind, seed| {
-        let mut pair = Pair::new(kind, 15, seed);
+        let mut pair = EndPair::new(kind, 15, seed);
         pair.run(Duration::from_secs(3));
         pair.ends[0].send(pair.now, Channel::Reliable { flow: 0 }, vec![9; 50_000].into());
         pair.run(Duration::from_secs(5));
@@ -224,7 +224,7 @@ fn the_same_seed_does_the_same() {
 /// again after a pause: a hundred thousand bytes take three, each time.
 #[test]
 fn tcp_image_takes_three_round_trips() {
-    let mut pair = Pair::new(TCP, 0, 1);
+    let mut pair = EndPair::new(TCP, 0, 1);
     pair.run(Duration::from_secs(1));
     for _ in 0..3 {
         let began = pair.now;
@@ -241,11 +241,11 @@ fn tcp_image_takes_three_round_trips() {
 #[test]
 fn long_handshake_measures_its_rtt() {
     for kind in ALL {
-        let mut pair = Pair::new(kind, 0, 1);
+        let mut pair = EndPair::new(kind, 0, 1);
         pair.delay = FAR;
         pair.run(Duration::from_secs(8));
         for seen in &pair.seen {
-            let [(_, Happening::Up { rtt })] = &seen[..] else { panic!("{kind:?}: {seen:?}") };
+            let [(_, EndEvent::Up { rtt })] = &seen[..] else { panic!("{kind:?}: {seen:?}") };
             assert!((2 * FAR..3 * FAR).contains(rtt), "{kind:?}: {rtt:?}");
         }
     }
@@ -256,12 +256,12 @@ fn long_handshake_measures_its_rtt() {
 #[test]
 fn urgent_messages_overtake_bulk() {
     for kind in [UDP, TCP, QUIC, MULTIHOMED] {
-        let mut pair = Pair::new(kind, 0, 1);
+        let mut pair = EndPair::new(kind, 0, 1);
         // A tenth of a megabit, so to speak: whatever is sent waits for room.
         pair.delay = FAR;
         pair.run(Duration::from_secs(5));
         let of = |service| Delivery::for_service(service);
-        let send = |pair: &mut Pair, mark: u8, delivery: Delivery, bytes: usize| {
+        let send = |pair: &mut EndPair, mark: u8, delivery: Delivery, bytes: usize| {
             let flow = Channel::Reliable { flow: mark.into() };
             pair.ends[0].send_as(pair.now, flow, &delivery, vec![mark; bytes].into());
         };
@@ -285,7 +285,7 @@ fn steering_datagrams_are_timely_or_lost() {
         Delivery::for_request(Service::Video, DeliveryPreferences { profile: Some(Profile::Piloting), class: None });
     let life = delivery.lifetime.unwrap();
     for kind in [UDP, QUIC, MULTIHOMED] {
-        let mut pair = Pair::new(kind, 0, 7);
+        let mut pair = EndPair::new(kind, 0, 7);
         pair.run(Duration::from_secs(1));
         pair.loss = 5;
         let mut sent = Vec::new();
@@ -297,7 +297,7 @@ fn steering_datagrams_are_timely_or_lost() {
         }
         pair.run(Duration::from_secs(5));
         let came = pair.seen[1].iter().filter_map(|(at, seen)| match seen {
-            Happening::Message(message) => Some((*at, u16::from_be_bytes([message[0], message[1]]))),
+            EndEvent::Message(message) => Some((*at, u16::from_be_bytes([message[0], message[1]]))),
             _ => None,
         });
         let mut seen = [false; 400];
@@ -316,7 +316,7 @@ fn steering_datagrams_are_timely_or_lost() {
 }
 
 /// Sends a numbered message of a flow.
-fn say(pair: &mut Pair, flow: u8, number: u16, class: DeliveryClass, bytes: usize) {
+fn say(pair: &mut EndPair, flow: u8, number: u16, class: DeliveryClass, bytes: usize) {
     let mut message = vec![0; bytes.max(3)];
     message[0] = flow;
     message[1..3].copy_from_slice(&number.to_be_bytes());
@@ -324,7 +324,7 @@ fn say(pair: &mut Pair, flow: u8, number: u16, class: DeliveryClass, bytes: usiz
     pair.ends[0].send_as(pair.now, Channel::Reliable { flow: flow.into() }, &delivery, message.into());
 }
 
-fn numbers(pair: &Pair, flow: u8) -> Vec<u16> {
+fn numbers(pair: &EndPair, flow: u8) -> Vec<u16> {
     let of_flow = pair.messages(1).into_iter().filter(|message| message[0] == flow);
     of_flow.map(|message| u16::from_be_bytes([message[1], message[2]])).collect()
 }
@@ -333,7 +333,7 @@ fn numbers(pair: &Pair, flow: u8) -> Vec<u16> {
 #[test]
 fn messages_stay_ordered_while_paths_die() {
     for seed in 1..=20 {
-        let mut pair = Pair::new(MULTIHOMED, 0, seed);
+        let mut pair = EndPair::new(MULTIHOMED, 0, seed);
         pair.run(Duration::from_secs(1));
         let mut random = SplitMix64::new(seed);
         pair.loss = random.below(4);
@@ -354,17 +354,17 @@ fn messages_stay_ordered_while_paths_die() {
         for (flow, sent) in (0..).zip(sent) {
             assert_eq!(numbers(&pair, flow), (0..sent).collect::<Vec<_>>(), "seed {seed}, flow {flow}");
         }
-        let happened = |side: usize| pair.seen[side].iter().filter(|(_, it)| !matches!(it, Happening::Message(_)));
+        let happened = |side: usize| pair.seen[side].iter().filter(|(_, it)| !matches!(it, EndEvent::Message(_)));
         assert!((0..2).all(|side| happened(side).count() == 1), "seed {seed}: more than that it came up");
     }
 }
 
 #[test]
 fn backup_path_serves_only_while_needed() {
-    let mut pair = Pair::new(MULTIHOMED, 0, 1);
+    let mut pair = EndPair::new(MULTIHOMED, 0, 1);
     pair.run(Duration::from_secs(1));
     let mut next = 0;
-    let mut talk = |pair: &mut Pair| {
+    let mut talk = |pair: &mut EndPair| {
         let before = pair.carried;
         for _ in 0..100 {
             say(pair, 0, next, DeliveryClass::Backup, 2_000);
@@ -389,7 +389,7 @@ fn backup_path_serves_only_while_needed() {
 /// Messages of 10 kB, one each 20 ms: none is much later than without.
 #[test]
 fn dead_path_delays_few_round_trips() {
-    let mut pair = Pair::new(MULTIHOMED, 0, 1);
+    let mut pair = EndPair::new(MULTIHOMED, 0, 1);
     pair.run(Duration::from_secs(1));
     let mut sent = Vec::new();
     for number in 0..400 {
@@ -400,7 +400,7 @@ fn dead_path_delays_few_round_trips() {
     }
     pair.run(Duration::from_secs(2));
     assert_eq!(numbers(&pair, 0), (0..400).collect::<Vec<_>>());
-    let came = pair.seen[1].iter().filter(|(_, seen)| matches!(seen, Happening::Message(_)));
+    let came = pair.seen[1].iter().filter(|(_, seen)| matches!(seen, EndEvent::Message(_)));
     let latest = came.zip(sent).map(|((at, _), sent)| at.since(sent)).max().unwrap();
     assert!(latest < 4 * 2 * DELAY, "{latest:?}");
 }

@@ -8,25 +8,25 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::counters::Live;
-use crate::link::Tally;
+use crate::counters::LiveSchemeCounters;
+use crate::link::LiveConnectionCounters;
 
 /// A stream, the counts of its link and those of all of TCP.
 pub(super) struct Counted {
     stream: TcpStream,
-    tally: Arc<Tally>,
-    live: Arc<Live>,
+    tally: Arc<LiveConnectionCounters>,
+    live: Arc<LiveSchemeCounters>,
 }
 
 impl Counted {
-    pub(super) fn new(stream: TcpStream, tally: Arc<Tally>, live: Arc<Live>) -> Self {
+    pub(super) fn new(stream: TcpStream, tally: Arc<LiveConnectionCounters>, live: Arc<LiveSchemeCounters>) -> Self {
         Self { stream, tally, live }
     }
 
     fn wrote(&self, bytes: usize) {
-        Tally::add(&self.tally.bytes_sent, bytes as u64);
-        Live::add(&self.live.bytes_sent, bytes as u64);
-        Live::add(&self.live.datagrams_sent, 1);
+        LiveConnectionCounters::add(&self.tally.bytes_sent, bytes as u64);
+        LiveSchemeCounters::add(&self.live.bytes_sent, bytes as u64);
+        LiveSchemeCounters::add(&self.live.datagrams_sent, 1);
     }
 }
 
@@ -35,9 +35,9 @@ impl AsyncRead for Counted {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let bytes = (buf.filled().len() - before) as u64;
-        Tally::add(&self.tally.bytes_received, bytes);
-        Live::add(&self.live.bytes_received, bytes);
-        Live::add(&self.live.datagrams_received, u64::from(bytes > 0));
+        LiveConnectionCounters::add(&self.tally.bytes_received, bytes);
+        LiveSchemeCounters::add(&self.live.bytes_received, bytes);
+        LiveSchemeCounters::add(&self.live.datagrams_received, u64::from(bytes > 0));
         Poll::Ready(Ok(()))
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
 ///
 /// [`io::ErrorKind::InvalidData`] if the bytes are no frame.
 #[cfg(any(test, feature = "simulated"))]
-pub(crate) fn take(bytes: &mut BytesMut) -> io::Result<Option<Frame>> {
+pub(crate) fn take_frame(bytes: &mut BytesMut) -> io::Result<Option<Frame>> {
     let Some(&header) = bytes.first_chunk() else { return Ok(None) };
     let (kind, length) = head(header)?;
     if bytes.len() < HEADER + length {
@@ -126,10 +126,10 @@ mod tests {
         let mut taken = Vec::new();
         for byte in bytes {
             held.extend_from_slice(&[byte]);
-            taken.extend(take(&mut held).unwrap());
+            taken.extend(take_frame(&mut held).unwrap());
         }
         assert_eq!(taken, [Frame::Message(vec![7; 300].into()), Frame::Ready]);
-        assert!(held.is_empty() && take(&mut BytesMut::from(&[9, 0, 0, 0][..])).is_err());
+        assert!(held.is_empty() && take_frame(&mut BytesMut::from(&[9, 0, 0, 0][..])).is_err());
     }
 
     #[tokio::test]

@@ -13,12 +13,12 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 
 use super::frame::{self, Frame};
-use super::queue::Queue;
-use crate::counters::Live;
+use super::queue::WriteQueue;
+use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
 use crate::levels::Pushed;
-use crate::link::{Carrier, Identified, LinkInfo, Tally};
+use crate::link::{AnyConnection, ConnectionIdentity, LinkInfo, LiveConnectionCounters};
 use crate::transport::{Context, cut, given};
 
 /// Longest wait for the remote to close its side, once a closed connection has handed over what was
@@ -31,11 +31,11 @@ const READ_AHEAD: usize = 512;
 
 /// A TCP link, as the owner reaches it.
 pub(crate) struct TcpLink {
-    identified: Identified,
+    identified: ConnectionIdentity,
     context: Arc<Context>,
-    live: Arc<Live>,
-    tally: Arc<Tally>,
-    queue: Mutex<Queue>,
+    live: Arc<LiveSchemeCounters>,
+    tally: Arc<LiveConnectionCounters>,
+    queue: Mutex<WriteQueue>,
     /// Wakes the writer.
     work: Notify,
     /// Tells the writer that its time is limited.
@@ -45,7 +45,12 @@ pub(crate) struct TcpLink {
 }
 
 impl TcpLink {
-    pub(super) fn new(identified: Identified, context: Arc<Context>, live: Arc<Live>, tally: Arc<Tally>) -> Arc<Self> {
+    pub(super) fn new(
+        identified: ConnectionIdentity,
+        context: Arc<Context>,
+        live: Arc<LiveSchemeCounters>,
+        tally: Arc<LiveConnectionCounters>,
+    ) -> Arc<Self> {
         let queue = Mutex::default();
         Arc::new(Self {
             identified,
@@ -64,7 +69,7 @@ impl TcpLink {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        self.context.registry.insert(self.identified.link, Carrier::Tcp(Arc::clone(self)));
+        self.context.registry.insert(self.identified.link, AnyConnection::Tcp(Arc::clone(self)));
         self.context.queue.push(self.identified.sender(), up);
         let (reading, writing) = tokio::io::split(stream);
         let (reader, writer) = (Arc::clone(self), Arc::clone(self));
@@ -90,7 +95,7 @@ impl TcpLink {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,13 +109,13 @@ impl TcpLink {
         match queue.push(Instant::now(), (channel, delivery), message, self.context.limits.link_queue_bytes) {
             Pushed::Queued => {}
             Pushed::Dropped => {
-                Live::add(&self.live.dropped, 1);
+                LiveSchemeCounters::add(&self.live.dropped, 1);
                 return Ok(());
             }
             Pushed::Full => return Err(SendError::Full(link)),
         }
         drop(queue);
-        Tally::add(&self.tally.messages_sent, 1);
+        LiveConnectionCounters::add(&self.tally.messages_sent, 1);
         self.work.notify_one();
         Ok(())
     }
@@ -147,7 +152,7 @@ impl TcpLink {
             match frame::read(&mut stream).await {
                 Ok(Some(Frame::Message(_))) if self.is_over() => {}
                 Ok(Some(Frame::Message(message))) => {
-                    Tally::add(&self.tally.messages_received, 1);
+                    LiveConnectionCounters::add(&self.tally.messages_received, 1);
                     let event = Event::Message { link: self.identified.link, message };
                     self.context.queue.push_when_room(self.identified.sender(), event).await;
                 }
@@ -155,7 +160,10 @@ impl TcpLink {
                 Ok(Some(Frame::Close(reason))) => return given(&reason),
                 Ok(None) => return "the peer closed the connection".to_owned(),
                 Err(error) => {
-                    Live::add(&self.live.malformed, u64::from(error.kind() == io::ErrorKind::InvalidData));
+                    LiveSchemeCounters::add(
+                        &self.live.malformed,
+                        u64::from(error.kind() == io::ErrorKind::InvalidData),
+                    );
                     return sentence(&error);
                 }
             }
@@ -167,7 +175,7 @@ impl TcpLink {
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
-            let farewell = self.lock().take(Instant::now(), &mut bytes);
+            let farewell = self.lock().take_batch(Instant::now(), &mut bytes);
             if let Some(reason) = farewell {
                 Frame::Close(reason).write(&mut bytes);
                 stream.write_all(&bytes).await?;
@@ -190,10 +198,10 @@ impl TcpLink {
 
     pub(crate) fn info(&self) -> LinkInfo {
         LinkInfo {
-            bytes_sent: Tally::get(&self.tally.bytes_sent),
-            bytes_received: Tally::get(&self.tally.bytes_received),
-            messages_sent: Tally::get(&self.tally.messages_sent),
-            messages_received: Tally::get(&self.tally.messages_received),
+            bytes_sent: LiveConnectionCounters::get(&self.tally.bytes_sent),
+            bytes_received: LiveConnectionCounters::get(&self.tally.bytes_received),
+            messages_sent: LiveConnectionCounters::get(&self.tally.messages_sent),
+            messages_received: LiveConnectionCounters::get(&self.tally.messages_received),
             ..self.identified.describe(self.identified.rtt)
         }
     }

@@ -29,10 +29,10 @@ use frame::Frame;
 pub(crate) use link::TcpLink;
 use link::{sentence, tls_error};
 
-use crate::counters::Live;
-use crate::crowd::{Crowd, Place};
-use crate::dial::{TOO_LATE, Wish, unexpected};
-use crate::link::{Identified, Passed, Tally, seen_at};
+use crate::counters::LiveSchemeCounters;
+use crate::crowd::{HandshakeLimiter, HandshakeSlot};
+use crate::dial::{DialRequest, TOO_LATE, unexpected};
+use crate::link::{ConnectionIdentity, LiveConnectionCounters, VerifiedRemote, seen_at};
 use crate::transport::{Context, given};
 use crate::udp::Bucket;
 
@@ -47,10 +47,10 @@ const UNSENT: u32 = 32 * 1024;
 
 /// Everything that is TCP.
 pub(crate) struct Tcp {
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
     acceptor: TlsAcceptor,
-    crowd: Arc<Crowd>,
+    handshake_limiter: Arc<HandshakeLimiter>,
     listeners: Mutex<Vec<AbortHandle>>,
     /// A clone is held by every task of every link.
     busy: Arc<()>,
@@ -58,10 +58,10 @@ pub(crate) struct Tcp {
 
 /// What a listener's tasks need.
 struct Listener {
-    live: Arc<Live>,
+    live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
     acceptor: TlsAcceptor,
-    crowd: Arc<Crowd>,
+    handshake_limiter: Arc<HandshakeLimiter>,
     busy: Arc<()>,
 }
 
@@ -74,7 +74,7 @@ impl Tcp {
         Ok(Self {
             live: Arc::default(),
             acceptor: TlsAcceptor::from(server.map_err(|error| error.to_string())?),
-            crowd: Crowd::new(context.limits.handshakes),
+            handshake_limiter: HandshakeLimiter::new(context.limits.handshakes),
             listeners: Mutex::default(),
             busy: Arc::default(),
             context,
@@ -94,7 +94,7 @@ impl Tcp {
             live: Arc::clone(&self.live),
             context: Arc::clone(&self.context),
             acceptor: self.acceptor.clone(),
-            crowd: Arc::clone(&self.crowd),
+            handshake_limiter: Arc::clone(&self.handshake_limiter),
             busy: Arc::clone(&self.busy),
         });
         let task = tokio::spawn(listener.accept(sockets));
@@ -114,12 +114,12 @@ impl Tcp {
     }
 
     /// Reaches a peer; the link is announced on success, the reason comes back otherwise.
-    pub(crate) async fn dial(&self, to: SocketAddr, wish: Wish) -> Result<(), String> {
+    pub(crate) async fn dial(&self, to: SocketAddr, wish: DialRequest) -> Result<(), String> {
         let (limits, trips) = (&self.context.limits, &self.context.round_trips);
-        let limit = limits.first_answer(trips.of(to.ip(), wish.node));
+        let limit = limits.first_answer(trips.expected_rtt(to.ip(), wish.node));
         let started = Instant::now();
         let Ok(connected) = timeout(limit, TcpStream::connect(to)).await else {
-            trips.doubt(to.ip(), wish.node);
+            trips.mark_unresponsive(to.ip(), wish.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
         };
         let stream = connected.map_err(|error| sentence(&error))?;
@@ -132,12 +132,18 @@ impl Tcp {
         }
     }
 
-    async fn shake_hands(&self, stream: TcpStream, rtt: Duration, to: SocketAddr, wish: Wish) -> Result<(), String> {
+    async fn shake_hands(
+        &self,
+        stream: TcpStream,
+        rtt: Duration,
+        to: SocketAddr,
+        wish: DialRequest,
+    ) -> Result<(), String> {
         let context = &self.context;
         let config = tls::client_config(&context.identity, &context.policy, wish.expect);
         let config = config.map_err(|error| error.to_string())?;
         be_prompt(&stream);
-        let tally = Arc::<Tally>::default();
+        let tally = Arc::<LiveConnectionCounters>::default();
         let stream = Counted::new(stream, Arc::clone(&tally), Arc::clone(&self.live));
         let connected = TlsConnector::from(config).connect(to.ip().into(), stream).await;
         let mut stream = connected.map_err(|error| {
@@ -151,10 +157,10 @@ impl Tcp {
             None => return Err("the peer closed the connection".to_owned()),
         }
         let passed = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
-        if wish.node.is_some_and(|node| node != passed.peer.node) {
-            return Err(unexpected(&passed.peer));
+        if wish.node.is_some_and(|node| node != passed.remote.node) {
+            return Err(unexpected(&passed.remote));
         }
-        if !wish.win() {
+        if !wish.try_win() {
             return Err(TOO_LATE.to_owned());
         }
         let parts = Parts { context, live: &self.live, busy: &self.busy };
@@ -176,14 +182,14 @@ impl Listener {
                 }
             };
             if self.context.registry.len() >= self.context.limits.links {
-                Live::add(&self.live.turned_away, 1);
+                LiveSchemeCounters::add(&self.live.turned_away, 1);
                 continue;
             }
-            let Some((place, displaced)) = self.crowd.enter(from.ip(), false) else {
-                Live::add(&self.live.turned_away, 1);
+            let Some((place, displaced)) = self.handshake_limiter.acquire_slot(from.ip(), false) else {
+                LiveSchemeCounters::add(&self.live.turned_away, 1);
                 continue;
             };
-            Live::add(&self.live.turned_away, u64::from(displaced));
+            LiveSchemeCounters::add(&self.live.turned_away, u64::from(displaced));
             let (listener, bucket) = (Arc::clone(&self), Arc::clone(&bucket));
             tokio::spawn(async move { listener.attend(stream, from, place, &bucket).await });
         }
@@ -191,19 +197,19 @@ impl Listener {
 
     /// Waits for a first byte, which costs us nothing, and then greets; counts
     /// what comes to nothing.
-    async fn attend(&self, stream: TcpStream, from: SocketAddr, mut place: Place, bucket: &Mutex<Bucket>) {
+    async fn attend(&self, stream: TcpStream, from: SocketAddr, mut place: HandshakeSlot, bucket: &Mutex<Bucket>) {
         // Who has lost the place was counted by the one that took it.
-        let limit = self.context.limits.stranger();
+        let limit = self.context.limits.incoming_handshake_timeout();
         let Some(spoke) = place.hold(timeout(limit, stream.readable())).await else { return };
         if !matches!(spoke, Ok(Ok(()))) {
-            return Live::add(&self.live.failed_handshakes, 1);
+            return LiveSchemeCounters::add(&self.live.failed_handshakes, 1);
         }
-        place.heard();
-        if !bucket.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now()) {
-            return Live::add(&self.live.turned_away, 1);
+        place.mark_active();
+        if !bucket.lock().unwrap_or_else(PoisonError::into_inner).try_take_token(Instant::now()) {
+            return LiveSchemeCounters::add(&self.live.turned_away, 1);
         }
         let Some(greeted) = place.hold(timeout(limit, self.greet(stream, from))).await else { return };
-        Live::add(&self.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
+        LiveSchemeCounters::add(&self.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
         if let Ok(Err(error)) = greeted {
             count_refusal(&self.live, from, &error);
             tracing::debug!(peer = %from, reason = sentence(&error), "handshake failed");
@@ -213,7 +219,7 @@ impl Listener {
     /// The handshake with somebody who dialled us.
     async fn greet(&self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
         be_prompt(&stream);
-        let tally = Arc::<Tally>::default();
+        let tally = Arc::<LiveConnectionCounters>::default();
         let stream = Counted::new(stream, Arc::clone(&tally), Arc::clone(&self.live));
         let started = Instant::now();
         let mut stream = self.acceptor.accept(stream).await?;
@@ -240,7 +246,7 @@ fn be_prompt(stream: &TcpStream) {
 /// What a new link is made of.
 struct Parts<'a> {
     context: &'a Arc<Context>,
-    live: &'a Arc<Live>,
+    live: &'a Arc<LiveSchemeCounters>,
     busy: &'a Arc<()>,
 }
 
@@ -248,26 +254,26 @@ impl Parts<'_> {
     fn announce<S>(
         &self,
         stream: S,
-        tally: Arc<Tally>,
-        passed: Passed,
+        tally: Arc<LiveConnectionCounters>,
+        passed: VerifiedRemote,
         at: SocketAddr,
         rtt: Duration,
         dial: Option<DialId>,
     ) where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let identified = Identified {
+        let identified = ConnectionIdentity {
             link: self.context.registry.allocate(),
-            peer: passed.peer,
+            remote: passed.remote,
             standing: passed.standing,
             address: seen_at(Scheme::Tcp, at),
             dialled: dial.is_some(),
             rtt,
             since: SystemTime::now(),
         };
-        self.context.round_trips.note(Some(at.ip()), identified.peer.node, rtt);
+        self.context.round_trips.record_rtt(Some(at.ip()), identified.remote.node, rtt);
         let up = identified.up(dial);
-        Live::add(&self.live.handshakes, 1);
+        LiveSchemeCounters::add(&self.live.handshakes, 1);
         let link = TcpLink::new(identified, Arc::clone(self.context), Arc::clone(self.live), tally);
         link.start(stream, up, Arc::clone(self.busy));
     }
@@ -278,15 +284,15 @@ pub(crate) fn verified<C: AsRef<[u8]>>(
     context: &Context,
     certificates: Option<&[C]>,
     expect: RoleSet,
-) -> Result<Passed, String> {
+) -> Result<VerifiedRemote, String> {
     let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?.as_ref();
     let verdict = context.policy.admit(leaf, expect, SystemTime::now());
     let (peer, standing) = verdict.map_err(|refusal| Side::Us.sentence(refusal))?;
-    Ok(Passed { peer, standing })
+    Ok(VerifiedRemote { remote: peer, standing })
 }
 
 /// Counts a refusal of ours that is behind a failed handshake.
-fn count_refusal(live: &Live, at: SocketAddr, error: &io::Error) {
+fn count_refusal(live: &LiveSchemeCounters, at: SocketAddr, error: &io::Error) {
     if let Some((Side::Us, refusal)) = tls_error(error).and_then(refusal_from_tls_error) {
         live.refuse(at, refusal);
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use roost_proto::{Channel, Delivery};
 
 use super::frame::Frame;
-use crate::levels::{Levels, Pushed, room_for};
+use crate::levels::{PriorityQueue, Pushed, room_for};
 
 /// Bytes that the writer seals in one go, and so the most data that can go
 /// before what comes later and is more urgent.
@@ -19,13 +19,13 @@ const SHORT: usize = 1400;
 
 /// Messages on their way to the writer.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    waiting: Levels,
+pub(crate) struct WriteQueue {
+    waiting: PriorityQueue,
     /// Set once the link is over for the owner; the writer ends with it.
     pub(super) farewell: Option<String>,
 }
 
-impl Queue {
+impl WriteQueue {
     /// Takes a message, if there is room for it: `limit` bytes of each class, and
     /// a little less for what is not the most urgent.
     pub(crate) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes, limit: usize) -> Pushed {
@@ -34,7 +34,7 @@ impl Queue {
 
     /// Moves up to [`WRITE_BATCH`] bytes, or one message, or what is short before
     /// a long one, into `bytes`; answers the farewell when nothing is left before it.
-    pub(crate) fn take(&mut self, now: Instant, bytes: &mut Vec<u8>) -> Option<String> {
+    pub(crate) fn take_batch(&mut self, now: Instant, bytes: &mut Vec<u8>) -> Option<String> {
         while bytes.len() < WRITE_BATCH {
             let is_short = (1..=SHORT).contains(&bytes.len());
             if is_short && self.waiting.next_bytes(now).is_some_and(|next| next > SHORT) {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn backlog_does_not_block_urgent() {
-        let (mut queue, now, limit) = (Queue::default(), Instant::now(), 1 << 20);
+        let (mut queue, now, limit) = (WriteQueue::default(), Instant::now(), 1 << 20);
         for channel in [Channel::Reliable { flow: 1 }, Channel::Datagram] {
             let mut push = |delivery| queue.push(now, (channel, &delivery), vec![0; 16_384].into(), limit);
             while push(Delivery::for_service(Service::Track)) == Pushed::Queued {}
@@ -72,14 +72,14 @@ mod tests {
 
     #[test]
     fn short_messages_precede_long_ones() {
-        let (mut queue, now) = (Queue::default(), Instant::now());
+        let (mut queue, now) = (WriteQueue::default(), Instant::now());
         for length in [50, 1040, 16_384, 16_384, 1200, 1200, 1200, 16_384] {
             let usual = Delivery::default();
             queue.push(now, (Channel::Reliable { flow: 1 }, &usual), vec![5; length].into(), 1 << 20);
         }
         let batches = std::iter::from_fn(|| {
             let mut batch = Vec::new();
-            queue.take(now, &mut batch);
+            queue.take_batch(now, &mut batch);
             (!batch.is_empty()).then_some(batch.len())
         });
         let headers = |messages: usize| messages * HEADER;
@@ -89,17 +89,17 @@ mod tests {
 
     #[test]
     fn urgent_waits_for_one_batch() {
-        let (mut queue, now) = (Queue::default(), Instant::now());
+        let (mut queue, now) = (WriteQueue::default(), Instant::now());
         let reliable = Channel::Reliable { flow: 1 };
         for _ in 0..40 {
             queue.push(now, (reliable, &Delivery::for_service(Service::Image)), vec![5; 16_384].into(), 1 << 20);
         }
         let mut batch = Vec::new();
-        queue.take(now, &mut batch);
+        queue.take_batch(now, &mut batch);
         assert!(batch.len() <= WRITE_BATCH + 16_384 + HEADER);
         queue.push(now, (reliable, &Delivery::CONTROL), vec![0; 10].into(), 1 << 20);
         batch.clear();
-        queue.take(now, &mut batch);
+        queue.take_batch(now, &mut batch);
         assert_eq!(batch[HEADER], 0);
     }
 }

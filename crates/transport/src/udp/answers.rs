@@ -8,13 +8,13 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::endpoint::Slot;
-use super::entry::{Desk, Entry, Phase, Turn};
+use super::endpoint::SessionSlot;
+use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::handshake::{Handshake, most_bytes};
-use super::hello::{self, COOKIE, Kind, SessionId};
+use super::hello::{self, COOKIE, DatagramKind, SessionId};
 use super::outbox::Route;
-use super::table::Turning;
-use crate::counters::Live;
+use super::table::EndpointTurn;
+use crate::counters::LiveSchemeCounters;
 
 /// Trust in an answer's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub(super) enum Trust {
 
 /// Time for which a ServerHello that echoes nothing is set aside; four times as long each time that the
 /// handshake begins anew, since an answer that echoes may have a longer way.
-const ASIDE: Duration = Duration::from_secs(1);
+const HOLD_TIME: Duration = Duration::from_secs(1);
 /// The most times that a dialler's handshake begins anew before its dial fails.
-const MOST_ANEW: u8 = 3;
+const MAX_RESTARTS: u8 = 3;
 
 /// The answers that a dialler's handshake has had to its ClientHello.
 #[derive(Default)]
@@ -37,13 +37,13 @@ pub(super) struct Answers {
     /// An answer has come that echoes: the listener does so, and nothing else is its own.
     is_echoed: bool,
     /// A ServerHello that echoes nothing.
-    aside: Option<Aside>,
+    held: Option<HeldAnswer>,
     /// One has been used.
     is_doubtful: bool,
-    anew: u8,
+    restarts: u8,
 }
 
-struct Aside {
+struct HeldAnswer {
     answer: Vec<u8>,
     /// Arrival of the first such answer.
     came: Instant,
@@ -55,32 +55,36 @@ impl Answers {
     /// An answer echoes; tells whether another one has been used before it.
     fn note_echo(&mut self) -> bool {
         self.is_echoed = true;
-        self.aside = None;
+        self.held = None;
         self.is_doubtful
     }
 
-    fn set_aside(&mut self, answer: &[u8], now: Instant) {
+    fn hold_answer(&mut self, answer: &[u8], now: Instant) {
         if !self.is_echoed && !self.is_doubtful {
-            let first = (now, now + ASIDE * 4u32.pow(self.anew.into()));
-            let (came, due) = self.aside.take().map_or(first, |aside| (aside.came, aside.due));
-            self.aside = Some(Aside { answer: answer.to_vec(), came, due });
+            let first = (now, now + HOLD_TIME * 4u32.pow(self.restarts.into()));
+            let (came, due) = self.held.take().map_or(first, |aside| (aside.came, aside.due));
+            self.held = Some(HeldAnswer { answer: answer.to_vec(), came, due });
         }
     }
 
     /// The answer that was set aside for long enough, and the time for which it was.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<(Vec<u8>, Duration)> {
-        let aside = self.aside.take_if(|aside| aside.due <= now)?;
+        let aside = self.held.take_if(|aside| aside.due <= now)?;
         self.is_doubtful = true;
         Some((aside.answer, now.saturating_duration_since(aside.came)))
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.aside.as_ref().map(|aside| aside.due)
+        self.held.as_ref().map(|aside| aside.due)
     }
 
     /// The same for a handshake that begins anew, if it may.
-    pub(super) fn anew(&self) -> Option<Self> {
-        (self.anew < MOST_ANEW).then(|| Self { is_echoed: self.is_echoed, anew: self.anew + 1, ..Self::default() })
+    pub(super) fn for_restart(&self) -> Option<Self> {
+        (self.restarts < MAX_RESTARTS).then(|| Self {
+            is_echoed: self.is_echoed,
+            restarts: self.restarts + 1,
+            ..Self::default()
+        })
     }
 }
 
@@ -120,18 +124,18 @@ impl Handshake {
 
 impl Entry {
     /// Takes an answer that echoes.
-    fn receive_answer(&mut self, answer: &[u8], desk: &mut Desk<'_>) -> Turn {
-        let Phase::Handshake(handshake) = &mut self.phase else { return Turn::Same };
-        if handshake.answers.note_echo() && self.begin_anew(desk) {
-            return Turn::Same;
+    fn receive_answer(&mut self, answer: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
+        let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
+        if handshake.answers.note_echo() && self.restart_handshake(desk) {
+            return SessionChange::Same;
         }
         self.receive(answer, desk)
     }
 
     /// Begins a handshake of ours anew if it has not found its peer yet: what it failed for may have been forged.
-    pub(super) fn begin_anew(&mut self, desk: &mut Desk<'_>) -> bool {
-        let Phase::Handshake(handshake) = &mut self.phase else { return false };
-        let begins = handshake.begin_anew(desk.now, desk.context.limits.stranger());
+    pub(super) fn restart_handshake(&mut self, desk: &mut SessionContext<'_>) -> bool {
+        let DtlsPhase::Handshake(handshake) = &mut self.phase else { return false };
+        let begins = handshake.restart(desk.now, desk.context.limits.incoming_handshake_timeout());
         if begins {
             tracing::debug!(peer = %self.route.to, "a handshake begins anew");
             self.dtls = desk.endpoint.dtls(true, desk.now);
@@ -142,11 +146,11 @@ impl Entry {
     }
 }
 
-impl Turning<'_> {
-    fn handshake(&mut self, at: SocketAddr) -> Option<(Slot, &mut Handshake)> {
+impl EndpointTurn<'_> {
+    fn handshake(&mut self, at: SocketAddr) -> Option<(SessionSlot, &mut Handshake)> {
         let slot = self.table.handshaking.get(&at).copied()?;
         match self.entry(slot)? {
-            Entry { phase: Phase::Handshake(handshake), .. } => Some((slot, handshake)),
+            Entry { phase: DtlsPhase::Handshake(handshake), .. } => Some((slot, handshake)),
             _ => None,
         }
     }
@@ -156,11 +160,11 @@ impl Turning<'_> {
         let found = self.handshake(route.to).filter(|(_, handshake)| handshake.is_greeted_by(&random));
         let slot = found.map(|(slot, _)| slot);
         match (slot, hello::classify(answer)) {
-            (Some(_), Kind::Retry(cookie)) => self.handle_retry(route.to, cookie, Trust::Echoed),
-            (Some(slot), Kind::Records { epoch: None }) => {
+            (Some(_), DatagramKind::Retry(cookie)) => self.handle_retry(route.to, cookie, Trust::Echoed),
+            (Some(slot), DatagramKind::Records { epoch: None }) => {
                 self.with(slot, |entry, desk| entry.receive_answer(answer, desk));
             }
-            _ => Live::add(&self.endpoint.live.malformed, 1),
+            _ => LiveSchemeCounters::add(&self.endpoint.live.malformed, 1),
         }
     }
 
@@ -170,14 +174,14 @@ impl Turning<'_> {
         let (now, most) = (self.now, most_bytes(&self.endpoint.context.limits));
         let slot = self.handshake(from).filter(|(_, handshake)| handshake.client).map(|(slot, _)| slot);
         let Some(slot) = slot.filter(|_| datagram.len() <= most && hello::is_server_hello(datagram)) else {
-            return Live::add(&self.endpoint.live.malformed, 1);
+            return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
         };
         // The time at which it is used may be the next that there is.
         self.with(slot, |entry, _| {
-            if let Phase::Handshake(handshake) = &mut entry.phase {
-                handshake.answers.set_aside(datagram, now);
+            if let DtlsPhase::Handshake(handshake) = &mut entry.phase {
+                handshake.answers.hold_answer(datagram, now);
             }
-            Turn::Same
+            SessionChange::Same
         });
     }
 
@@ -192,10 +196,10 @@ impl Turning<'_> {
         handshake.greet_again(now, &limits);
         let hello = handshake.hello.clone();
         self.with(slot, |entry, desk| {
-            if !was_misled || !entry.begin_anew(desk) {
+            if !was_misled || !entry.restart_handshake(desk) {
                 entry.post(&hello, desk);
             }
-            Turn::Same
+            SessionChange::Same
         });
     }
 }

@@ -16,22 +16,22 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::Udp;
-use super::entry::{Entry, Phase, Turn};
-use super::handshake::Dialling;
+use super::entry::{DtlsPhase, Entry, SessionChange};
+use super::handshake::PendingDial;
 use super::hello;
 use super::outbox::Route;
-use super::table::{Table, Turning};
+use super::table::{EndpointTurn, SessionTable};
 use super::unread::{BATCH, BUFFER};
-use crate::counters::Live;
+use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::forgotten::token;
-use crate::known::Known;
+use crate::forgotten::reset_token;
+use crate::known::KnownRemote;
 use crate::link::LinkInfo;
 use crate::transport::Context;
 
 /// Where a session is in its endpoint's table.
-pub(crate) type Slot = u32;
+pub(crate) type SessionSlot = u32;
 
 /// Turns in one poll, unless something happens earlier.
 const TURNS: usize = 4;
@@ -44,11 +44,11 @@ pub(crate) struct Endpoint {
     io: UdpSocketState,
     pub(super) local: SocketAddr,
     pub(super) context: Arc<Context>,
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveSchemeCounters>,
     config: Arc<dimpl::Config>,
     /// The key from which the tokens of its sessions follow.
     pub(super) forgotten: hmac::Key,
-    table: Mutex<Table>,
+    table: Mutex<SessionTable>,
 }
 
 impl Endpoint {
@@ -58,7 +58,7 @@ impl Endpoint {
         // The system grants what it allows; less only costs losses under load.
         let _ = io.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
         let _ = io.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
-        let table = Table::new(&udp.context.limits)?;
+        let table = SessionTable::new(&udp.context.limits)?;
         Ok(Arc::new(Self {
             forgotten: udp.context.forgotten.key(Scheme::Udp, socket.local_addr()?),
             local: socket.local_addr()?,
@@ -97,7 +97,7 @@ impl Endpoint {
         entry.is_some_and(|entry| entry.is_busy())
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SessionTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,8 +144,8 @@ impl Endpoint {
     }
 
     /// One bounded round of work; answers whether there may be more to read.
-    fn turn(self: &Arc<Self>, table: &mut Table) -> bool {
-        let mut turning = Turning::new(self, table);
+    fn turn(self: &Arc<Self>, table: &mut SessionTable) -> bool {
+        let mut turning = EndpointTurn::new(self, table);
         let more = turning.read();
         turning.fire_timers();
         turning.pump_stirred();
@@ -154,17 +154,17 @@ impl Endpoint {
     }
 
     /// Begins a handshake.
-    pub(super) fn dial(self: &Arc<Self>, to: SocketAddr, dialling: Dialling) {
+    pub(super) fn dial(self: &Arc<Self>, to: SocketAddr, dialling: PendingDial) {
         let mut table = self.lock();
-        let mut turning = Turning::new(self, &mut table);
+        let mut turning = EndpointTurn::new(self, &mut table);
         turning.displace_unproved(to);
         if let Some(slot) = turning.table.handshaking.get(&to).copied() {
-            if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = turning.entry(slot) {
+            if let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = turning.entry(slot) {
                 handshake.adopt(dialling);
             }
             return;
         }
-        let expect = dialling.wish.expect;
+        let expect = dialling.request.expect;
         turning.begin(Route { to, from: None }, Some(dialling), true, expect);
         self.send_out(&mut table);
         drop(table);
@@ -174,17 +174,17 @@ impl Endpoint {
     /// Seals a message into the outbox.
     pub(crate) fn send(
         self: &Arc<Self>,
-        slot: Slot,
+        slot: SessionSlot,
         link: LinkId,
         how: (Channel, &Delivery),
         message: Bytes,
     ) -> Result<(), SendError> {
         let mut table = self.lock();
         let mut sent = Err(SendError::NoLink(link));
-        let mut turning = Turning::new(self, &mut table);
+        let mut turning = EndpointTurn::new(self, &mut table);
         let sooner = turning.with(slot, |entry, desk| {
             sent = entry.send(link, how, message, desk);
-            Turn::Same
+            SessionChange::Same
         });
         let failed = !table.events.is_empty();
         drop(table);
@@ -195,7 +195,7 @@ impl Endpoint {
     }
 
     /// Hands the outbox to the socket, and tells the dials what it does not take.
-    fn send_out(&self, table: &mut Table) {
+    fn send_out(&self, table: &mut SessionTable) {
         table.outbox.flush(&self.socket, &self.io, &self.live);
         for refused in table.outbox.take_refused() {
             table.note_refused(refused);
@@ -214,12 +214,12 @@ impl Endpoint {
     }
 
     /// Closes a link once what was sent has been acknowledged.
-    pub(crate) fn close(self: &Arc<Self>, slot: Slot, link: LinkId, reason: String) {
+    pub(crate) fn close(self: &Arc<Self>, slot: SessionSlot, link: LinkId, reason: String) {
         let mut table = self.lock();
-        let mut turning = Turning::new(self, &mut table);
+        let mut turning = EndpointTurn::new(self, &mut table);
         turning.with(slot, |entry, desk| {
             entry.close(link, reason, desk);
-            Turn::Same
+            SessionChange::Same
         });
         self.send_out(&mut table);
         drop(table);
@@ -227,30 +227,30 @@ impl Endpoint {
     }
 
     /// The peer of a link, if it dialled us.
-    pub(crate) fn known(&self, slot: Slot, link: LinkId) -> Option<Known> {
+    pub(crate) fn known_remote(&self, slot: SessionSlot, link: LinkId) -> Option<KnownRemote> {
         let table = self.lock();
         let entry = table.entries.get(slot as usize)?.as_deref()?;
         let Route { to, from } = entry.route;
-        let is_up = matches!(&entry.phase, Phase::Up(identified) if identified.link == link);
-        let name = entry.moving.called.filter(|_| is_up)?;
-        Some(Known { scheme: Scheme::Udp, at: self.local, from, to, name })
+        let is_up = matches!(&entry.phase, DtlsPhase::Up(identified) if identified.link == link);
+        let name = entry.migration.called.filter(|_| is_up)?;
+        Some(KnownRemote { scheme: Scheme::Udp, at: self.local, from, to, wire_id: name })
     }
 
     /// Says that the link of an earlier run is gone; answers whether there was room for it.
-    pub(super) fn say_forgotten(&self, known: &Known) -> bool {
+    pub(super) fn send_reset(&self, known: &KnownRemote) -> bool {
         let mut table = self.lock();
-        let said = token(&self.forgotten, &known.name);
-        let had_room = table.outbox.push(Route { to: known.to, from: known.from }, &[&[hello::FORGOTTEN], &said]);
+        let said = reset_token(&self.forgotten, &known.wire_id);
+        let had_room = table.outbox.push(Route { to: known.to, from: known.from }, &[&[hello::RESET], &said]);
         drop(table);
         self.flush();
         had_room
     }
 
-    pub(crate) fn standing(&self, slot: Slot, link: LinkId) -> Option<Standing> {
+    pub(crate) fn standing(&self, slot: SessionSlot, link: LinkId) -> Option<Standing> {
         self.lock().entries.get(slot as usize)?.as_ref()?.standing(link)
     }
 
-    pub(crate) fn info(&self, slot: Slot, link: LinkId) -> Option<LinkInfo> {
+    pub(crate) fn info(&self, slot: SessionSlot, link: LinkId) -> Option<LinkInfo> {
         self.lock().entries.get(slot as usize)?.as_ref()?.info(link)
     }
 

@@ -9,18 +9,18 @@ use dimpl::{Dtls, Output};
 use roost_proto::{NodeId, Scheme};
 
 use super::SEAL_BYTES;
-use super::endpoint::{Endpoint, Slot};
+use super::endpoint::{Endpoint, SessionSlot};
 use super::established::refused;
-use super::handshake::{Dialling, Handshake, Step};
+use super::handshake::{ConnectedAction, Handshake, PendingDial};
 use super::hello::SessionId;
-use super::moving::Moving;
-use super::outbox::{Outbox, Route};
-use super::session::{Packet, PeerSilent, Session, write_keepsake, write_ready};
-use crate::counters::Live;
+use super::moving::MigrationState;
+use super::outbox::{DatagramQueue, Route};
+use super::session::{Packet, RemoteSilent, Session, write_ready, write_reset_token};
+use crate::counters::LiveSchemeCounters;
 use crate::dial::TOO_LATE;
 use crate::event::Event;
-use crate::forgotten::token;
-use crate::link::{Identified, Passed, seen_at};
+use crate::forgotten::reset_token;
+use crate::link::{ConnectionIdentity, VerifiedRemote, seen_at};
 use crate::transport::Context;
 
 /// dimpl names a deadline even when it has nothing to do; one that is this far
@@ -34,24 +34,24 @@ pub(super) const NO_REFUSAL: u8 = 0;
 
 /// A session.
 pub(super) struct Entry {
-    pub(super) slot: Slot,
+    pub(super) slot: SessionSlot,
     pub(super) route: Route,
     pub(super) dtls: Dtls,
     pub(super) dtls_deadline: Option<Instant>,
     pub(super) session: Session,
-    pub(super) phase: Phase,
+    pub(super) phase: DtlsPhase,
     /// What the endpoint's timer table holds for this session.
     pub(super) timer: Option<Instant>,
     /// Whether acknowledgements or window may let packets out.
     pub(super) stirred: bool,
     /// Whether the peer began; until the handshake is over, it counts against
     /// the limit on those.
-    pub(super) by_peer: bool,
-    pub(super) moving: Moving,
+    pub(super) is_incoming: bool,
+    pub(super) migration: MigrationState,
     /// What goes in front of the next datagram.
     head: Vec<u8>,
     /// Output of dimpl that came while something was sealed.
-    pub(super) late: VecDeque<Late>,
+    pub(super) late: VecDeque<DeferredOutput>,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
     pub(super) messages_sent: u64,
@@ -59,16 +59,16 @@ pub(super) struct Entry {
 }
 
 /// Output of dimpl, kept until it may be worked off.
-pub(super) enum Late {
+pub(super) enum DeferredOutput {
     Certificate(Vec<u8>),
     Connected,
     Plain(Vec<u8>),
     Closed,
 }
 
-impl Late {
+impl DeferredOutput {
     /// `None` for what is worked off at once.
-    fn of(output: &Output<'_>) -> Option<Self> {
+    fn from_output(output: &Output<'_>) -> Option<Self> {
         match output {
             Output::PeerCert(der) => Some(Self::Certificate(der.to_vec())),
             Output::Connected => Some(Self::Connected),
@@ -79,9 +79,9 @@ impl Late {
     }
 }
 
-pub(super) enum Phase {
+pub(super) enum DtlsPhase {
     Handshake(Box<Handshake>),
-    Up(Box<Identified>),
+    Up(Box<ConnectionIdentity>),
     /// Waits until the peer has everything, then says farewell.
     Draining {
         reason: String,
@@ -98,12 +98,12 @@ pub(super) enum Phase {
 }
 
 /// What a session works with, apart from itself.
-pub(super) struct Desk<'a> {
+pub(super) struct SessionContext<'a> {
     pub(super) now: Instant,
     pub(super) context: &'a Context,
     pub(super) endpoint: &'a Arc<Endpoint>,
-    pub(super) live: &'a Live,
-    pub(super) outbox: &'a mut Outbox,
+    pub(super) live: &'a LiveSchemeCounters,
+    pub(super) outbox: &'a mut DatagramQueue,
     pub(super) events: &'a mut Vec<Event>,
     /// Where packets are built before they are sealed.
     pub(super) plain: &'a mut Vec<u8>,
@@ -113,7 +113,7 @@ pub(super) struct Desk<'a> {
 
 /// The place of a datagram among those that wait for the socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Post {
+enum DatagramPacking {
     /// By itself.
     Alone,
     /// With others for the same host.
@@ -121,14 +121,14 @@ enum Post {
 }
 
 /// What became of a session.
-pub(super) enum Turn {
+pub(super) enum SessionChange {
     /// Nothing that concerns the endpoint's tables.
     Same,
     /// The handshake is over; the endpoint must enter the session under its
     /// address and have it announced.
     Established {
         /// The dial that led to it.
-        dial: Option<Dialling>,
+        dial: Option<PendingDial>,
         /// The first packet, if it is more than a greeting.
         early: Option<Vec<u8>>,
     },
@@ -138,23 +138,23 @@ impl Entry {
     /// The node at the other end, while the session is up.
     pub(super) fn node(&self) -> Option<NodeId> {
         match &self.phase {
-            Phase::Up(identified) => Some(identified.peer.node),
+            DtlsPhase::Up(identified) => Some(identified.remote.node),
             _ => None,
         }
     }
 
-    pub(super) fn new(slot: Slot, route: Route, dtls: Dtls, session: Session, handshake: Handshake) -> Self {
+    pub(super) fn new(slot: SessionSlot, route: Route, dtls: Dtls, session: Session, handshake: Handshake) -> Self {
         Self {
-            by_peer: !handshake.client,
+            is_incoming: !handshake.client,
             slot,
             route,
             dtls,
             dtls_deadline: None,
             session,
-            phase: Phase::Handshake(Box::new(handshake)),
+            phase: DtlsPhase::Handshake(Box::new(handshake)),
             timer: None,
             stirred: false,
-            moving: Moving::default(),
+            migration: MigrationState::default(),
             head: Vec::new(),
             late: VecDeque::new(),
             bytes_sent: 0,
@@ -165,58 +165,58 @@ impl Entry {
     }
 
     /// Says the first word, if it is ours to say.
-    pub(super) fn start(&mut self, desk: &mut Desk<'_>) -> Turn {
+    pub(super) fn start(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
         match self.dtls.handle_timeout(desk.now) {
             Ok(()) => self.run(desk),
             Err(error) => {
                 self.fail(&error.to_string(), desk);
-                Turn::Same
+                SessionChange::Same
             }
         }
     }
 
     /// Takes a datagram of DTLS records.
-    pub(super) fn receive(&mut self, datagram: &[u8], desk: &mut Desk<'_>) -> Turn {
+    pub(super) fn receive(&mut self, datagram: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
         self.bytes_received += datagram.len() as u64;
-        if let Phase::Handshake(handshake) = &mut self.phase {
+        if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             if !handshake.admits(datagram, &desk.context.limits) {
-                Live::add(&desk.live.malformed, 1);
-                return Turn::Same;
+                LiveSchemeCounters::add(&desk.live.malformed, 1);
+                return SessionChange::Same;
             }
             if let Err(error) = self.dtls.handle_timeout(desk.now) {
                 self.fail(&error.to_string(), desk);
-                return Turn::Same;
+                return SessionChange::Same;
             }
         }
         match self.dtls.handle_packet(datagram) {
             Ok(()) => self.run(desk),
             Err(error) => {
                 self.break_off(&format!("the encryption failed: {error}"), desk);
-                Turn::Same
+                SessionChange::Same
             }
         }
     }
 
     /// dimpl goes no further: a handshake of ours begins anew, anything else is over.
-    fn break_off(&mut self, reason: &str, desk: &mut Desk<'_>) {
-        if !self.begin_anew(desk) {
+    fn break_off(&mut self, reason: &str, desk: &mut SessionContext<'_>) {
+        if !self.restart_handshake(desk) {
             self.fail(reason, desk);
         }
     }
 
     /// Works off what dimpl has to say.
-    pub(super) fn run(&mut self, desk: &mut Desk<'_>) -> Turn {
+    pub(super) fn run(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
         while let Some(late) = self.late.pop_front() {
             match late {
-                Late::Certificate(der) => self.judge(&der, desk),
-                Late::Connected => self.connected(desk),
-                Late::Plain(plain) => {
+                DeferredOutput::Certificate(der) => self.judge(&der, desk),
+                DeferredOutput::Connected => self.connected(desk),
+                DeferredOutput::Plain(plain) => {
                     let turn = self.opened(&plain, desk);
-                    if matches!(turn, Turn::Established { .. }) {
+                    if matches!(turn, SessionChange::Established { .. }) {
                         return turn;
                     }
                 }
-                Late::Closed => self.break_off("the peer closed the link", desk),
+                DeferredOutput::Closed => self.break_off("the peer closed the link", desk),
             }
         }
         let mut sealed = std::mem::take(desk.sealed);
@@ -227,7 +227,7 @@ impl Entry {
                 Output::Connected => self.connected(desk),
                 Output::ApplicationData(plain) => {
                     let turn = self.opened(plain, desk);
-                    if matches!(turn, Turn::Established { .. }) {
+                    if matches!(turn, SessionChange::Established { .. }) {
                         break turn;
                     }
                 }
@@ -235,7 +235,7 @@ impl Entry {
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
-                    break Turn::Same;
+                    break SessionChange::Same;
                 }
                 _ => {}
             }
@@ -252,67 +252,67 @@ impl Entry {
         }
     }
 
-    fn judge(&mut self, der: &[u8], desk: &mut Desk<'_>) {
-        if let Phase::Handshake(handshake) = &mut self.phase {
+    fn judge(&mut self, der: &[u8], desk: &mut SessionContext<'_>) {
+        if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             handshake.judge(der, self.route.to, desk);
         }
     }
 
     /// A host that may not have dialled us has been sent enough. If it did, it repeats what it has sent.
     fn is_sent_enough(&self, more: usize) -> bool {
-        let Phase::Handshake(handshake) = &self.phase else { return false };
+        let DtlsPhase::Handshake(handshake) = &self.phase else { return false };
         handshake.is_doubtful() && self.bytes_sent + more as u64 > UNPROVED_SHARE * self.bytes_received
     }
 
     /// Puts a datagram of dimpl's own into the outbox. It is alone: a receiver acknowledges records of a
     /// handshake only where they begin a datagram.
-    pub(super) fn post(&mut self, datagram: &[u8], desk: &mut Desk<'_>) {
-        self.post_as(Post::Alone, datagram, desk);
+    pub(super) fn post(&mut self, datagram: &[u8], desk: &mut SessionContext<'_>) {
+        self.post_as(DatagramPacking::Alone, datagram, desk);
     }
 
     /// Puts a sealed datagram into the outbox.
-    fn post_as(&mut self, post: Post, datagram: &[u8], desk: &mut Desk<'_>) {
+    fn post_as(&mut self, post: DatagramPacking, datagram: &[u8], desk: &mut SessionContext<'_>) {
         if self.is_sent_enough(datagram.len()) {
             return;
         }
         self.bytes_sent += datagram.len() as u64;
-        self.moving.last_sent = Some(desk.now);
+        self.migration.last_sent = Some(desk.now);
         let mut behind: &[u8] = &[];
-        if let Phase::Handshake(handshake) = &mut self.phase {
+        if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             handshake.sent(datagram, desk.now);
             (self.head, behind) = handshake.around(datagram);
         }
         let head = std::mem::take(&mut self.head);
-        let may_share = post == Post::Shared && matches!(self.phase, Phase::Up(_)) && head.is_empty();
+        let may_share = post == DatagramPacking::Shared && matches!(self.phase, DtlsPhase::Up(_)) && head.is_empty();
         let most = desk.context.limits.packet() + SEAL_BYTES;
-        let doubtful = self.moving.former.filter(|_| self.moving.is_doubtful);
+        let doubtful = self.migration.former.filter(|_| self.migration.is_doubtful);
         for route in [Some(self.route), doubtful].into_iter().flatten() {
             let had_room = match may_share {
                 true => desk.outbox.pack(route, datagram, most),
                 false => desk.outbox.push(route, &[&head, datagram, behind]),
             };
             if !had_room {
-                Live::add(&desk.live.dropped, 1);
+                LiveSchemeCounters::add(&desk.live.dropped, 1);
             }
         }
     }
 
     /// Seals the packet in `desk.plain` and posts it.
-    pub(super) fn seal(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn seal(&mut self, desk: &mut SessionContext<'_>) {
         if let Err(error) = self.dtls.send_application_data(desk.plain) {
             return self.fail(&format!("the encryption failed: {error}"), desk);
         }
         let mut sealed = std::mem::take(desk.sealed);
         loop {
             match self.dtls.poll_output(&mut sealed) {
-                Output::Packet(packet) => self.post_as(Post::Shared, packet, desk),
+                Output::Packet(packet) => self.post_as(DatagramPacking::Shared, packet, desk),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
                     break;
                 }
                 // It had come before, and waits for its turn, which is the next.
-                output => self.late.extend(Late::of(&output)),
+                output => self.late.extend(DeferredOutput::from_output(&output)),
             }
         }
         *desk.sealed = sealed;
@@ -320,33 +320,33 @@ impl Entry {
     }
 
     /// The same, with something in front of it that everybody may read.
-    pub(super) fn seal_after(&mut self, head: Vec<u8>, desk: &mut Desk<'_>) {
+    pub(super) fn seal_after(&mut self, head: Vec<u8>, desk: &mut SessionContext<'_>) {
         self.head = head;
         self.seal(desk);
     }
 
-    pub(super) fn seal_ready(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn seal_ready(&mut self, desk: &mut SessionContext<'_>) {
         desk.plain.clear();
         write_ready(desk.plain);
         self.seal(desk);
     }
 
     /// Greets who dialled us, and leaves with it what we say should we forget it.
-    pub(super) fn welcome(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn welcome(&mut self, desk: &mut SessionContext<'_>) {
         self.seal_ready(desk);
-        if let Some(called) = self.moving.called {
+        if let Some(called) = self.migration.called {
             desk.plain.clear();
-            write_keepsake(desk.plain, &called, &token(&desk.endpoint.forgotten, &called));
+            write_reset_token(desk.plain, &called, &reset_token(&desk.endpoint.forgotten, &called));
             self.seal(desk);
         }
     }
 
     /// Both sides have the keys and we have the peer's certificate.
-    fn connected(&mut self, desk: &mut Desk<'_>) {
-        let Phase::Handshake(handshake) = &mut self.phase else { return };
+    fn connected(&mut self, desk: &mut SessionContext<'_>) {
+        let DtlsPhase::Handshake(handshake) = &mut self.phase else { return };
         match handshake.connected(desk.now) {
-            Step::Wait => {}
-            Step::Ready => {
+            ConnectedAction::Wait => {}
+            ConnectedAction::Ready => {
                 desk.plain.clear();
                 write_ready(desk.plain);
                 // Packed by dimpl into the datagram of its last flight.
@@ -354,7 +354,7 @@ impl Entry {
                     self.fail(&error.to_string(), desk);
                 }
             }
-            Step::Refuse { code, reason } => {
+            ConnectedAction::Refuse { code, reason } => {
                 self.fail(&reason, desk);
                 self.farewell(code, &reason, desk);
             }
@@ -362,141 +362,143 @@ impl Entry {
     }
 
     /// Takes a packet that DTLS has opened.
-    fn opened(&mut self, plain: &[u8], desk: &mut Desk<'_>) -> Turn {
+    fn opened(&mut self, plain: &[u8], desk: &mut SessionContext<'_>) -> SessionChange {
         let Some(packet) = Packet::parse(plain) else {
-            Live::add(&desk.live.malformed, 1);
-            return Turn::Same;
+            LiveSchemeCounters::add(&desk.live.malformed, 1);
+            return SessionChange::Same;
         };
-        self.moving.note_heard();
+        self.migration.note_heard();
         match &mut self.phase {
-            Phase::Handshake(handshake) => {
+            DtlsPhase::Handshake(handshake) => {
                 if let Packet::Close { code, reason } = packet {
                     self.fail(&refused(code, reason), desk);
-                    return Turn::Same;
+                    return SessionChange::Same;
                 }
-                let Some(passed) = handshake.take_passed() else { return Turn::Same };
+                let Some(passed) = handshake.take_passed() else { return SessionChange::Same };
                 if !matches!(packet, Packet::Ready) {
                     handshake.early = Some(plain.to_vec());
                 }
                 self.establish(passed, desk)
             }
-            Phase::Up(identified) => {
+            DtlsPhase::Up(identified) => {
                 let link = identified.link;
                 self.received(link, packet, desk);
-                Turn::Same
+                SessionChange::Same
             }
-            Phase::Draining { .. } => {
+            DtlsPhase::Draining { .. } => {
                 self.drained(packet, desk);
-                Turn::Same
+                SessionChange::Same
             }
-            Phase::Closed { farewell, left, .. } => {
+            DtlsPhase::Closed { farewell, left, .. } => {
                 if *left > 0 && !matches!(packet, Packet::Close { .. }) {
                     *left -= 1;
                     desk.plain.clone_from(farewell);
                     self.seal(desk);
                 }
-                Turn::Same
+                SessionChange::Same
             }
-            Phase::Gone => Turn::Same,
+            DtlsPhase::Gone => SessionChange::Same,
         }
     }
 
     /// The peer has passed and has let us pass: the link is up.
-    fn establish(&mut self, passed: Passed, desk: &mut Desk<'_>) -> Turn {
-        let Phase::Handshake(handshake) = &mut self.phase else { return Turn::Same };
+    fn establish(&mut self, passed: VerifiedRemote, desk: &mut SessionContext<'_>) -> SessionChange {
+        let DtlsPhase::Handshake(handshake) = &mut self.phase else { return SessionChange::Same };
         let (dial, late) = match handshake.dial.take() {
-            Some(dial) if dial.wish.win() => (Some(dial), false),
+            Some(dial) if dial.request.try_win() => (Some(dial), false),
             Some(_) => (None, true),
             None => (None, false),
         };
         if late && handshake.client {
             self.farewell(NO_REFUSAL, TOO_LATE, desk);
-            return Turn::Same;
+            return SessionChange::Same;
         }
         if dial.is_none() && desk.context.registry.len() >= desk.context.limits.links {
-            Live::add(&desk.live.turned_away, 1);
+            LiveSchemeCounters::add(&desk.live.turned_away, 1);
             self.farewell(NO_REFUSAL, "the peer has no room for another link", desk);
-            return Turn::Same;
+            return SessionChange::Same;
         }
         let (early, client) = (handshake.early.take(), handshake.client);
-        self.moving.id = handshake.random.and_then(|random| random.first_chunk().copied());
-        let identified = Identified {
+        self.migration.id = handshake.random.and_then(|random| random.first_chunk().copied());
+        let identified = ConnectionIdentity {
             link: desk.context.registry.allocate(),
-            peer: passed.peer,
+            remote: passed.remote,
             standing: passed.standing,
             address: seen_at(Scheme::Udp, self.route.to),
             dialled: dial.is_some(),
             rtt: handshake.rtt(desk.now),
             since: SystemTime::now(),
         };
-        desk.context.round_trips.note(Some(self.route.to.ip()), identified.peer.node, identified.rtt);
+        desk.context.round_trips.record_rtt(Some(self.route.to.ip()), identified.remote.node, identified.rtt);
         let limits = &desk.context.limits;
         self.session = Session::new(limits.packet(), limits.link_queue_bytes, identified.rtt);
-        self.phase = Phase::Up(Box::new(identified));
+        self.phase = DtlsPhase::Up(Box::new(identified));
         if !client {
             let mut called = SessionId::default();
-            self.moving.called = rand::fill(&mut called).ok().map(|()| called);
+            self.migration.called = rand::fill(&mut called).ok().map(|()| called);
             self.welcome(desk);
         }
-        Turn::Established { dial, early }
+        SessionChange::Established { dial, early }
     }
 
     /// The handshake or the link has failed.
-    fn fail(&mut self, reason: &str, desk: &mut Desk<'_>) {
-        if let Phase::Handshake(handshake) = &mut self.phase {
+    fn fail(&mut self, reason: &str, desk: &mut SessionContext<'_>) {
+        if let DtlsPhase::Handshake(handshake) = &mut self.phase {
             match handshake.dial.take() {
-                Some(dial) => dial.settle(Err(reason.to_owned())),
+                Some(dial) => dial.report_outcome(Err(reason.to_owned())),
                 None => {
-                    Live::add(&desk.live.failed_handshakes, 1);
+                    LiveSchemeCounters::add(&desk.live.failed_handshakes, 1);
                     tracing::debug!(peer = %self.route.to, reason, "handshake failed");
                 }
             }
-            self.phase = Phase::Gone;
+            self.phase = DtlsPhase::Gone;
         } else {
             self.end(reason.to_owned(), desk);
         }
     }
 
     /// Runs what is due.
-    pub(super) fn handle_timeout(&mut self, desk: &mut Desk<'_>) -> Turn {
+    pub(super) fn handle_timeout(&mut self, desk: &mut SessionContext<'_>) -> SessionChange {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= desk.now);
-        let mut turn = Turn::Same;
+        let mut turn = SessionChange::Same;
         if due(self.dtls_deadline) {
             match self.dtls.handle_timeout(desk.now) {
                 Ok(()) => turn = self.run(desk),
                 Err(error) => self.fail(&format!("no answer: {error}"), desk),
             }
         }
-        if let Phase::Handshake(handshake) = &mut self.phase
+        if let DtlsPhase::Handshake(handshake) = &mut self.phase
             && let Some((answer, held)) = handshake.answers.take_due(desk.now)
         {
             handshake.answer_was_held(held);
             return self.receive(&answer, desk);
         }
         match &mut self.phase {
-            Phase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, desk),
-            Phase::Handshake(handshake) => match handshake.overdue(desk.now) {
+            DtlsPhase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, desk),
+            DtlsPhase::Handshake(handshake) => match handshake.overdue(desk.now) {
                 Some(reason) => {
-                    let wanted = handshake.dial.as_ref().map(|dial| dial.wish.node);
-                    wanted.into_iter().for_each(|node| desk.context.round_trips.doubt(self.route.to.ip(), node));
+                    let wanted = handshake.dial.as_ref().map(|dial| dial.request.node);
+                    wanted
+                        .into_iter()
+                        .for_each(|node| desk.context.round_trips.mark_unresponsive(self.route.to.ip(), node));
                     self.fail(&reason, desk);
                 }
                 None if handshake.ready_due(desk.now) => self.seal_ready(desk),
                 None => {}
             },
-            Phase::Up(_) | Phase::Draining { .. } => {
-                if self.session.handle_timeout(desk.now) == Err(PeerSilent) {
+            DtlsPhase::Up(_) | DtlsPhase::Draining { .. } => {
+                if self.session.handle_timeout(desk.now) == Err(RemoteSilent) {
                     self.end("the peer no longer acknowledges anything".into(), desk);
                 }
-                self.moving.is_doubtful = self.session.is_probing();
+                self.migration.is_doubtful = self.session.is_probing();
                 self.pump(desk);
-                self.moving.is_doubtful = false;
-                if matches!(self.phase, Phase::Draining { until, .. } if until <= desk.now) {
+                self.migration.is_doubtful = false;
+                if matches!(self.phase, DtlsPhase::Draining { until, .. } if until <= desk.now) {
                     self.finish_draining(desk);
                 }
             }
-            Phase::Closed { until, .. } if *until <= desk.now => self.phase = Phase::Gone,
-            Phase::Closed { .. } | Phase::Gone => {}
+            DtlsPhase::Closed { until, .. } if *until <= desk.now => self.phase = DtlsPhase::Gone,
+            DtlsPhase::Closed { .. } | DtlsPhase::Gone => {}
         }
         turn
     }
@@ -504,11 +506,11 @@ impl Entry {
     /// When [`Self::handle_timeout`] has something to do.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let own = match &self.phase {
-            Phase::Handshake(handshake) => Some(handshake.deadline()),
-            Phase::Up(_) => self.session.deadline(),
-            Phase::Draining { until, .. } => self.session.deadline().into_iter().chain([*until]).min(),
-            Phase::Closed { until, .. } => Some(*until),
-            Phase::Gone => None,
+            DtlsPhase::Handshake(handshake) => Some(handshake.deadline()),
+            DtlsPhase::Up(_) => self.session.deadline(),
+            DtlsPhase::Draining { until, .. } => self.session.deadline().into_iter().chain([*until]).min(),
+            DtlsPhase::Closed { until, .. } => Some(*until),
+            DtlsPhase::Gone => None,
         };
         own.into_iter().chain(self.dtls_deadline).min()
     }

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use roost_identity::{Refusal, Side, Standing};
 use roost_proto::{Channel, Delivery, LinkId};
 
-use super::entry::{Desk, Entry, NO_REFUSAL, Phase};
-use super::handshake::Dialling;
-use super::session::{Packet, Violation, write_close};
-use crate::counters::Live;
+use super::entry::{DtlsPhase, Entry, NO_REFUSAL, SessionContext};
+use super::handshake::PendingDial;
+use super::session::{Packet, PacketViolation, write_close};
+use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::link::{Carrier, LinkInfo};
+use crate::link::{AnyConnection, LinkInfo};
 use crate::transport::given;
 
 /// Shortest time that a closed session still answers, so that a lost farewell is repeated.
@@ -23,15 +23,20 @@ const FAREWELLS: u8 = 5;
 
 impl Entry {
     /// Makes a link that has just come up known, and goes on with what it sent early.
-    pub(super) fn announce(&mut self, dial: Option<Dialling>, early: Option<Vec<u8>>, desk: &mut Desk<'_>) {
-        let Phase::Up(identified) = &self.phase else { return };
+    pub(super) fn announce(
+        &mut self,
+        dial: Option<PendingDial>,
+        early: Option<Vec<u8>>,
+        desk: &mut SessionContext<'_>,
+    ) {
+        let DtlsPhase::Up(identified) = &self.phase else { return };
         let link = identified.link;
-        self.moving.remember_source(self.route, desk.endpoint.local);
-        Live::add(&desk.live.handshakes, 1);
-        desk.context.registry.insert(link, Carrier::Udp(Arc::clone(desk.endpoint), self.slot));
-        desk.events.push(identified.up(dial.as_ref().map(|dial| dial.wish.dial)));
+        self.migration.remember_source(self.route, desk.endpoint.local);
+        LiveSchemeCounters::add(&desk.live.handshakes, 1);
+        desk.context.registry.insert(link, AnyConnection::Udp(Arc::clone(desk.endpoint), self.slot));
+        desk.events.push(identified.up(dial.as_ref().map(|dial| dial.request.dial)));
         if let Some(dial) = dial {
-            dial.settle(Ok(()));
+            dial.report_outcome(Ok(()));
         }
         if let Some(packet) = early.as_deref().and_then(Packet::parse) {
             self.received(link, packet, desk);
@@ -41,7 +46,7 @@ impl Entry {
 
     /// The link as operators see it.
     pub(super) fn info(&self, link: LinkId) -> Option<LinkInfo> {
-        let Phase::Up(identified) = &self.phase else { return None };
+        let DtlsPhase::Up(identified) = &self.phase else { return None };
         (identified.link == link).then(|| LinkInfo {
             bytes_sent: self.bytes_sent,
             bytes_received: self.bytes_received,
@@ -54,47 +59,47 @@ impl Entry {
 
     pub(super) fn standing(&self, link: LinkId) -> Option<Standing> {
         match &self.phase {
-            Phase::Up(identified) if identified.link == link => Some(identified.standing.clone()),
+            DtlsPhase::Up(identified) if identified.link == link => Some(identified.standing.clone()),
             _ => None,
         }
     }
 
     /// Whether something is still to be delivered or said.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.phase, Phase::Up(_) | Phase::Draining { .. })
+        matches!(self.phase, DtlsPhase::Up(_) | DtlsPhase::Draining { .. })
     }
 
     /// A packet of an established link.
-    pub(super) fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut Desk<'_>) {
+    pub(super) fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut SessionContext<'_>) {
         match packet {
             // Its first one led here, so ours was lost.
-            Packet::Ready if self.by_peer => return self.welcome(desk),
+            Packet::Ready if self.is_incoming => return self.welcome(desk),
             Packet::Close { code, reason } => return self.end(refused(code, reason), desk),
             Packet::Reliable { .. } | Packet::Ack(_) => self.stirred = true,
             Packet::Moved { cookie } => {
-                self.moving.claim.take_if(|claim| *claim == cookie);
+                self.migration.claim.take_if(|claim| *claim == cookie);
             }
-            Packet::Keepsake { id, token } if !self.by_peer => self.moving.keepsake = Some((id, token)),
-            Packet::Ready | Packet::Keepsake { .. } | Packet::Datagram(_) | Packet::Fragment(_) => {}
+            Packet::ResetToken { id, token } if !self.is_incoming => self.migration.reset_token = Some((id, token)),
+            Packet::Ready | Packet::ResetToken { .. } | Packet::Datagram(_) | Packet::Fragment(_) => {}
         }
         let (events, count) = (&mut *desk.events, &mut self.messages_received);
         let outcome = self.session.handle_packet(desk.now, packet, |message| {
             *count += 1;
             events.push(Event::Message { link, message });
         });
-        if let Err(Violation(what)) = outcome {
-            Live::add(&desk.live.malformed, 1);
+        if let Err(PacketViolation(what)) = outcome {
+            LiveSchemeCounters::add(&desk.live.malformed, 1);
             self.end(format!("the peer broke the protocol: {what}"), desk);
             self.farewell(NO_REFUSAL, &format!("you broke the protocol: {what}"), desk);
         }
     }
 
     /// A packet of a link that we are closing: only what it acknowledges counts.
-    pub(super) fn drained(&mut self, packet: Packet<'_>, desk: &mut Desk<'_>) {
+    pub(super) fn drained(&mut self, packet: Packet<'_>, desk: &mut SessionContext<'_>) {
         match packet {
-            Packet::Close { .. } => self.phase = Phase::Gone,
+            Packet::Close { .. } => self.phase = DtlsPhase::Gone,
             Packet::Moved { cookie } => {
-                self.moving.claim.take_if(|claim| *claim == cookie);
+                self.migration.claim.take_if(|claim| *claim == cookie);
             }
             Packet::Ack(_) => {
                 self.stirred = true;
@@ -110,10 +115,10 @@ impl Entry {
         link: LinkId,
         (channel, delivery): (Channel, &Delivery),
         message: Bytes,
-        desk: &mut Desk<'_>,
+        desk: &mut SessionContext<'_>,
     ) -> Result<(), SendError> {
         match &self.phase {
-            Phase::Up(identified) if identified.link == link => {}
+            DtlsPhase::Up(identified) if identified.link == link => {}
             _ => return Err(SendError::NoLink(link)),
         }
         self.messages_sent += 1;
@@ -128,7 +133,7 @@ impl Entry {
         Ok(())
     }
 
-    fn send_datagram(&mut self, message: &[u8], desk: &mut Desk<'_>) {
+    fn send_datagram(&mut self, message: &[u8], desk: &mut SessionContext<'_>) {
         let mut packets = self.session.datagram_packets(message.len());
         let mut plain = std::mem::take(desk.plain);
         while packets.write_next(message, &mut plain) {
@@ -140,9 +145,9 @@ impl Entry {
     }
 
     /// Lets out the packets that may leave.
-    pub(super) fn pump(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn pump(&mut self, desk: &mut SessionContext<'_>) {
         self.stirred = false;
-        if !matches!(self.phase, Phase::Up(_) | Phase::Draining { .. }) {
+        if !matches!(self.phase, DtlsPhase::Up(_) | DtlsPhase::Draining { .. }) {
             return;
         }
         let mut plain = std::mem::take(desk.plain);
@@ -155,45 +160,47 @@ impl Entry {
         if self.session.is_exhausted() {
             self.end("the link has used up its packet numbers".into(), desk);
         }
-        if matches!(self.phase, Phase::Draining { .. }) && self.session.is_flushed() {
+        if matches!(self.phase, DtlsPhase::Draining { .. }) && self.session.is_flushed() {
             self.finish_draining(desk);
         }
     }
 
     /// The owner closes the link.
-    pub(super) fn close(&mut self, link: LinkId, reason: String, desk: &mut Desk<'_>) {
+    pub(super) fn close(&mut self, link: LinkId, reason: String, desk: &mut SessionContext<'_>) {
         match &self.phase {
-            Phase::Up(identified) if identified.link == link => {}
+            DtlsPhase::Up(identified) if identified.link == link => {}
             _ => return,
         }
         desk.context.registry.remove(link);
-        self.phase = Phase::Draining { reason, until: desk.now + desk.context.limits.next_answer(self.session.rtt()) };
+        self.phase =
+            DtlsPhase::Draining { reason, until: desk.now + desk.context.limits.next_answer(self.session.rtt()) };
         self.pump(desk);
     }
 
-    pub(super) fn finish_draining(&mut self, desk: &mut Desk<'_>) {
-        if let Phase::Draining { reason, .. } = std::mem::replace(&mut self.phase, Phase::Gone) {
+    pub(super) fn finish_draining(&mut self, desk: &mut SessionContext<'_>) {
+        if let DtlsPhase::Draining { reason, .. } = std::mem::replace(&mut self.phase, DtlsPhase::Gone) {
             self.farewell(NO_REFUSAL, &reason, desk);
         }
     }
 
     /// Says why it is over, and stays a while to say it again.
-    pub(super) fn farewell(&mut self, code: u8, reason: &str, desk: &mut Desk<'_>) {
+    pub(super) fn farewell(&mut self, code: u8, reason: &str, desk: &mut SessionContext<'_>) {
         let mut farewell = Vec::new();
         write_close(&mut farewell, code, reason);
         desk.plain.clone_from(&farewell);
         self.seal(desk);
-        self.phase = Phase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER.max(2 * self.session.rtt()) };
+        self.phase =
+            DtlsPhase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER.max(2 * self.session.rtt()) };
     }
 
     /// The link, if it is up, is over: the owner is told.
-    pub(super) fn end(&mut self, reason: String, desk: &mut Desk<'_>) {
-        if let Phase::Up(identified) = &self.phase
+    pub(super) fn end(&mut self, reason: String, desk: &mut SessionContext<'_>) {
+        if let DtlsPhase::Up(identified) = &self.phase
             && desk.context.registry.remove(identified.link)
         {
             desk.events.push(Event::down(identified.link, reason));
         }
-        self.phase = Phase::Gone;
+        self.phase = DtlsPhase::Gone;
     }
 }
 

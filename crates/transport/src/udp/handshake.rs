@@ -8,13 +8,13 @@ use roost_proto::RoleSet;
 use tokio::sync::oneshot;
 
 use super::answers::{Answers, Trust};
-use super::entry::{Desk, NO_REFUSAL};
+use super::entry::{NO_REFUSAL, SessionContext};
 use super::hello::{COOKIE, ECHO_BYTES};
 use super::{HANDSHAKE_BYTES, SEAL_BYTES};
 use crate::config::Limits;
-use crate::crowd::Place;
-use crate::dial::{Wish, unexpected};
-use crate::link::Passed;
+use crate::crowd::HandshakeSlot;
+use crate::dial::{DialRequest, unexpected};
+use crate::link::VerifiedRemote;
 
 /// After how long a dialler greets again when it is not greeted back, at least. Doubles.
 const READY_INTERVAL: Duration = Duration::from_millis(250);
@@ -26,14 +26,14 @@ pub(super) fn most_bytes(limits: &Limits) -> usize {
 }
 
 /// A dial's wish for one address.
-pub(crate) struct Dialling {
-    pub(crate) wish: Wish,
+pub(crate) struct PendingDial {
+    pub(crate) request: DialRequest,
     pub(crate) done: oneshot::Sender<Result<(), String>>,
 }
 
-impl Dialling {
+impl PendingDial {
     /// Tells the dial how this address turned out.
-    pub(super) fn settle(self, outcome: Result<(), String>) {
+    pub(super) fn report_outcome(self, outcome: Result<(), String>) {
         // A dial that no longer waits has been told otherwise.
         let _ = self.done.send(outcome);
     }
@@ -43,9 +43,9 @@ impl Dialling {
 pub(super) struct Handshake {
     /// Whether ours is the ClientHello.
     pub(super) client: bool,
-    pub(super) dial: Option<Dialling>,
+    pub(super) dial: Option<PendingDial>,
     /// Of a stranger, among all whose handshakes are under way.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<HandshakeSlot>,
     /// As what the peer must be certified.
     pub(super) expect: RoleSet,
     /// The random of the ClientHello.
@@ -71,19 +71,19 @@ pub(super) struct Handshake {
     asked: Option<Instant>,
     rtt: Option<Duration>,
     has_heard: bool,
-    verdict: Option<Result<Passed, Verdict>>,
+    verdict: Option<Result<VerifiedRemote, RemoteRejection>>,
     connected: bool,
     greeting: Option<(Instant, Duration)>,
 }
 
 /// Why we do not want the peer.
-struct Verdict {
+struct RemoteRejection {
     code: u8,
     reason: String,
 }
 
 /// What to do once both sides have the keys.
-pub(super) enum Step {
+pub(super) enum ConnectedAction {
     /// Wait for the dialler's greeting.
     Wait,
     /// Greet the listener.
@@ -93,7 +93,7 @@ pub(super) enum Step {
 }
 
 impl Handshake {
-    pub(super) fn new(client: bool, dial: Option<Dialling>, expect: RoleSet, now: Instant, limit: Duration) -> Self {
+    pub(super) fn new(client: bool, dial: Option<PendingDial>, expect: RoleSet, now: Instant, limit: Duration) -> Self {
         Self {
             client,
             dial,
@@ -119,19 +119,21 @@ impl Handshake {
     }
 
     /// Lets a dial to a peer that is dialling us wait for this handshake.
-    pub(super) fn adopt(&mut self, dialling: Dialling) {
-        if self.dial.as_ref().is_some_and(|dial| !dial.wish.is_won()) {
-            return dialling.settle(Err("another dial to it is under way".into()));
+    pub(super) fn adopt(&mut self, dialling: PendingDial) {
+        if self.dial.as_ref().is_some_and(|dial| !dial.request.is_won()) {
+            return dialling.report_outcome(Err("another dial to it is under way".into()));
         }
         match &self.verdict {
-            Some(Ok(Passed { peer, .. })) if !dialling.wish.expect.contains(peer.role) => {
-                dialling.settle(Err(Side::Us.sentence(Refusal::WrongRole)));
+            Some(Ok(VerifiedRemote { remote: peer, .. })) if !dialling.request.expect.contains(peer.role) => {
+                dialling.report_outcome(Err(Side::Us.sentence(Refusal::WrongRole)));
             }
-            Some(Ok(Passed { peer, .. })) if dialling.wish.node.is_some_and(|node| node != peer.node) => {
-                dialling.settle(Err(unexpected(peer)));
+            Some(Ok(VerifiedRemote { remote: peer, .. }))
+                if dialling.request.node.is_some_and(|node| node != peer.node) =>
+            {
+                dialling.report_outcome(Err(unexpected(peer)));
             }
             _ => {
-                self.expect = dialling.wish.expect;
+                self.expect = dialling.request.expect;
                 self.dial = Some(dialling);
             }
         }
@@ -151,8 +153,10 @@ impl Handshake {
     }
 
     /// Begins ours anew, if it has not found its peer and may; its dial gets time for that.
-    pub(super) fn begin_anew(&mut self, now: Instant, limit: Duration) -> bool {
-        let Some(answers) = self.answers.anew().filter(|_| self.client && !self.is_answered()) else { return false };
+    pub(super) fn restart(&mut self, now: Instant, limit: Duration) -> bool {
+        let Some(answers) = self.answers.for_restart().filter(|_| self.client && !self.is_answered()) else {
+            return false;
+        };
         let fresh = Self::new(true, self.dial.take(), self.expect, now, limit);
         let (since, until) = (self.since, self.until.max(fresh.until));
         let cookie = self.cookie.filter(|(_, trust)| *trust == Trust::Echoed);
@@ -197,44 +201,46 @@ impl Handshake {
     }
 
     /// Looks at the peer's certificate.
-    pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &Desk<'_>) {
+    pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &SessionContext<'_>) {
         if self.client {
             self.extend(desk.now, &desk.context.limits);
             self.rtt = Some(self.rtt(desk.now));
         }
         let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
-        let wanted = self.dial.as_ref().and_then(|dial| dial.wish.node);
+        let wanted = self.dial.as_ref().and_then(|dial| dial.request.node);
         self.verdict = Some(match verdict {
-            Ok((peer, standing)) if wanted.is_none_or(|node| node == peer.node) => Ok(Passed { peer, standing }),
-            Ok((peer, _)) => Err(Verdict { code: NO_REFUSAL, reason: unexpected(&peer) }),
+            Ok((peer, standing)) if wanted.is_none_or(|node| node == peer.node) => {
+                Ok(VerifiedRemote { remote: peer, standing })
+            }
+            Ok((peer, _)) => Err(RemoteRejection { code: NO_REFUSAL, reason: unexpected(&peer) }),
             Err(refusal) => {
                 desk.live.refuse(from, refusal);
                 tracing::debug!(peer = %from, %refusal, "refused a certificate");
-                Err(Verdict { code: refusal.code(), reason: Side::Us.sentence(refusal) })
+                Err(RemoteRejection { code: refusal.code(), reason: Side::Us.sentence(refusal) })
             }
         });
     }
 
     /// Both sides have the keys.
-    pub(super) fn connected(&mut self, now: Instant) -> Step {
+    pub(super) fn connected(&mut self, now: Instant) -> ConnectedAction {
         self.connected = true;
         match &self.verdict {
             Some(Ok(_)) if self.client => {
                 let interval = READY_INTERVAL.max(2 * self.rtt(now));
                 self.greeting = Some((now + interval, interval));
-                Step::Ready
+                ConnectedAction::Ready
             }
             Some(Ok(_)) => {
                 self.rtt = Some(self.rtt(now));
-                Step::Wait
+                ConnectedAction::Wait
             }
-            Some(Err(verdict)) => Step::Refuse { code: verdict.code, reason: verdict.reason.clone() },
-            None => Step::Refuse { code: NO_REFUSAL, reason: "the peer showed no certificate".into() },
+            Some(Err(verdict)) => ConnectedAction::Refuse { code: verdict.code, reason: verdict.reason.clone() },
+            None => ConnectedAction::Refuse { code: NO_REFUSAL, reason: "the peer showed no certificate".into() },
         }
     }
 
     /// The peer, if it has passed; the handshake is over with that.
-    pub(super) fn take_passed(&mut self) -> Option<Passed> {
+    pub(super) fn take_passed(&mut self) -> Option<VerifiedRemote> {
         match self.verdict.take_if(|_| self.connected) {
             Some(Ok(passed)) => Some(passed),
             _ => None,
@@ -259,7 +265,7 @@ impl Handshake {
     /// Whether it is ours alone and another attempt of its dial has won. Once
     /// the listener may have a link, it has to hear a farewell instead.
     pub(super) fn is_idle_effort(&self) -> bool {
-        self.client && !self.connected && self.dial.as_ref().is_some_and(|dial| dial.wish.is_won())
+        self.client && !self.connected && self.dial.as_ref().is_some_and(|dial| dial.request.is_won())
     }
 
     /// Whether it is time to greet again.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::{hmac, rand};
 
-use crate::forgotten::TOKEN;
+use crate::forgotten::RESET_TOKEN_BYTES;
 
 /// Length of a cookie, bytes.
 pub(super) const COOKIE: usize = 16;
@@ -31,7 +31,7 @@ pub(super) const UNKNOWN: u8 = 3;
 /// In front of a record from a new address: the id of its session, and the cookie.
 pub(super) const MOVED: u8 = 4;
 /// The answer to that where nobody has such a session: the token that was left with the peer.
-pub(super) const FORGOTTEN: u8 = 5;
+pub(super) const RESET: u8 = 5;
 /// In front of an answer that is not encrypted: the beginning of the random of the ClientHello that it answers.
 pub(super) const ECHO: u8 = 6;
 /// Its length with what it carries.
@@ -53,10 +53,10 @@ pub(super) type SessionId = [u8; 8];
 
 /// A datagram, as far as it can be told without a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum DatagramKind<'a> {
     /// A ClientHello's first part.
     Hello {
-        greeting: Greeting,
+        greeting: ClientHello,
         records: &'a [u8],
     },
     /// An answer from somebody who has seen a ClientHello of this random.
@@ -79,13 +79,13 @@ pub(super) enum Kind<'a> {
         record: &'a [u8],
     },
     /// The answer to it: the session is not known any more.
-    Forgotten([u8; TOKEN]),
+    Reset([u8; RESET_TOKEN_BYTES]),
     Noise,
 }
 
 /// The first datagrams of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Greeting {
+pub(super) struct ClientHello {
     pub(super) random: [u8; 32],
     /// The proof of its sender's address.
     pub(super) cookie: Option<[u8; COOKIE]>,
@@ -93,7 +93,7 @@ pub(super) struct Greeting {
     pub(super) asks: bool,
 }
 
-impl Greeting {
+impl ClientHello {
     /// The bytes in front of an unencrypted answer.
     pub(super) fn echo(&self) -> Option<[u8; ECHO_BYTES]> {
         self.asks.then(|| echo(&self.random))
@@ -108,53 +108,53 @@ pub(super) fn echo(random: &[u8; 32]) -> [u8; ECHO_BYTES] {
 }
 
 /// Tells what a datagram is.
-pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
+pub(super) fn classify(datagram: &[u8]) -> DatagramKind<'_> {
     match datagram.first() {
-        Some(&RETRY) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Retry),
-        Some(&UNKNOWN) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Unknown),
-        Some(&MOVED) => moved(&datagram[1..]).unwrap_or(Kind::Noise),
-        Some(&FORGOTTEN) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Forgotten),
+        Some(&RETRY) => datagram[1..].try_into().map_or(DatagramKind::Noise, DatagramKind::Retry),
+        Some(&UNKNOWN) => datagram[1..].try_into().map_or(DatagramKind::Noise, DatagramKind::Unknown),
+        Some(&MOVED) => moved(&datagram[1..]).unwrap_or(DatagramKind::Noise),
+        Some(&RESET) => datagram[1..].try_into().map_or(DatagramKind::Noise, DatagramKind::Reset),
         Some(&PROVED) => match datagram[1..].split_first_chunk() {
-            Some((cookie, records)) => read_greeting(records, Some(*cookie)).unwrap_or(Kind::Noise),
-            None => Kind::Noise,
+            Some((cookie, records)) => read_greeting(records, Some(*cookie)).unwrap_or(DatagramKind::Noise),
+            None => DatagramKind::Noise,
         },
         Some(&ECHO) => match datagram[1..].split_first_chunk() {
-            Some((random, answer)) => Kind::Echo { random: *random, answer },
-            None => Kind::Noise,
+            Some((random, answer)) => DatagramKind::Echo { random: *random, answer },
+            None => DatagramKind::Noise,
         },
-        Some(20..=31) => read_greeting(datagram, None).unwrap_or(Kind::Records { epoch: None }),
-        Some(first @ 32..=63) => Kind::Records { epoch: Some(first & 3) },
-        _ => Kind::Noise,
+        Some(20..=31) => read_greeting(datagram, None).unwrap_or(DatagramKind::Records { epoch: None }),
+        Some(first @ 32..=63) => DatagramKind::Records { epoch: Some(first & 3) },
+        _ => DatagramKind::Noise,
     }
 }
 
-fn read_greeting(records: &[u8], cookie: Option<[u8; COOKIE]>) -> Option<Kind<'_>> {
+fn read_greeting(records: &[u8], cookie: Option<[u8; COOKIE]>) -> Option<DatagramKind<'_>> {
     let asking = records.strip_suffix(&ASKS);
     let (records, asks) = (asking.unwrap_or(records), asking.is_some());
     let random = client_random(records)?;
-    Some(Kind::Hello { greeting: Greeting { random, cookie, asks }, records })
+    Some(DatagramKind::Hello { greeting: ClientHello { random, cookie, asks }, records })
 }
 
 /// Whether a datagram is told apart as what it is; for the fuzz target.
-pub(crate) fn is_told_apart(datagram: &[u8]) -> bool {
+pub(crate) fn is_classified(datagram: &[u8]) -> bool {
     match classify(datagram) {
-        Kind::Hello { greeting, records } => {
+        DatagramKind::Hello { greeting, records } => {
             let end = if greeting.asks { [records, &ASKS].concat() } else { records.to_vec() };
             datagram.ends_with(&end) && client_random(records) == Some(greeting.random)
         }
-        Kind::Echo { random, answer } => [&[ECHO][..], &random, answer].concat() == datagram,
-        Kind::Retry(_) | Kind::Unknown(_) => datagram.len() == 1 + COOKIE,
-        Kind::Forgotten(_) => datagram.len() == 1 + TOKEN,
-        Kind::Moved { id, cookie, record } => [&[MOVED][..], &id, &cookie, record].concat() == datagram,
-        Kind::Records { .. } => matches!(datagram.first(), Some(20..=63)),
-        Kind::Noise => true,
+        DatagramKind::Echo { random, answer } => [&[ECHO][..], &random, answer].concat() == datagram,
+        DatagramKind::Retry(_) | DatagramKind::Unknown(_) => datagram.len() == 1 + COOKIE,
+        DatagramKind::Reset(_) => datagram.len() == 1 + RESET_TOKEN_BYTES,
+        DatagramKind::Moved { id, cookie, record } => [&[MOVED][..], &id, &cookie, record].concat() == datagram,
+        DatagramKind::Records { .. } => matches!(datagram.first(), Some(20..=63)),
+        DatagramKind::Noise => true,
     }
 }
 
-fn moved(rest: &[u8]) -> Option<Kind<'_>> {
+fn moved(rest: &[u8]) -> Option<DatagramKind<'_>> {
     let (id, rest) = rest.split_first_chunk()?;
     let (cookie, record) = rest.split_first_chunk()?;
-    Some(Kind::Moved { id: *id, cookie: *cookie, record })
+    Some(DatagramKind::Moved { id: *id, cookie: *cookie, record })
 }
 
 const HANDSHAKE: u8 = 22;
@@ -230,7 +230,7 @@ impl Bucket {
     }
 
     /// Whether one more may pass.
-    pub(crate) fn take(&mut self, now: Instant) -> bool {
+    pub(crate) fn try_take_token(&mut self, now: Instant) -> bool {
         self.fill(now);
         let passes = self.tokens >= 1.0;
         if passes {
@@ -277,18 +277,18 @@ mod tests {
     fn bucket_allows_burst_then_trickle() {
         let now = Instant::now();
         let mut bucket = Bucket::new(10, now);
-        assert_eq!((0..20).filter(|_| bucket.take(now)).count(), 10);
-        assert_eq!((0..20).filter(|_| bucket.take(now + Duration::from_millis(250))).count(), 2);
+        assert_eq!((0..20).filter(|_| bucket.try_take_token(now)).count(), 10);
+        assert_eq!((0..20).filter(|_| bucket.try_take_token(now + Duration::from_millis(250))).count(), 2);
     }
 
     #[test]
     fn noise_is_told_from_records() {
-        assert_eq!(classify(b""), Kind::Noise);
-        assert_eq!(classify(b"GET / HTTP/1.1"), Kind::Noise);
+        assert_eq!(classify(b""), DatagramKind::Noise);
+        assert_eq!(classify(b"GET / HTTP/1.1"), DatagramKind::Noise);
         for kind in [RETRY, UNKNOWN, MOVED] {
-            assert_eq!(classify(&[kind, 1, 2]), Kind::Noise);
+            assert_eq!(classify(&[kind, 1, 2]), DatagramKind::Noise);
         }
-        assert_eq!(classify(&[0x2f, 0, 0]), Kind::Records { epoch: Some(3) });
-        assert_eq!(classify(&[22, 0xfe, 0xfd]), Kind::Records { epoch: None });
+        assert_eq!(classify(&[0x2f, 0, 0]), DatagramKind::Records { epoch: Some(3) });
+        assert_eq!(classify(&[22, 0xfe, 0xfd]), DatagramKind::Records { epoch: None });
     }
 }

@@ -31,12 +31,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
-pub(crate) use endpoint::{Endpoint, Slot};
-pub(crate) use handshake::Dialling;
-pub(crate) use hello::{Bucket, is_told_apart};
+pub(crate) use endpoint::{Endpoint, SessionSlot};
+pub(crate) use handshake::PendingDial;
+pub(crate) use hello::{Bucket, is_classified};
 
-use crate::counters::Live;
-use crate::known::Known;
+use crate::counters::LiveSchemeCounters;
+use crate::known::KnownRemote;
 use crate::transport::Context;
 
 /// The largest datagram that DTLS adds around a packet of ours: header (5),
@@ -62,7 +62,7 @@ const MAX_SOCKETS: usize = 4;
 
 /// Everything that is UDP.
 pub(crate) struct Udp {
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveSchemeCounters>,
     context: Arc<Context>,
     config: Arc<dimpl::Config>,
     /// The listening ones, then those for dialling that were needed.
@@ -84,7 +84,7 @@ impl Udp {
             .flight_start_rto(std::time::Duration::from_millis(500))
             // Ours comes first and has the better words.
             .flight_retries(FLIGHT_RETRIES)
-            .handshake_timeout(4 * context.limits.stranger())
+            .handshake_timeout(4 * context.limits.incoming_handshake_timeout())
             .build()
             .map_err(|error| error.to_string())?;
         Ok(Self { live: Arc::default(), config: Arc::new(config), endpoints: RwLock::new(Arc::new([])), context })
@@ -110,14 +110,14 @@ impl Udp {
     }
 
     /// As [`crate::Transport::say_forgotten`].
-    pub(crate) fn say_forgotten(&self, known: &Known) -> bool {
+    pub(crate) fn send_reset(&self, known: &KnownRemote) -> bool {
         let endpoints = self.endpoints();
         let endpoint = endpoints.iter().find(|endpoint| endpoint.local() == known.at);
-        endpoint.is_none_or(|endpoint| endpoint.say_forgotten(known))
+        endpoint.is_none_or(|endpoint| endpoint.send_reset(known))
     }
 
     /// Begins a handshake with `to`; `dialling` hears how it went.
-    pub(crate) fn dial(&self, to: SocketAddr, dialling: Dialling) {
+    pub(crate) fn dial(&self, to: SocketAddr, dialling: PendingDial) {
         let endpoints = self.endpoints();
         let mut able = endpoints.iter().filter(|endpoint| can_reach(endpoint.local(), to));
         let unused = able.clone().find(|endpoint| !endpoint.has_link_to(to));

@@ -43,18 +43,18 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
-use super::endpoint::{Endpoint, Slot};
-use super::entry::{Desk, Entry, Phase, Turn};
+use super::endpoint::{Endpoint, SessionSlot};
+use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::hello::{self, COOKIE, SessionId};
 use super::outbox::Route;
 use super::session::write_moved;
-use super::table::Turning;
+use super::table::EndpointTurn;
 use super::unspecified;
-use crate::counters::Live;
+use crate::counters::LiveSchemeCounters;
 use crate::event::Event;
-use crate::forgotten::{TOKEN, token};
+use crate::forgotten::{RESET_TOKEN_BYTES, reset_token};
 use crate::link::seen_at;
-use crate::presence::has;
+use crate::presence::is_local_address;
 use roost_proto::Scheme;
 
 /// Shortest time after the last packet in which `unknown` is believed.
@@ -67,12 +67,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a session keeps in case an address changes.
 #[derive(Debug, Default)]
-pub(super) struct Moving {
+pub(super) struct MigrationState {
     pub(super) id: Option<SessionId>,
     /// Our id of the session, if the remote dialled us.
     pub(super) called: Option<SessionId>,
     /// The listener's id of it, and the token by which the listener shows that it has forgotten it.
-    pub(super) keepsake: Option<(SessionId, [u8; TOKEN])>,
+    pub(super) reset_token: Option<(SessionId, [u8; RESET_TOKEN_BYTES])>,
     /// When a packet that somebody wanted sent has left.
     pub(super) last_sent: Option<Instant>,
     introductions: Introductions,
@@ -101,7 +101,7 @@ struct Introductions {
 }
 
 impl Introductions {
-    fn take(&mut self, now: Instant, rtt: Duration) -> bool {
+    fn try_identify(&mut self, now: Instant, rtt: Duration) -> bool {
         let pause = PAUSE.max(rtt).saturating_mul(1 << self.unanswered.saturating_sub(1).min(8));
         let is_due = self.last.is_none_or(|at| at + pause.min(LONGEST_PAUSE.max(rtt)) <= now);
         if is_due {
@@ -112,7 +112,7 @@ impl Introductions {
     }
 }
 
-impl Moving {
+impl MigrationState {
     /// A record has opened.
     pub(super) fn note_heard(&mut self) {
         self.heard = true;
@@ -138,13 +138,13 @@ impl Moving {
 
 impl Entry {
     /// Tells the peer, which does not know us where we are now, who we are.
-    fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut Desk<'_>) {
-        let id = self.moving.keepsake.map(|(id, _)| id).or(self.moving.id);
+    fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut SessionContext<'_>) {
+        let id = self.migration.reset_token.map(|(id, _)| id).or(self.migration.id);
         let Some(id) = id.filter(|_| self.is_busy()) else { return };
-        let sent = self.moving.last_sent;
+        let sent = self.migration.last_sent;
         let recent = RECENT.max(2 * self.session.rtt());
         let has_sent = sent.is_some_and(|at| desk.now < at + recent);
-        if !has_sent || !self.moving.introductions.take(desk.now, self.session.rtt()) {
+        if !has_sent || !self.migration.introductions.try_identify(desk.now, self.session.rtt()) {
             return;
         }
         desk.plain.clear();
@@ -152,16 +152,16 @@ impl Entry {
         self.seal_after([&[hello::MOVED][..], &id, cookie].concat(), desk);
         self.session.probe();
         self.pump(desk);
-        self.moving.last_sent = sent;
+        self.migration.last_sent = sent;
     }
 
     /// The peer is somewhere else now, unless it only says so again.
-    fn has_moved(&mut self, from: SocketAddr, desk: &mut Desk<'_>) {
+    fn handle_migration(&mut self, from: SocketAddr, desk: &mut SessionContext<'_>) {
         let to = self.route.to;
         if from == to {
             return self.greet(desk);
         }
-        if let Phase::Up(identified) = &mut self.phase {
+        if let DtlsPhase::Up(identified) = &mut self.phase {
             let (link, address) = (identified.link, seen_at(Scheme::Udp, to));
             tracing::debug!(link = link.0, %from, %to, "the peer has another address");
             identified.address = address.clone();
@@ -172,7 +172,7 @@ impl Entry {
     }
 
     /// Lets the peer hear of us where we are, and goes on from there.
-    fn greet(&mut self, desk: &mut Desk<'_>) {
+    fn greet(&mut self, desk: &mut SessionContext<'_>) {
         if self.is_busy() {
             self.seal_ready(desk);
             self.pump(desk);
@@ -180,9 +180,9 @@ impl Entry {
     }
 
     /// Answers whether the system sends from another address of ours than before.
-    fn note_source(&mut self, source: IpAddr, desk: &mut Desk<'_>) -> bool {
-        let before = self.route.from.take().or(self.moving.source);
-        self.moving.source = Some(source);
+    fn note_source(&mut self, source: IpAddr, desk: &mut SessionContext<'_>) -> bool {
+        let before = self.route.from.take().or(self.migration.source);
+        self.migration.source = Some(source);
         let is_other = before.is_some_and(|before| before != source);
         if is_other {
             tracing::debug!(to = %self.route.to, %source, "our address is another one");
@@ -193,11 +193,11 @@ impl Entry {
     }
 }
 
-impl Turning<'_> {
+impl EndpointTurn<'_> {
     /// A record from where we know nobody: whoever it is may tell.
-    pub(super) fn ask_who(&mut self, route: Route, size: usize) {
+    pub(super) fn challenge_sender(&mut self, route: Route, size: usize) {
         let is_closing = self.endpoint.context.closing.load(Ordering::Relaxed);
-        if size > COOKIE && !is_closing && self.table.questions.take(self.now) {
+        if size > COOKIE && !is_closing && self.table.questions.try_take_token(self.now) {
             let cookie = self.table.cookies.make(self.now, route.to);
             self.table.outbox.push(route, &[&[hello::UNKNOWN], &cookie]);
         }
@@ -210,7 +210,7 @@ impl Turning<'_> {
             if entry.route.to == from {
                 entry.introduce(cookie, desk);
             }
-            Turn::Same
+            SessionChange::Same
         });
     }
 
@@ -220,16 +220,16 @@ impl Turning<'_> {
         let is_free = self.table.established.get(&route.to).is_none_or(|other| Some(*other) == slot);
         let is_there = self.table.cookies.check(self.now, route.to, &cookie);
         if slot.is_none() && is_there {
-            return self.say_forgotten(route, id, record.len());
+            return self.send_reset(route, id, record.len());
         }
         let Some(slot) = slot.filter(|_| is_free && is_there) else {
-            return Live::add(&self.endpoint.live.malformed, 1);
+            return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
         };
         let mut is_meant = false;
         self.with(slot, |entry, desk| {
-            entry.moving.claim = Some(cookie);
+            entry.migration.claim = Some(cookie);
             let turn = entry.receive(record, desk);
-            is_meant = entry.moving.claim.take().is_none();
+            is_meant = entry.migration.claim.take().is_none();
             turn
         });
         if is_meant {
@@ -238,51 +238,51 @@ impl Turning<'_> {
     }
 
     /// A session that nobody here has: from an earlier run of ours, or it is over.
-    fn say_forgotten(&mut self, route: Route, id: &SessionId, size: usize) {
-        if size > TOKEN && self.table.questions.take(self.now) {
-            let said = token(&self.endpoint.forgotten, id);
-            self.table.outbox.push(route, &[&[hello::FORGOTTEN], &said]);
+    fn send_reset(&mut self, route: Route, id: &SessionId, size: usize) {
+        if size > RESET_TOKEN_BYTES && self.table.questions.try_take_token(self.now) {
+            let said = reset_token(&self.endpoint.forgotten, id);
+            self.table.outbox.push(route, &[&[hello::RESET], &said]);
         }
     }
 
     /// A peer says that it has forgotten a session: believed if it says what it left with us.
-    pub(super) fn handle_forgotten(&mut self, from: SocketAddr, said: &[u8; TOKEN]) {
+    pub(super) fn handle_reset(&mut self, from: SocketAddr, said: &[u8; RESET_TOKEN_BYTES]) {
         let Some(slot) = self.table.established.get(&from).copied() else { return };
         self.with(slot, |entry, desk| {
-            let left = entry.moving.keepsake.filter(|_| entry.is_busy());
+            let left = entry.migration.reset_token.filter(|_| entry.is_busy());
             if left.is_some_and(|(_, token)| verify_slices_are_equal(&token, said).is_ok()) {
                 entry.end("the peer no longer knows the link".to_owned(), desk);
             }
-            Turn::Same
+            SessionChange::Same
         });
     }
 
     /// Hands records to a session; where the peer was before, one that opens has
     /// us ask whether the peer is there again.
-    pub(super) fn receive(&mut self, slot: Slot, datagram: &[u8], route: Route) {
+    pub(super) fn receive(&mut self, slot: SessionSlot, datagram: &[u8], route: Route) {
         let mut asks = false;
         self.with(slot, |entry, desk| {
-            entry.moving.heard = false;
+            entry.migration.heard = false;
             let turn = entry.receive(datagram, desk);
-            entry.moving.has_spoken |= entry.moving.heard && entry.route.to == route.to;
-            asks = entry.moving.may_have_returned(route.to, desk.now);
+            entry.migration.has_spoken |= entry.migration.heard && entry.route.to == route.to;
+            asks = entry.migration.may_have_returned(route.to, desk.now);
             turn
         });
         if asks {
-            self.ask_who(route, datagram.len());
+            self.challenge_sender(route, datagram.len());
         }
     }
 
     /// Enters a session under its new address; it is still found under the last one.
-    fn relocate(&mut self, slot: Slot, route: Route) {
+    fn relocate(&mut self, slot: SessionSlot, route: Route) {
         let Some(entry) = self.entry(slot) else { return };
         let old = std::mem::replace(&mut entry.route, route);
         if old.to != route.to {
-            let returns = entry.moving.former.is_some_and(|former| former.to == route.to);
+            let returns = entry.migration.former.is_some_and(|former| former.to == route.to);
             // An address that was only claimed does not take the place of one it spoke from.
-            let has_spoken = std::mem::replace(&mut entry.moving.has_spoken, returns);
-            let is_lasting = has_spoken || returns || entry.moving.former.is_none();
-            let forgotten = if is_lasting { entry.moving.former.replace(old) } else { Some(old) };
+            let has_spoken = std::mem::replace(&mut entry.migration.has_spoken, returns);
+            let is_lasting = has_spoken || returns || entry.migration.former.is_none();
+            let forgotten = if is_lasting { entry.migration.former.replace(old) } else { Some(old) };
             let forgotten = forgotten.filter(|former| former.to != route.to);
             self.table.established.insert(route.to, slot);
             if let Some(forgotten) = forgotten {
@@ -290,8 +290,8 @@ impl Turning<'_> {
             }
         }
         self.with(slot, |entry, desk| {
-            entry.has_moved(old.to, desk);
-            Turn::Same
+            entry.handle_migration(old.to, desk);
+            SessionChange::Same
         });
     }
 }
@@ -305,14 +305,17 @@ impl Endpoint {
         }
         let (mut sources, mut there, mut is_news) = (BTreeMap::new(), BTreeMap::new(), false);
         for (slot, route) in self.routes() {
-            if route.from.is_some_and(|from| *there.entry(from).or_insert_with(|| has(from) != Some(false))) {
+            if route
+                .from
+                .is_some_and(|from| *there.entry(from).or_insert_with(|| is_local_address(from) != Some(false)))
+            {
                 continue;
             }
             let Some(source) = *sources.entry(route.to.ip()).or_insert_with(|| source_for(route.to)) else { continue };
             let mut table = self.lock();
-            Turning::new(self, &mut table).with(slot, |entry, desk| {
+            EndpointTurn::new(self, &mut table).with(slot, |entry, desk| {
                 is_news |= entry.note_source(source, desk);
-                Turn::Same
+                SessionChange::Same
             });
         }
         if is_news {
@@ -322,7 +325,7 @@ impl Endpoint {
     }
 
     /// Where the peers are whose links we dialled or that know us by one address.
-    fn routes(&self) -> Vec<(Slot, Route)> {
+    fn routes(&self) -> Vec<(SessionSlot, Route)> {
         let table = self.lock();
         let entries = table.entries.iter().flatten().filter(|entry| entry.is_busy());
         entries.map(|entry| (entry.slot, entry.route)).collect()
@@ -342,12 +345,12 @@ mod tests {
 
     #[test]
     fn unanswered_identification_backs_off() {
-        let (mut moving, start) = (Moving::default(), Instant::now());
+        let (mut moving, start) = (MigrationState::default(), Instant::now());
         let rtt = Duration::from_millis(10);
         let mut told = Vec::new();
         // Somebody asks every 50 ms.
         for ms in (0..=10_000).step_by(50) {
-            if moving.introductions.take(start + Duration::from_millis(ms), rtt) {
+            if moving.introductions.try_identify(start + Duration::from_millis(ms), rtt) {
                 told.push(ms);
             }
         }
@@ -355,6 +358,6 @@ mod tests {
         // An answer makes it as quick as before.
         moving.note_heard();
         let later = start + Duration::from_millis(9200);
-        assert!(moving.introductions.take(later, rtt) && !moving.introductions.take(later, rtt));
+        assert!(moving.introductions.try_identify(later, rtt) && !moving.introductions.try_identify(later, rtt));
     }
 }

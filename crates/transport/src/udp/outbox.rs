@@ -7,7 +7,7 @@ use quinn::udp::{Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use crate::counters::Live;
+use crate::counters::LiveSchemeCounters;
 
 /// The most bytes that wait for the socket. Beyond, datagrams are dropped.
 const MAX_BYTES: usize = 4 << 20;
@@ -27,7 +27,7 @@ pub(super) struct Route {
 
 /// Sealed datagrams, in order.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct DatagramQueue {
     bytes: Vec<u8>,
     datagrams: Vec<(Route, usize)>,
     /// The records in the last one, if more may follow.
@@ -45,7 +45,7 @@ pub(super) struct Refused {
     pub(super) why: String,
 }
 
-impl Outbox {
+impl DatagramQueue {
     /// Adds a datagram made of `parts`; answers whether there was room for it.
     pub(super) fn push(&mut self, route: Route, parts: &[&[u8]]) -> bool {
         let size: usize = parts.iter().map(|part| part.len()).sum();
@@ -79,7 +79,7 @@ impl Outbox {
     }
 
     /// Hands over what the socket takes; what it does not take stays.
-    pub(super) fn flush(&mut self, socket: &UdpSocket, io: &UdpSocketState, live: &Live) {
+    pub(super) fn flush(&mut self, socket: &UdpSocket, io: &UdpSocketState, live: &LiveSchemeCounters) {
         let (mut sent, mut at) = (0, 0);
         while sent < self.datagrams.len() {
             let run = self.run_from(sent, io.max_gso_segments());
@@ -93,12 +93,12 @@ impl Outbox {
             };
             match socket.try_io(Interest::WRITABLE, || io.try_send(socket.into(), &transmit)) {
                 Ok(()) => {
-                    Live::add(&live.bytes_sent, run.bytes as u64);
-                    Live::add(&live.datagrams_sent, run.count as u64);
+                    LiveSchemeCounters::add(&live.bytes_sent, run.bytes as u64);
+                    LiveSchemeCounters::add(&live.datagrams_sent, run.count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => {
-                    Live::add(&live.dropped, run.count as u64);
+                    LiveSchemeCounters::add(&live.dropped, run.count as u64);
                     self.note_refused(route.to, size, &error);
                 }
             }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn run_has_one_route_and_size() {
-        let mut outbox = Outbox::default();
+        let mut outbox = DatagramQueue::default();
         for (port, size) in [(1, 10), (1, 10), (1, 4), (1, 10), (2, 10), (2, 11)] {
             assert!(outbox.push(route(port), &[&vec![0; size]]));
         }
@@ -177,8 +177,8 @@ mod tests {
     #[tokio::test]
     async fn send_failures_are_counted_and_reported() {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let (io, live) = (UdpSocketState::new((&socket).into()).unwrap(), Live::default());
-        let mut outbox = Outbox::default();
+        let (io, live) = (UdpSocketState::new((&socket).into()).unwrap(), LiveSchemeCounters::default());
+        let mut outbox = DatagramQueue::default();
         let to = Route { to: socket.local_addr().unwrap(), from: None };
         // No datagram of IPv4 is that long.
         assert!(outbox.push(to, &[&[0; 65_530]]) && outbox.push(to, &[b"short"]));
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn records_for_one_host_are_packed() {
-        let mut outbox = Outbox::default();
-        let sizes = |outbox: &Outbox| outbox.datagrams.iter().map(|(_, size)| *size).collect::<Vec<_>>();
+        let mut outbox = DatagramQueue::default();
+        let sizes = |outbox: &DatagramQueue| outbox.datagrams.iter().map(|(_, size)| *size).collect::<Vec<_>>();
         for (port, size) in [(1, 40), (1, 30), (2, 10), (1, 10), (1, 80), (1, 20)] {
             assert!(outbox.pack(route(port), &vec![7; size], 100));
         }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_full_outbox_takes_nothing() {
-        let mut outbox = Outbox::default();
+        let mut outbox = DatagramQueue::default();
         assert!(outbox.push(route(1), &[&vec![0; MAX_BYTES]]));
         assert!(!outbox.push(route(1), &[b"x"]));
     }

@@ -3,31 +3,31 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use super::endpoint::Slot;
-use super::entry::{Entry, Phase, Turn};
-use super::hello::{self, Greeting};
+use super::endpoint::SessionSlot;
+use super::entry::{DtlsPhase, Entry, SessionChange};
+use super::hello::{self, ClientHello};
 use super::outbox::Route;
-use super::table::Turning;
-use crate::counters::Live;
-use crate::crowd::Place;
+use super::table::EndpointTurn;
+use crate::counters::LiveSchemeCounters;
+use crate::crowd::HandshakeSlot;
 
-impl Turning<'_> {
+impl EndpointTurn<'_> {
     /// A place for a stranger that begins a handshake with a first datagram of `size` bytes, if it may.
-    pub(super) fn admit(&mut self, route: Route, greeting: &Greeting, size: usize) -> Option<Place> {
+    pub(super) fn admit(&mut self, route: Route, greeting: &ClientHello, size: usize) -> Option<HandshakeSlot> {
         if self.endpoint.context.closing.load(Ordering::Relaxed) {
             return None;
         }
         let limit = self.endpoint.context.limits.handshakes;
-        let needs_proof = self.table.crowd.len() * 4 >= limit || size < hello::MIN_UNPROVED;
+        let needs_proof = self.table.handshake_limiter.len() * 4 >= limit || size < hello::MIN_UNPROVED;
         if needs_proof && !self.proves(route, greeting) {
             return None;
         }
         let host = route.to.ip();
         let is_proved = self.has_proved(route, greeting);
-        let admitted = self.table.shares.take(host, self.now);
-        let entered = admitted.then(|| self.table.crowd.enter(host, is_proved)).flatten();
+        let admitted = self.table.shares.try_begin_handshake(host, self.now);
+        let entered = admitted.then(|| self.table.handshake_limiter.acquire_slot(host, is_proved)).flatten();
         if entered.as_ref().is_none_or(|(_, displaced)| *displaced) {
-            Live::add(&self.endpoint.live.turned_away, 1);
+            LiveSchemeCounters::add(&self.endpoint.live.turned_away, 1);
         }
         let (place, displaced) = entered?;
         if displaced {
@@ -37,7 +37,7 @@ impl Turning<'_> {
     }
 
     /// Checks a ClientHello's proof of its sender's address; one without it is answered with a cookie.
-    pub(super) fn proves(&mut self, route: Route, greeting: &Greeting) -> bool {
+    pub(super) fn proves(&mut self, route: Route, greeting: &ClientHello) -> bool {
         let proves = self.has_proved(route, greeting);
         if !proves {
             let cookie = self.table.cookies.make(self.now, route.to);
@@ -47,7 +47,7 @@ impl Turning<'_> {
         proves
     }
 
-    pub(super) fn has_proved(&self, route: Route, greeting: &Greeting) -> bool {
+    pub(super) fn has_proved(&self, route: Route, greeting: &ClientHello) -> bool {
         greeting.cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie))
     }
 
@@ -56,24 +56,24 @@ impl Turning<'_> {
     pub(super) fn displace_unproved(&mut self, at: SocketAddr) {
         let Some(slot) = self.table.handshaking.get(&at).copied() else { return };
         self.with(slot, |entry, _| {
-            if matches!(&entry.phase, Phase::Handshake(handshake) if handshake.is_doubtful()) {
-                entry.phase = Phase::Gone;
+            if matches!(&entry.phase, DtlsPhase::Handshake(handshake) if handshake.is_doubtful()) {
+                entry.phase = DtlsPhase::Gone;
             }
-            Turn::Same
+            SessionChange::Same
         });
     }
 
     /// Ends the handshake whose place a newcomer has. Looks at all that are under way, which the
     /// tokens before it keep cheap.
     fn end_displaced(&mut self) {
-        let slots: Vec<Slot> = self.table.handshaking.values().copied().collect();
+        let slots: Vec<SessionSlot> = self.table.handshaking.values().copied().collect();
         for slot in slots {
-            let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) else { continue };
+            let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) else { continue };
             // A dial that waits for it has its time, however many come.
-            if handshake.dial.is_none() && handshake.place.as_mut().is_some_and(Place::is_lost) {
+            if handshake.dial.is_none() && handshake.place.as_mut().is_some_and(HandshakeSlot::is_lost) {
                 self.with(slot, |entry, _| {
-                    entry.phase = Phase::Gone;
-                    Turn::Same
+                    entry.phase = DtlsPhase::Gone;
+                    SessionChange::Same
                 });
             }
         }

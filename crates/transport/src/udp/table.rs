@@ -10,16 +10,16 @@ use std::time::Instant;
 use roost_proto::RoleSet;
 
 use super::answers::Trust;
-use super::endpoint::{Endpoint, Slot};
-use super::entry::{Desk, Entry, Phase, Turn};
-use super::handshake::{Dialling, Handshake};
-use super::hello::{self, Bucket, Cookies, Greeting, Kind, SessionId};
-use super::outbox::{Outbox, Refused, Route};
+use super::endpoint::{Endpoint, SessionSlot};
+use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
+use super::handshake::{Handshake, PendingDial};
+use super::hello::{self, Bucket, ClientHello, Cookies, DatagramKind, SessionId};
+use super::outbox::{DatagramQueue, Refused, Route};
 use super::session::Session;
-use super::unread::Unread;
+use super::unread::UnreadQueue;
 use crate::config::Limits;
-use crate::counters::Live;
-use crate::crowd::{Crowd, Shares};
+use crate::counters::LiveSchemeCounters;
+use crate::crowd::{HandshakeLimiter, HandshakeRateLimiter};
 use crate::event::Event;
 
 /// Timers that fire in one turn.
@@ -29,32 +29,32 @@ const TIMERS: usize = 256;
 const OUTPUT: usize = 64 * 1024;
 
 /// The sessions of an endpoint and what they share.
-pub(super) struct Table {
+pub(super) struct SessionTable {
     /// At most [`crate::Limits::links`] and [`crate::Limits::handshakes`], plus
     /// what we dialled.
     pub(super) entries: Vec<Option<Box<Entry>>>,
-    free: Vec<Slot>,
+    free: Vec<SessionSlot>,
     /// By the peer's address, and by the one that it had before.
-    pub(super) established: HashMap<SocketAddr, Slot>,
+    pub(super) established: HashMap<SocketAddr, SessionSlot>,
     /// Those that are established, wherever the peer is.
-    pub(super) ids: HashMap<SessionId, Slot>,
-    pub(super) handshaking: HashMap<SocketAddr, Slot>,
+    pub(super) ids: HashMap<SessionId, SessionSlot>,
+    pub(super) handshaking: HashMap<SocketAddr, SessionSlot>,
     /// Strangers whose handshakes are under way.
-    pub(super) crowd: Arc<Crowd>,
-    pub(super) shares: Shares,
+    pub(super) handshake_limiter: Arc<HandshakeLimiter>,
+    pub(super) shares: HandshakeRateLimiter,
     /// What may be asked of senders whom we do not know, as many as handshakes.
     pub(super) questions: Bucket,
     pub(super) cookies: Cookies,
-    pub(super) timers: BTreeSet<(Instant, Slot)>,
-    stirred: Vec<Slot>,
-    pub(super) unread: Unread,
-    pub(super) outbox: Outbox,
+    pub(super) timers: BTreeSet<(Instant, SessionSlot)>,
+    stirred: Vec<SessionSlot>,
+    pub(super) unread: UnreadQueue,
+    pub(super) outbox: DatagramQueue,
     pub(super) events: Vec<Event>,
     plain: Vec<u8>,
     sealed: Vec<u8>,
 }
 
-impl Table {
+impl SessionTable {
     /// # Errors
     ///
     /// The system has no randomness for the cookies.
@@ -66,14 +66,14 @@ impl Table {
             established: HashMap::new(),
             ids: HashMap::new(),
             handshaking: HashMap::new(),
-            crowd: Crowd::new(limits.handshakes),
-            shares: Shares::new(limits.handshakes_per_second, now),
+            handshake_limiter: HandshakeLimiter::new(limits.handshakes),
+            shares: HandshakeRateLimiter::new(limits.handshakes_per_second, now),
             questions: Bucket::new(limits.handshakes_per_second, now),
             cookies: Cookies::new(now).ok_or_else(|| io::Error::other("the system has no randomness"))?,
             timers: BTreeSet::new(),
             stirred: Vec::new(),
-            unread: Unread::new(),
-            outbox: Outbox::default(),
+            unread: UnreadQueue::new(),
+            outbox: DatagramQueue::default(),
             events: Vec::new(),
             plain: Vec::with_capacity(2048),
             sealed: vec![0; OUTPUT],
@@ -81,18 +81,18 @@ impl Table {
     }
 }
 
-impl Table {
+impl SessionTable {
     /// The system has not sent something; who dials there is told if it fails.
     pub(super) fn note_refused(&mut self, refused: Refused) {
         let slot = self.handshaking.get(&refused.to).copied();
         let entry = slot.and_then(|slot| self.entries.get_mut(slot as usize)).and_then(Option::as_deref_mut);
-        if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = entry {
+        if let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = entry {
             handshake.unsent = Some(refused.why);
         }
     }
 
     /// A session is not at an address any more.
-    pub(super) fn forget_address(&mut self, address: SocketAddr, slot: Slot) {
+    pub(super) fn forget_address(&mut self, address: SocketAddr, slot: SessionSlot) {
         if self.established.get(&address) == Some(&slot) {
             self.established.remove(&address);
         }
@@ -100,14 +100,14 @@ impl Table {
 }
 
 /// The borrowed parts of a turn.
-pub(super) struct Turning<'a> {
+pub(super) struct EndpointTurn<'a> {
     pub(super) endpoint: &'a Arc<Endpoint>,
-    pub(super) table: &'a mut Table,
+    pub(super) table: &'a mut SessionTable,
     pub(super) now: Instant,
 }
 
-impl<'a> Turning<'a> {
-    pub(super) fn new(endpoint: &'a Arc<Endpoint>, table: &'a mut Table) -> Self {
+impl<'a> EndpointTurn<'a> {
+    pub(super) fn new(endpoint: &'a Arc<Endpoint>, table: &'a mut SessionTable) -> Self {
         Self { endpoint, table, now: Instant::now() }
     }
 
@@ -115,15 +115,15 @@ impl<'a> Turning<'a> {
     pub(super) fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: Option<IpAddr>) {
         let route = Route { to: from, from: to.filter(|_| self.endpoint.local.ip().is_unspecified()) };
         match hello::classify(datagram) {
-            Kind::Records { epoch: Some(epoch) } => self.handle_records(datagram, route, epoch),
-            Kind::Records { epoch: None } => self.handle_doubtful(datagram, from),
-            Kind::Hello { greeting, records } => self.handle_hello(records, route, &greeting),
-            Kind::Echo { random, answer } => self.handle_echo(route, random, answer),
-            Kind::Retry(cookie) => self.handle_retry(from, cookie, Trust::Doubtful),
-            Kind::Unknown(cookie) => self.handle_unknown(from, &cookie),
-            Kind::Forgotten(said) => self.handle_forgotten(from, &said),
-            Kind::Moved { id, cookie, record } => self.handle_moved(route, &id, cookie, record),
-            Kind::Noise => Live::add(&self.endpoint.live.malformed, 1),
+            DatagramKind::Records { epoch: Some(epoch) } => self.handle_records(datagram, route, epoch),
+            DatagramKind::Records { epoch: None } => self.handle_doubtful(datagram, from),
+            DatagramKind::Hello { greeting, records } => self.handle_hello(records, route, &greeting),
+            DatagramKind::Echo { random, answer } => self.handle_echo(route, random, answer),
+            DatagramKind::Retry(cookie) => self.handle_retry(from, cookie, Trust::Doubtful),
+            DatagramKind::Unknown(cookie) => self.handle_unknown(from, &cookie),
+            DatagramKind::Reset(said) => self.handle_reset(from, &said),
+            DatagramKind::Moved { id, cookie, record } => self.handle_moved(route, &id, cookie, record),
+            DatagramKind::Noise => LiveSchemeCounters::add(&self.endpoint.live.malformed, 1),
         }
     }
 
@@ -143,20 +143,20 @@ impl<'a> Turning<'a> {
                 self.receive(new, datagram, route);
             }
             (None, None) => {
-                Live::add(&self.endpoint.live.malformed, 1);
+                LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
                 if epoch == APPLICATION {
-                    self.ask_who(route, datagram.len());
+                    self.challenge_sender(route, datagram.len());
                 }
             }
         }
     }
 
-    fn handle_hello(&mut self, records: &[u8], route: Route, greeting: &Greeting) {
+    fn handle_hello(&mut self, records: &[u8], route: Route, greeting: &ClientHello) {
         let random = greeting.random;
         let mut inherited = None;
         if let Some(slot) = self.table.handshaking.get(&route.to).copied() {
             let Some(entry) = self.entry(slot) else { return };
-            let Phase::Handshake(handshake) = &mut entry.phase else { return };
+            let DtlsPhase::Handshake(handshake) = &mut entry.phase else { return };
             if !handshake.client && handshake.random == Some(random) {
                 self.with(slot, |entry, desk| entry.receive(records, desk));
                 return;
@@ -170,11 +170,11 @@ impl<'a> Turning<'a> {
             if !self.proves(route, greeting) {
                 return;
             }
-            let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) else { return };
+            let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) else { return };
             inherited = handshake.dial.take().map(|dial| (dial, (handshake.since, handshake.until)));
             self.with(slot, |entry, _| {
-                entry.phase = Phase::Gone;
-                Turn::Same
+                entry.phase = DtlsPhase::Gone;
+                SessionChange::Same
             });
         }
         let mut place = None;
@@ -184,9 +184,9 @@ impl<'a> Turning<'a> {
         }
         let is_proved = self.has_proved(route, greeting);
         let (dial, time) = inherited.unzip();
-        let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &Dialling| dial.wish.expect);
+        let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &PendingDial| dial.request.expect);
         let Some(slot) = self.begin(route, dial, false, expect) else { return };
-        if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) {
+        if let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) {
             handshake.random = Some(random);
             handshake.echo = greeting.echo();
             handshake.is_proved = is_proved;
@@ -201,16 +201,17 @@ impl<'a> Turning<'a> {
     pub(super) fn begin(
         &mut self,
         route: Route,
-        dial: Option<Dialling>,
+        dial: Option<PendingDial>,
         client: bool,
         expect: RoleSet,
-    ) -> Option<Slot> {
+    ) -> Option<SessionSlot> {
         let endpoint = self.endpoint;
         let limits = endpoint.context.limits;
-        let slot = self.table.free.pop().unwrap_or(self.table.entries.len() as Slot);
+        let slot = self.table.free.pop().unwrap_or(self.table.entries.len() as SessionSlot);
         let dtls = endpoint.dtls(client, self.now);
-        let known = endpoint.context.round_trips.of(route.to.ip(), dial.as_ref().and_then(|dial| dial.wish.node));
-        let limit = if client { limits.first_answer(known) } else { limits.stranger() };
+        let known =
+            endpoint.context.round_trips.expected_rtt(route.to.ip(), dial.as_ref().and_then(|dial| dial.request.node));
+        let limit = if client { limits.first_answer(known) } else { limits.incoming_handshake_timeout() };
         let handshake = Handshake::new(client, dial, expect, self.now, limit);
         let session = Session::new(limits.packet(), limits.link_queue_bytes, limit);
         let entry = Entry::new(slot, route, dtls, session, handshake);
@@ -223,24 +224,28 @@ impl<'a> Turning<'a> {
         self.entry(slot).map(|entry| entry.slot)
     }
 
-    pub(super) fn entry(&mut self, slot: Slot) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, slot: SessionSlot) -> Option<&mut Entry> {
         self.table.entries.get_mut(slot as usize)?.as_deref_mut()
     }
 
     /// Runs `work` on a session and brings the tables up to date; answers
     /// whether the endpoint's next deadline has come closer.
-    pub(super) fn with(&mut self, slot: Slot, work: impl FnOnce(&mut Entry, &mut Desk<'_>) -> Turn) -> bool {
+    pub(super) fn with(
+        &mut self,
+        slot: SessionSlot,
+        work: impl FnOnce(&mut Entry, &mut SessionContext<'_>) -> SessionChange,
+    ) -> bool {
         let Some(mut entry) = self.table.entries.get_mut(slot as usize).and_then(Option::take) else { return false };
         let was_stirred = entry.stirred;
-        let was_handshake = matches!(entry.phase, Phase::Handshake(_));
-        if let Turn::Established { dial, early } = work(&mut entry, &mut self.desk()) {
+        let was_handshake = matches!(entry.phase, DtlsPhase::Handshake(_));
+        if let SessionChange::Established { dial, early } = work(&mut entry, &mut self.desk()) {
             self.promote(&entry);
             entry.announce(dial, early, &mut self.desk());
         }
-        if was_handshake && !matches!(entry.phase, Phase::Handshake(_)) {
+        if was_handshake && !matches!(entry.phase, DtlsPhase::Handshake(_)) {
             self.leave_handshake(&entry);
         }
-        if matches!(entry.phase, Phase::Gone) {
+        if matches!(entry.phase, DtlsPhase::Gone) {
             self.remove(&entry);
             return false;
         }
@@ -252,9 +257,9 @@ impl<'a> Turning<'a> {
         sooner
     }
 
-    fn desk(&mut self) -> Desk<'_> {
+    fn desk(&mut self) -> SessionContext<'_> {
         let table = &mut *self.table;
-        Desk {
+        SessionContext {
             now: self.now,
             context: &self.endpoint.context,
             endpoint: self.endpoint,
@@ -271,7 +276,7 @@ impl<'a> Turning<'a> {
         if let Some(node) = entry.node() {
             self.table.unread.promote(entry.route.to, node);
         }
-        for id in [entry.moving.id, entry.moving.called].into_iter().flatten() {
+        for id in [entry.migration.id, entry.migration.called].into_iter().flatten() {
             self.table.ids.entry(id).or_insert(entry.slot);
         }
         let at = entry.route.to;
@@ -280,9 +285,9 @@ impl<'a> Turning<'a> {
                 match old.route.to == at {
                     true => old.end("the peer has begun anew".into(), desk),
                     // It has moved, and somebody else is there now.
-                    false => old.moving.former = None,
+                    false => old.migration.former = None,
                 }
-                Turn::Same
+                SessionChange::Same
             });
         }
     }
@@ -293,7 +298,7 @@ impl<'a> Turning<'a> {
         if self.table.handshaking.get(&entry.route.to) == Some(&entry.slot) {
             self.table.handshaking.remove(&entry.route.to);
         }
-        if matches!(entry.phase, Phase::Closed { .. }) {
+        if matches!(entry.phase, DtlsPhase::Closed { .. }) {
             self.table.established.entry(entry.route.to).or_insert(entry.slot);
         }
     }
@@ -303,10 +308,10 @@ impl<'a> Turning<'a> {
             self.table.timers.remove(&(at, entry.slot));
         }
         self.table.forget_address(entry.route.to, entry.slot);
-        if let Some(former) = entry.moving.former {
+        if let Some(former) = entry.migration.former {
             self.table.forget_address(former.to, entry.slot);
         }
-        for id in [entry.moving.id, entry.moving.called].into_iter().flatten() {
+        for id in [entry.migration.id, entry.migration.called].into_iter().flatten() {
             if self.table.ids.get(&id) == Some(&entry.slot) {
                 self.table.ids.remove(&id);
             }
@@ -348,7 +353,7 @@ impl<'a> Turning<'a> {
                 if entry.stirred {
                     entry.pump(desk);
                 }
-                Turn::Same
+                SessionChange::Same
             });
         }
     }

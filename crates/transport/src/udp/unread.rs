@@ -8,11 +8,11 @@ use quinn::udp::RecvMeta;
 use roost_proto::NodeId;
 
 use super::SEAL_BYTES;
-use super::entry::{Entry, Phase};
-use super::hello::{self, COOKIE, Kind, SessionId};
-use super::table::Turning;
+use super::entry::{DtlsPhase, Entry};
+use super::hello::{self, COOKIE, DatagramKind, SessionId};
+use super::table::EndpointTurn;
 use crate::config::MAX_PACKET;
-use crate::counters::Live;
+use crate::counters::LiveSchemeCounters;
 use crate::crowd::network_of;
 use crate::fair_queue::FairQueue;
 
@@ -40,7 +40,7 @@ const STRANGERS: u64 = 16;
 
 /// The sender of a datagram, as far as its address tells.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Sender {
+enum DatagramSource {
     Node(NodeId),
     /// A handshake is under way there that a forger of the address could not have begun, or a session ends.
     Address(SocketAddr),
@@ -56,13 +56,13 @@ struct Datagram {
 }
 
 /// The datagrams that wait, and room to read more.
-pub(super) struct Unread {
-    lanes: FairQueue<Sender, Datagram>,
+pub(super) struct UnreadQueue {
+    lanes: FairQueue<DatagramSource, Datagram>,
     hasher: RandomState,
     buffers: Vec<u8>,
 }
 
-impl Unread {
+impl UnreadQueue {
     pub(super) fn new() -> Self {
         Self {
             lanes: FairQueue::new(UNREAD_BYTES),
@@ -73,7 +73,7 @@ impl Unread {
     }
 
     /// Adds a datagram to its sender's lane; false if that has too many waiting.
-    fn push(&mut self, sender: Sender, datagram: Datagram) -> bool {
+    fn push(&mut self, sender: DatagramSource, datagram: Datagram) -> bool {
         let weight = datagram.bytes.len() + UNREAD_COST;
         let has_room = self.lanes.has_room(sender, weight);
         if has_room {
@@ -82,8 +82,8 @@ impl Unread {
         has_room
     }
 
-    fn strangers(&self, from: SocketAddr) -> Sender {
-        Sender::Strangers(self.hasher.hash_one(network_of(from.ip())) % STRANGERS)
+    fn strangers(&self, from: SocketAddr) -> DatagramSource {
+        DatagramSource::Strangers(self.hasher.hash_one(network_of(from.ip())) % STRANGERS)
     }
 
     /// The node at an address is known now: what it has sent before goes first in its lane.
@@ -91,15 +91,15 @@ impl Unread {
         if self.lanes.is_empty() {
             return;
         }
-        for lane in [self.strangers(at), Sender::Address(at)] {
+        for lane in [self.strangers(at), DatagramSource::Address(at)] {
             for (weight, datagram) in self.lanes.extract(lane, |datagram| datagram.from == at) {
-                self.lanes.push(Sender::Node(node), weight, datagram);
+                self.lanes.push(DatagramSource::Node(node), weight, datagram);
             }
         }
     }
 }
 
-impl Turning<'_> {
+impl EndpointTurn<'_> {
     /// Empties the socket and works off what came, or as much as one turn takes; answers whether there may be more.
     pub(super) fn read(&mut self) -> bool {
         let mut buffers = std::mem::take(&mut self.table.unread.buffers);
@@ -124,13 +124,13 @@ impl Turning<'_> {
     /// Puts what was read into the lanes. A few datagrams that are all there is are worked off at once.
     fn sort(&mut self, buffers: &[u8], meta: &[RecvMeta], is_all: bool) {
         let count: usize = meta.iter().map(|meta| meta.len.div_ceil(meta.stride.max(1))).sum();
-        Live::add(&self.endpoint.live.datagrams_received, count as u64);
-        Live::add(&self.endpoint.live.bytes_received, meta.iter().map(|meta| meta.len as u64).sum());
+        LiveSchemeCounters::add(&self.endpoint.live.datagrams_received, count as u64);
+        LiveSchemeCounters::add(&self.endpoint.live.bytes_received, meta.iter().map(|meta| meta.len as u64).sum());
         let are_few = is_all && count <= FEW && self.table.unread.lanes.is_empty();
         for (buffer, meta) in buffers.chunks(BUFFER).zip(meta) {
             for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                 if datagram.len() > LONGEST {
-                    Live::add(&self.endpoint.live.malformed, 1);
+                    LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
                 } else if are_few {
                     self.handle(datagram, meta.addr, meta.dst_ip);
                 } else {
@@ -142,27 +142,29 @@ impl Turning<'_> {
 
     /// Keeps a datagram until it is its sender's turn.
     fn keep(&mut self, bytes: &[u8], from: SocketAddr, to: Option<IpAddr>) {
-        let Some(sender) = self.sender(bytes, from) else { return Live::add(&self.endpoint.live.malformed, 1) };
+        let Some(sender) = self.sender(bytes, from) else {
+            return LiveSchemeCounters::add(&self.endpoint.live.malformed, 1);
+        };
         if !self.table.unread.push(sender, Datagram { bytes: bytes.into(), from, to }) {
-            Live::add(&self.endpoint.live.dropped, 1);
+            LiveSchemeCounters::add(&self.endpoint.live.dropped, 1);
         }
     }
 
     /// The sender of a datagram, or none if it is noise.
-    fn sender(&mut self, datagram: &[u8], from: SocketAddr) -> Option<Sender> {
+    fn sender(&mut self, datagram: &[u8], from: SocketAddr) -> Option<DatagramSource> {
         let known = self.table.established.get(&from).copied();
         let session = match hello::classify(datagram) {
-            Kind::Noise => return None,
-            Kind::Moved { id, .. } => known.or_else(|| self.table.ids.get(&id).copied()),
+            DatagramKind::Noise => return None,
+            DatagramKind::Moved { id, .. } => known.or_else(|| self.table.ids.get(&id).copied()),
             _ => known,
         };
         if let Some(slot) = session {
             let node = self.entry(slot).and_then(|entry| entry.node());
-            return Some(node.map_or(Sender::Address(from), Sender::Node));
+            return Some(node.map_or(DatagramSource::Address(from), DatagramSource::Node));
         }
         let handshake = self.table.handshaking.get(&from).copied();
-        let is_begun = |entry: &mut Entry| matches!(&entry.phase, Phase::Handshake(it) if !it.is_doubtful());
+        let is_begun = |entry: &mut Entry| matches!(&entry.phase, DtlsPhase::Handshake(it) if !it.is_doubtful());
         let is_known = handshake.and_then(|slot| self.entry(slot)).is_some_and(is_begun);
-        Some(if is_known { Sender::Address(from) } else { self.table.unread.strangers(from) })
+        Some(if is_known { DatagramSource::Address(from) } else { self.table.unread.strangers(from) })
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum To {
 }
 
 /// What happens to a middle.
-pub(crate) enum Order {
+pub(crate) enum NatCommand {
     /// The hub sees the node at another port, and the former one is dead.
     MoveNode,
     /// The same once so many datagrams have come to the node.
@@ -50,7 +50,7 @@ pub(crate) struct Middle {
     /// Where it is found in the hub's place.
     pub(crate) at: Address,
     seen: Seen,
-    orders: mpsc::UnboundedSender<(Order, oneshot::Sender<()>)>,
+    orders: mpsc::UnboundedSender<(NatCommand, oneshot::Sender<()>)>,
 }
 
 impl Middle {
@@ -65,7 +65,7 @@ impl Middle {
     }
 
     /// Moves one side, and forgets what has passed before.
-    pub(crate) async fn order(&self, order: Order) {
+    pub(crate) async fn order(&self, order: NatCommand) {
         self.forget();
         self.send(order).await;
     }
@@ -77,10 +77,10 @@ impl Middle {
 
     /// Has a datagram pass that none of the two has sent.
     pub(crate) async fn forge(&self, to: To, datagram: Vec<u8>) {
-        self.send(Order::Forge(to, datagram)).await;
+        self.send(NatCommand::Forge(to, datagram)).await;
     }
 
-    async fn send(&self, order: Order) {
+    async fn send(&self, order: NatCommand) {
         let (done, when_done) = oneshot::channel();
         self.orders.send((order, done)).expect("it runs");
         when_done.await.expect("it runs");
@@ -130,7 +130,7 @@ async fn carry(
     mut near: UdpSocket,
     hub: Address,
     seen: Seen,
-    mut orders: mpsc::UnboundedReceiver<(Order, oneshot::Sender<()>)>,
+    mut orders: mpsc::UnboundedReceiver<(NatCommand, oneshot::Sender<()>)>,
 ) {
     let mut far = towards(&hub).await;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
@@ -156,31 +156,31 @@ async fn carry(
             order = orders.recv() => {
                 let Some((order, done)) = order else { return };
                 let forged = match order {
-                    Order::MoveNode => {
+                    NatCommand::MoveNode => {
                         former = Some(std::mem::replace(&mut far, towards(&hub).await));
                         holds = false;
                         None
                     }
-                    Order::HoldNode => {
+                    NatCommand::HoldNode => {
                         holds = true;
                         None
                     }
-                    Order::Release => {
+                    NatCommand::Release => {
                         let from = former.as_ref().expect("the node has moved");
                         for late in held.drain(..) {
                             from.send(&late).await.expect("room");
                         }
                         None
                     }
-                    Order::MoveNodeAfter(count) => {
+                    NatCommand::MoveNodeAfter(count) => {
                         until_moved = count;
                         None
                     }
-                    Order::MoveHub => {
+                    NatCommand::MoveHub => {
                         near = socket().await;
                         None
                     }
-                    Order::Forge(to, datagram) => Some((to, datagram)),
+                    NatCommand::Forge(to, datagram) => Some((to, datagram)),
                 };
                 let _ = done.send(());
                 let Some(forged) = forged else { continue };

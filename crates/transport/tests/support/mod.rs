@@ -23,12 +23,12 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A group in a directory of its own.
-pub(crate) struct World {
+pub(crate) struct TestWorld {
     pub(crate) group: Group,
     dir: TempDir,
 }
 
-impl World {
+impl TestWorld {
     pub(crate) fn new() -> Self {
         Self::named("alpha")
     }
@@ -145,11 +145,11 @@ impl Node {
     }
 
     pub(crate) async fn next(&mut self) -> Event {
-        timeout(PATIENCE, self.take()).await.expect("an event in time")
+        timeout(PATIENCE, self.next_relevant_event()).await.expect("an event in time")
     }
 
     /// The next event; that a peer has moved is only noted, and what of ours is there not at all.
-    async fn take(&mut self) -> Event {
+    async fn next_relevant_event(&mut self) -> Event {
         loop {
             match self.events.recv().await.expect("the pump runs") {
                 Event::Moved { link, address } => self.moves.push((link, address)),
@@ -161,7 +161,7 @@ impl Node {
 
     /// Whether nothing more comes for a while.
     pub(crate) async fn is_quiet(&mut self) -> bool {
-        timeout(Duration::from_millis(300), self.take()).await.is_err()
+        timeout(Duration::from_millis(300), self.next_relevant_event()).await.is_err()
     }
 
     pub(crate) fn dial(&mut self, addresses: Vec<Address>, expect: RoleSet) -> DialId {
@@ -174,9 +174,9 @@ impl Node {
     /// Dials `other` and answers the numbers of the link here and there.
     pub(crate) async fn connect(&mut self, other: &mut Self) -> (LinkId, LinkId) {
         let dialled = self.dial(vec![other.address()], RoleSet::ALL);
-        let Event::Up { link, dial, peer, .. } = self.next().await else { panic!("the dial failed") };
+        let Event::Up { link, dial, remote: peer, .. } = self.next().await else { panic!("the dial failed") };
         assert_eq!((dial, peer.node), (Some(dialled), other.identity.node()));
-        let Event::Up { link: there, dial, peer, .. } = other.next().await else { panic!("no link came up") };
+        let Event::Up { link: there, dial, remote: peer, .. } = other.next().await else { panic!("no link came up") };
         assert_eq!((dial, peer.node), (None, self.identity.node()));
         assert_eq!(peer.name, self.identity.name());
         (link, there)
@@ -234,7 +234,7 @@ impl Node {
     /// How many peers this side has refused for `label`.
     pub(crate) fn refused(&self, scheme: Scheme, label: &str) -> u64 {
         let counters = self.transport.counters();
-        counters.of(scheme).refused.iter().find(|(known, _)| *known == label).map_or(0, |(_, count)| *count)
+        counters.for_scheme(scheme).refused.iter().find(|(known, _)| *known == label).map_or(0, |(_, count)| *count)
     }
 }
 

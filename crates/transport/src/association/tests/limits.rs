@@ -5,14 +5,14 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::super::*;
-use super::world::{Line, World};
+use super::world::{Line, MultipathHarness};
 use super::{MS, message, number};
 
 #[test]
 fn full_queue_admits_reliable_and_urgent() {
-    let mut association = Association::new(1 << 20);
+    let mut association = MultipathConnection::new(1 << 20);
     let now = Instant::now();
-    let fill = |association: &mut Association, flow, priority| {
+    let fill = |association: &mut MultipathConnection, flow, priority| {
         (0..100).find(|_| !association.send(now, Message { priority, ..message(0, flow, 60_000) }))
     };
     assert!(fill(&mut association, None, 3).is_some(), "a limit");
@@ -23,9 +23,9 @@ fn full_queue_admits_reliable_and_urgent() {
 
 #[test]
 fn in_flight_data_is_bounded() {
-    let (now, measured) = (Instant::now(), Measured { rtt: 100 * MS, window: 1 << 40 });
+    let (now, measured) = (Instant::now(), PathMetrics { rtt: 100 * MS, window: 1 << 40 });
     for bytes in [10, 3000, 60_000] {
-        let mut association = Association::new(64 << 20);
+        let mut association = MultipathConnection::new(64 << 20);
         association.add_path(now, PathId(0), 0, measured);
         (0..200_000).take_while(|number| association.send(now, message(*number, Some(1), bytes))).count();
         let mut chunks = 0;
@@ -46,7 +46,7 @@ fn in_flight_data_is_bounded() {
 #[test]
 fn unacknowledged_oldest_chunk_limits_sender() {
     for count in [1, 2] {
-        let mut world = World::new(vec![Line::new(100.0, 5.0); count]);
+        let mut world = MultipathHarness::new(vec![Line::new(100.0, 5.0); count]);
         world.withholds = true;
         let mut number = 0;
         for tenth in 1..=200 {
@@ -67,9 +67,9 @@ fn unacknowledged_oldest_chunk_limits_sender() {
 /// A chunk that has seen many silences counts in none any more; it must arrive nevertheless.
 #[test]
 fn silent_chunk_survives_path_removal() {
-    let measured = Measured { rtt: 20 * MS, window: 1 << 20 };
+    let measured = PathMetrics { rtt: 20 * MS, window: 1 << 20 };
     let mut now = Instant::now();
-    let mut association = Association::new(1 << 20);
+    let mut association = MultipathConnection::new(1 << 20);
     association.add_path(now, PathId(0), 0, measured);
     assert!(association.send(now, message(7, Some(1), 1000)));
     // Each time its heartbeats are answered some while after it has fallen silent.
@@ -89,7 +89,7 @@ fn silent_chunk_survives_path_removal() {
             _ => None,
         });
         for copy in heartbeats.collect::<Vec<_>>() {
-            association.acknowledged(now, copy, measured);
+            association.handle_acknowledgement(now, copy, measured);
         }
     }
     association.add_path(now, PathId(1), 1, measured);
@@ -106,7 +106,7 @@ fn silent_chunk_survives_path_removal() {
 /// What waits for the one path that is its own does not keep others idle.
 #[test]
 fn waiting_backup_leaves_other_paths_busy() {
-    let mut world = World::new(vec![Line::new(1.0, 10.0), Line::new(100.0, 10.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(1.0, 10.0), Line::new(100.0, 10.0)]);
     for frame in 0..200 {
         world.run_until(frame * 10 * MS);
         world.send(Message { class: DeliveryClass::Backup, priority: 1, ..message(frame, Some(0), 2500) });
@@ -121,9 +121,9 @@ fn waiting_backup_leaves_other_paths_busy() {
 #[test]
 fn only_path_gets_twice_the_window() {
     let now = Instant::now();
-    let measured = Measured { rtt: 100 * MS, window: 500_000 };
+    let measured = PathMetrics { rtt: 100 * MS, window: 500_000 };
     let put_on_first = |paths: u32| {
-        let mut association = Association::new(4 << 20);
+        let mut association = MultipathConnection::new(4 << 20);
         (0..paths).for_each(|path| association.add_path(now, PathId(path), 0, measured));
         (0..40).for_each(|frame| assert!(association.send(now, message(frame, Some(1), 60_000))));
         let actions = std::iter::from_fn(|| association.poll_action());

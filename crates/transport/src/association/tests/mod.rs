@@ -9,7 +9,7 @@ use super::*;
 
 mod limits;
 mod world;
-use world::{Line, World};
+use world::{Line, MultipathHarness};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -25,7 +25,7 @@ fn number(message: &[u8]) -> u32 {
 }
 
 /// Frames of 64 KB at 100 Hz for so long; by how much the latest was late.
-fn frames(world: &mut World, class: DeliveryClass, seconds: u64) -> Duration {
+fn frames(world: &mut MultipathHarness, class: DeliveryClass, seconds: u64) -> Duration {
     let begin = world.now;
     let count = (seconds * 100) as u32;
     for frame in 0..count {
@@ -41,7 +41,7 @@ fn frames(world: &mut World, class: DeliveryClass, seconds: u64) -> Duration {
 #[test]
 fn frame_is_striped_over_equal_paths() {
     // Programs that share processors are never as punctual as a line.
-    let mut world = World::new(vec![Line::new(100.0, 0.1).jitter(0.3), Line::new(100.0, 0.1).jitter(0.3)]);
+    let mut world = MultipathHarness::new(vec![Line::new(100.0, 0.1).jitter(0.3), Line::new(100.0, 0.1).jitter(0.3)]);
     // Heartbeats only, at first, on the path that is not needed.
     for number in 0..100 {
         world.run_until(number * 10 * MS);
@@ -59,14 +59,15 @@ fn frame_is_striped_over_equal_paths() {
 
 #[test]
 fn dead_path_delays_two_periods() {
-    let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).down(5000, 7000)]);
+    let mut world =
+        MultipathHarness::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).down(5000, 7000)]);
     let late = frames(&mut world, DeliveryClass::Stripe, 9);
     assert!(late < 20 * MS, "{late:?}");
     let kinds: Vec<_> = world.path_events.iter().map(|(_, event)| *event).collect();
     let (first, second) = (PathId(0), PathId(1));
     assert_eq!(
         kinds,
-        [PathEvent::Lost(first), PathEvent::Back(first), PathEvent::Lost(second), PathEvent::Back(second)]
+        [PathEvent::Lost(first), PathEvent::Restored(first), PathEvent::Lost(second), PathEvent::Restored(second)]
     );
     // Each is found again soon after.
     assert!(world.path_events[1].0 < 3100 * MS && world.path_events[3].0 < 7100 * MS, "{:?}", world.path_events);
@@ -74,14 +75,15 @@ fn dead_path_delays_two_periods() {
 
 #[test]
 fn duplicate_class_survives_path_death() {
-    let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).lossy(100)]);
+    let mut world =
+        MultipathHarness::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).lossy(100)]);
     let late = frames(&mut world, DeliveryClass::Duplicate, 4);
     assert!(late < 10 * MS, "{late:?}");
 }
 
 #[test]
 fn duplicate_class_uses_full_paths() {
-    let mut world = World::new(vec![Line::new(100.0, 0.1), Line::new(100.0, 0.1)]);
+    let mut world = MultipathHarness::new(vec![Line::new(100.0, 0.1), Line::new(100.0, 0.1)]);
     (0..50)
         .for_each(|frame| world.send(Message { class: DeliveryClass::Duplicate, ..message(frame, Some(1), 65_536) }));
     world.run_to_idle();
@@ -95,7 +97,7 @@ fn lone_message_leaves_dead_path_soon() {
     for dead in [0, 1] {
         let mut lines = vec![Line::new(100.0, 0.1); 2];
         lines[dead] = lines[dead].clone().down(1000, 3000);
-        let mut world = World::new(lines);
+        let mut world = MultipathHarness::new(lines);
         for number in 0..=100 {
             world.run_until(number * 10 * MS);
             world.send(message(number, None, 1000));
@@ -107,7 +109,7 @@ fn lone_message_leaves_dead_path_soon() {
 
 #[test]
 fn removed_path_loses_no_messages() {
-    let mut world = World::new(vec![Line::new(10.0, 50.0), Line::new(10.0, 50.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(10.0, 50.0), Line::new(10.0, 50.0)]);
     (0..20).for_each(|frame| world.send(message(frame, Some(1), 65_536)));
     world.run_until(300 * MS);
     world.remove_path(0);
@@ -124,7 +126,7 @@ fn paths_carry_what_they_can() {
         (vec![Line::new(100.0, 0.1).lossy(10), Line::new(100.0, 0.1)], 2),
     ] {
         let capacity: f64 = lines.iter().map(|line| line.rate).sum();
-        let mut world = World::new(lines);
+        let mut world = MultipathHarness::new(lines);
         let count = (capacity * f64::from(seconds) / 65_536.0) as u32;
         (0..count).for_each(|frame| world.send(message(frame, None, 65_536)));
         world.run_to_idle();
@@ -138,7 +140,7 @@ fn paths_carry_what_they_can() {
 #[test]
 fn longer_paths_keep_their_throughput() {
     let line = || Line::new(20.0, 10.0).then(5000, 50);
-    let mut world = World::new(vec![line(), line()]);
+    let mut world = MultipathHarness::new(vec![line(), line()]);
     // More than fits into fifteen seconds.
     (0..1200).for_each(|frame| world.send(message(frame, None, 65_536)));
     world.run_until(6000 * MS);
@@ -150,7 +152,7 @@ fn longer_paths_keep_their_throughput() {
 
 #[test]
 fn burst_waits_for_faster_path() {
-    let mut world = World::new(vec![Line::new(100.0, 1.0), Line::new(100.0, 200.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(100.0, 1.0), Line::new(100.0, 200.0)]);
     // Both are known by then.
     (0..300).for_each(|frame| world.send(message(frame, None, 65_536)));
     world.run_to_idle();
@@ -164,7 +166,7 @@ fn burst_waits_for_faster_path() {
 #[test]
 fn slow_path_is_not_suspected() {
     for lines in [vec![Line::new(0.1, 20.0), Line::new(0.1, 20.0)], vec![Line::new(1.0, 300.0), Line::new(1.0, 10.0)]] {
-        let mut world = World::new(lines);
+        let mut world = MultipathHarness::new(lines);
         for frame in 0..20 {
             world.send(message(frame, None, 10_000));
             world.run_until(world.now + 700 * MS);
@@ -180,7 +182,7 @@ fn slow_path_is_not_suspected() {
 fn silent_new_path_is_dropped_quickly() {
     for (mbit_s, delay_ms) in [(100.0, 0.1), (10.0, 10.0), (40.0, 50.0), (20.0, 300.0)] {
         let line = || Line::new(mbit_s, delay_ms);
-        let mut world = World::new(vec![line().down(0, 60_000), line()]);
+        let mut world = MultipathHarness::new(vec![line().down(0, 60_000), line()]);
         (0..4).for_each(|frame| world.send(message(frame, Some(0), 8_000)));
         world.run_until(10_000 * MS);
         let round_trip = Duration::from_secs_f64(2.0 * delay_ms / 1e3 + 2400.0 / (mbit_s * 125_000.0));
@@ -195,8 +197,8 @@ fn silent_new_path_is_dropped_quickly() {
 
 #[test]
 fn backup_path_idles_until_needed() {
-    let mut world = World::new(vec![Line::new(10.0, 10.0).down(2000, 4000), Line::new(10.0, 10.0)]);
-    let send = |world: &mut World, from: u64, to: u64| {
+    let mut world = MultipathHarness::new(vec![Line::new(10.0, 10.0).down(2000, 4000), Line::new(10.0, 10.0)]);
+    let send = |world: &mut MultipathHarness, from: u64, to: u64| {
         for frame in from..to {
             world.run_until(frame as u32 * 20 * MS);
             world.send(Message { class: DeliveryClass::Backup, ..message(frame as u32, Some(0), 1000) });
@@ -215,7 +217,7 @@ fn backup_path_idles_until_needed() {
 
 #[test]
 fn readded_path_regains_preference() {
-    let mut world = World::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
     world.remove_path(0);
     world.add_again(0);
     for frame in 0..100 {
@@ -228,7 +230,8 @@ fn readded_path_regains_preference() {
 
 #[test]
 fn nothing_is_lost_without_answering_path() {
-    let mut world = World::new(vec![Line::new(10.0, 10.0).down(100, 9000), Line::new(10.0, 10.0).down(90, 8000)]);
+    let mut world =
+        MultipathHarness::new(vec![Line::new(10.0, 10.0).down(100, 9000), Line::new(10.0, 10.0).down(90, 8000)]);
     for frame in 0..100 {
         world.run_until(frame * 50 * MS);
         world.send(message(frame, Some(frame % 3), 3000));
@@ -240,7 +243,7 @@ fn nothing_is_lost_without_answering_path() {
 
 #[test]
 fn idle_connection_sends_few_heartbeats() {
-    let mut world = World::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
     world.run_until(600 * 1000 * MS);
     assert!(world.transmissions <= 2 * 20, "{}", world.transmissions);
     // A message now and then does not bring heartbeats with it.
@@ -254,7 +257,7 @@ fn idle_connection_sends_few_heartbeats() {
 
 #[test]
 fn small_waiting_messages_are_packed() {
-    let mut world = World::new(vec![Line::new(1.0, 10.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(1.0, 10.0)]);
     (0..2000).for_each(|number| world.send(message(number, Some(7), 100)));
     world.run_to_idle();
     let numbers: Vec<_> = world.delivered.iter().map(|(_, frame)| number(frame)).collect();
@@ -265,7 +268,7 @@ fn small_waiting_messages_are_packed() {
 
 #[test]
 fn urgent_message_overtakes_queue() {
-    let mut world = World::new(vec![Line::new(1.0, 10.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(1.0, 10.0)]);
     (0..100).for_each(|number| world.send(message(number, Some(1), 65_536)));
     world.run_until(1000 * MS);
     world.delivered.clear();
@@ -279,7 +282,7 @@ fn urgent_message_overtakes_queue() {
 
 #[test]
 fn urgent_traffic_lets_begun_messages_finish() {
-    let mut world = World::new(vec![Line::new(1.0, 10.0)]);
+    let mut world = MultipathHarness::new(vec![Line::new(1.0, 10.0)]);
     world.send(Message { priority: 5, ..message(0, Some(1), 60_000) });
     // More than may follow what is not acknowledged, and never nothing.
     let last = 2 * (WINDOW_BYTES / 60_000) as u32;
@@ -292,7 +295,7 @@ fn urgent_traffic_lets_begun_messages_finish() {
 
 #[test]
 fn expired_messages_do_not_block_flow() {
-    let mut world = World::new(vec![Line::new(10.0, 10.0).down(500, 2500)]);
+    let mut world = MultipathHarness::new(vec![Line::new(10.0, 10.0).down(500, 2500)]);
     for frame in 0..100u32 {
         world.run_until(frame * 40 * MS);
         let deadline = Some(world.at() + 200 * MS);
@@ -338,7 +341,7 @@ proptest! {
             1..80,
         ),
     ) {
-        let mut world = World::new(lines);
+        let mut world = MultipathHarness::new(lines);
         let mut kept = HashSet::new();
         let count = messages.len() as u64;
         for (index, (pause, flow, bytes, class, patience, level)) in (0..).zip(messages) {

@@ -69,9 +69,9 @@ enum Happens {
     Acknowledged { copy: CopyId },
 }
 
-pub(super) struct World {
-    pub(super) sender: Association,
-    pub(super) receiver: Association,
+pub(super) struct MultipathHarness {
+    pub(super) sender: MultipathConnection,
+    pub(super) receiver: MultipathConnection,
     origin: Instant,
     pub(super) now: Duration,
     lines: Vec<Line>,
@@ -90,13 +90,13 @@ pub(super) struct World {
     counter: u64,
 }
 
-impl World {
+impl MultipathHarness {
     pub(super) fn new(lines: Vec<Line>) -> Self {
         let origin = Instant::now();
         let count = lines.len();
         let mut world = Self {
-            sender: Association::new(128 << 20),
-            receiver: Association::new(0),
+            sender: MultipathConnection::new(128 << 20),
+            receiver: MultipathConnection::new(0),
             origin,
             now: Duration::ZERO,
             lines,
@@ -121,17 +121,17 @@ impl World {
 
     /// What is known after the handshake, which carried a packet of 1200 bytes
     /// each way: the window is what a congestion control begins with.
-    fn greeted(&self, path: usize) -> Measured {
+    fn greeted(&self, path: usize) -> PathMetrics {
         let rtt = self.measured(path).rtt + Duration::from_secs_f64(2400.0 / self.lines[path].rate);
-        Measured { rtt, window: 32 * 1200 }
+        PathMetrics { rtt, window: 32 * 1200 }
     }
 
-    fn measured(&self, path: usize) -> Measured {
+    fn measured(&self, path: usize) -> PathMetrics {
         let line = &self.lines[path];
         let waits = self.busy[path].saturating_sub(self.now);
         // What a congestion control would settle at: the line and a queue of 12 ms.
         let window = line.rate * (line.rtt(self.now).as_secs_f64() + 0.012);
-        Measured { rtt: line.rtt(self.now) + waits, window: window as u64 + 15_000 }
+        PathMetrics { rtt: line.rtt(self.now) + waits, window: window as u64 + 15_000 }
     }
 
     pub(super) fn at(&self) -> Instant {
@@ -140,7 +140,7 @@ impl World {
 
     pub(super) fn send(&mut self, message: Message) {
         assert!(self.sender.send(self.at(), message));
-        self.settle();
+        self.drain_outputs();
     }
 
     /// A path that was removed is there again, as another one.
@@ -150,7 +150,7 @@ impl World {
         self.busy.push(Duration::ZERO);
         self.sent.push(0);
         self.sender.add_path(at, PathId(self.lines.len() as u32 - 1), path as u8, measured);
-        self.settle();
+        self.drain_outputs();
     }
 
     pub(super) fn remove_path(&mut self, path: u32) {
@@ -158,7 +158,7 @@ impl World {
         self.sender.remove_path(at, PathId(path));
         // What had not arrived is gone with its connection.
         self.events.retain(|_, (of, _)| *of != PathId(path));
-        self.settle();
+        self.drain_outputs();
     }
 
     pub(super) fn run_until(&mut self, end: Duration) {
@@ -175,7 +175,7 @@ impl World {
                 let at = self.at();
                 self.sender.handle_timeout(at);
             }
-            self.settle();
+            self.drain_outputs();
         }
         self.now = end;
     }
@@ -195,7 +195,7 @@ impl World {
                 if self.cancelled.remove(&copy) {
                     return;
                 }
-                self.receiver.received(&content).expect("a sound chunk");
+                self.receiver.handle_chunk(&content).expect("a sound chunk");
                 while let Some(message) = self.receiver.poll_message() {
                     self.delivered.push_back((self.now, message));
                 }
@@ -207,7 +207,7 @@ impl World {
             }
             Happens::Acknowledged { copy } => {
                 let (at, measured) = (self.at(), self.measured(path.0 as usize));
-                self.sender.acknowledged(at, copy, measured);
+                self.sender.handle_acknowledgement(at, copy, measured);
             }
         }
     }
@@ -217,7 +217,7 @@ impl World {
         self.events.insert((at, self.counter), (path, happens));
     }
 
-    fn settle(&mut self) {
+    fn drain_outputs(&mut self) {
         while let Some(event) = self.sender.poll_event() {
             self.path_events.push((self.now, event));
         }

@@ -16,32 +16,32 @@ const MAX_DEPARTURES: usize = 4096;
 
 /// What has arrived, and how it stood when packets left.
 #[derive(Clone, Debug)]
-pub(super) struct Delivery {
+pub(super) struct DeliveryRateSampler {
     /// Bytes that have arrived so far.
     pub(super) delivered: u64,
     /// When the last of them were acknowledged, and when those had left.
     delivered_at: Instant,
     delivered_left: Instant,
-    departures: VecDeque<Departure>,
+    departures: VecDeque<DeliverySnapshot>,
 }
 
 /// How it stood when a packet left.
 #[derive(Clone, Copy, Debug)]
-struct Departure {
+struct DeliverySnapshot {
     at: Instant,
     delivered: u64,
     delivered_at: Instant,
     delivered_left: Instant,
 }
 
-impl Delivery {
+impl DeliveryRateSampler {
     pub(super) const fn new(now: Instant) -> Self {
         Self { delivered: 0, delivered_at: now, delivered_left: now, departures: VecDeque::new() }
     }
 
     /// A packet leaves. `is_first` if nothing else is under way: the time
     /// until now, when there was nothing to deliver, does not count.
-    pub(super) fn left(&mut self, now: Instant, is_first: bool) {
+    pub(super) fn record_sent(&mut self, now: Instant, is_first: bool) {
         if is_first {
             (self.delivered_at, self.delivered_left) = (now, now);
         }
@@ -52,12 +52,18 @@ impl Delivery {
             self.departures.pop_front();
         }
         let Self { delivered, delivered_at, delivered_left, .. } = *self;
-        self.departures.push_back(Departure { at: now, delivered, delivered_at, delivered_left });
+        self.departures.push_back(DeliverySnapshot { at: now, delivered, delivered_at, delivered_left });
     }
 
     /// A packet of `bytes` that left at `sent` is acknowledged; answers the rate
     /// that this shows, bytes per second, unless that takes less than `least`.
-    pub(super) fn arrived(&mut self, now: Instant, sent: Instant, bytes: u64, least: Duration) -> Option<f64> {
+    pub(super) fn record_acknowledged(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        least: Duration,
+    ) -> Option<f64> {
         self.delivered += bytes;
         self.delivered_at = now;
         self.delivered_left = self.delivered_left.max(sent);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use roost_proto::random::SplitMix64;
 
-use super::rate::Rate;
+use super::rate::RateController;
 use super::udt::{Udt, increase};
 use super::{INITIAL_WINDOW, controller};
 use roost_proto::Congestion;
@@ -41,11 +41,11 @@ impl Loop {
         let is_lost = |random: &mut SplitMix64| (random.below(1 << 32) as f64) < loss * (1_u64 << 32) as f64;
         let lost = (0..packets).filter(|_| is_lost(&mut self.random)).count() as u64;
         if packets > 0 {
-            self.udt.left(self.now, packets * u64::from(MTU));
+            self.udt.record_sent(self.now, packets * u64::from(MTU));
             self.under_way.push_back((self.now + RTT, self.now, packets - lost, lost));
         }
         while let Some((_, sent, arrived, lost)) = self.under_way.pop_front_if(|(at, ..)| *at <= self.now) {
-            self.udt.arrived(arrived * u64::from(MTU), RTT);
+            self.udt.record_acknowledged(arrived * u64::from(MTU), RTT);
             self.udt.acknowledged(self.now);
             if lost > 0 {
                 self.udt.lost(self.now, sent, lost * u64::from(MTU));
@@ -120,20 +120,20 @@ fn udt_does_not_grow_while_idle() {
 fn rate_restarts_after_outage() {
     let began = Instant::now();
     let (mut now, rtt) = (began, Duration::from_millis(600));
-    let mut rate = Rate::new(began, 1200);
+    let mut rate = RateController::new(began, 1200);
     let mut under_way: VecDeque<(Instant, u64)> = VecDeque::new();
     // A path of 2.5 MB/s on which there is always enough to do; it never queues.
-    let mut ticks = |rate: &mut Rate, count: u32, under_way: &mut VecDeque<(Instant, u64)>| {
+    let mut ticks = |rate: &mut RateController, count: u32, under_way: &mut VecDeque<(Instant, u64)>| {
         for _ in 0..count {
             now += TICK;
             while let Some((sent, bytes)) = under_way.pop_front_if(|(sent, _)| *sent + rtt <= now) {
-                rate.arrived(now, sent, bytes, false);
+                rate.record_acknowledged(now, sent, bytes, false);
                 rate.acknowledged(now, under_way.iter().map(|(_, bytes)| bytes).sum());
             }
             let room = rate.allowed().saturating_sub(under_way.iter().map(|(_, bytes)| bytes).sum());
             let bytes = room.min(25_000) / 1200 * 1200;
             if bytes > 0 {
-                rate.left(now, bytes);
+                rate.record_sent(now, bytes);
                 under_way.push_back((now, bytes));
             }
         }
@@ -152,14 +152,14 @@ fn rate_restarts_after_outage() {
 #[test]
 fn rate_measures_very_long_rtt() {
     let began = Instant::now();
-    let mut rate = Rate::new(began, 1200);
+    let mut rate = RateController::new(began, 1200);
     let (mut now, rtt) = (began, Duration::from_millis(600));
     // Ten packets per 10 ms, acknowledged a round trip later.
     for tick in 0..300_u32 {
         now = began + TICK * tick;
-        (0..10).for_each(|_| rate.left(now, 1200));
+        (0..10).for_each(|_| rate.record_sent(now, 1200));
         if tick >= 60 {
-            (0..10).for_each(|_| rate.arrived(now, now - rtt, 1200, false));
+            (0..10).for_each(|_| rate.record_acknowledged(now, now - rtt, 1200, false));
             rate.acknowledged(now, 10 * 1200 * 60);
         }
     }
@@ -175,18 +175,18 @@ proptest! {
     fn no_window_is_ever_empty(events in prop::collection::vec((0..5_u8, 0..200_u64, 1..50_u64), 0..300)) {
         let began = Instant::now();
         let mut now = began;
-        let (mut udt, mut rate) = (Udt::new(now, 1200), Rate::new(now, 1200));
+        let (mut udt, mut rate) = (Udt::new(now, 1200), RateController::new(now, 1200));
         for (kind, later, packets) in events {
             now += Duration::from_millis(later);
             let (sent, bytes) = (now - Duration::from_millis(later.min(40)), packets * 1200);
             match kind {
                 0 => {
-                    udt.left(now, bytes);
-                    rate.left(now, bytes);
+                    udt.record_sent(now, bytes);
+                    rate.record_sent(now, bytes);
                 }
                 1 => {
-                    udt.arrived(bytes, Duration::from_millis(later));
-                    rate.arrived(now, sent, bytes, later % 2 == 0);
+                    udt.record_acknowledged(bytes, Duration::from_millis(later));
+                    rate.record_acknowledged(now, sent, bytes, later % 2 == 0);
                 }
                 2 => {
                     udt.acknowledged(now);

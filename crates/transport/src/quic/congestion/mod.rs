@@ -22,7 +22,7 @@ use std::time::Instant;
 use quinn::congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig};
 use roost_proto::Congestion;
 
-use rate::Rate;
+use rate::RateController;
 use udt::Udt;
 
 /// What QUIC lets be under way before anything is known, packets of 1200 bytes:
@@ -36,7 +36,7 @@ pub(super) fn controller(congestion: Congestion, now: Instant, mtu: u16) -> Box<
         Congestion::Cubic => Arc::new(CubicConfig::default()).build(now, mtu),
         Congestion::Bbr => Arc::new(BbrConfig::default()).build(now, mtu),
         Congestion::Udt => Box::new(Udt::new(now, mtu)),
-        Congestion::Rate => Box::new(Rate::new(now, mtu)),
+        Congestion::Rate => Box::new(RateController::new(now, mtu)),
     }
 }
 

@@ -13,7 +13,7 @@ use quinn::congestion::Controller;
 use quinn_proto::RttEstimator;
 
 use super::INITIAL_WINDOW;
-use super::delivery::Delivery;
+use super::delivery::DeliveryRateSampler;
 use super::trains::Trains;
 
 /// What may be under way while the path is explored, in parts of what it holds.
@@ -87,10 +87,10 @@ const RTT_GROWTH: f64 = 1.1;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Rate {
+pub(super) struct RateController {
     mtu: f64,
-    phase: Phase,
-    delivery: Delivery,
+    phase: RatePhase,
+    delivery: DeliveryRateSampler,
     peak: Peak,
     trains: Trains,
     /// Since when all trains have waited in a queue, and how many.
@@ -107,7 +107,7 @@ pub(super) struct Rate {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum RatePhase {
     /// The window grows; the greatest rate so far, and rounds since it grew.
     Startup { window: f64, best: f64, flat: u32 },
     /// The queue of the startup is taken down.
@@ -142,7 +142,7 @@ impl Peak {
         self.0.iter().copied().fold(0.0, f64::max)
     }
 
-    fn note(&mut self, rate: f64) {
+    fn add_sample(&mut self, rate: f64) {
         self.0[0] = self.0[0].max(rate);
     }
 
@@ -151,18 +151,18 @@ impl Peak {
     }
 }
 
-impl Phase {
+impl RatePhase {
     const fn start() -> Self {
         Self::Startup { window: INITIAL_WINDOW as f64, best: 0.0, flat: 0 }
     }
 }
 
-impl Rate {
+impl RateController {
     pub(super) fn new(now: Instant, mtu: u16) -> Self {
         Self {
             mtu: mtu.into(),
-            phase: Phase::start(),
-            delivery: Delivery::new(now),
+            phase: RatePhase::start(),
+            delivery: DeliveryRateSampler::new(now),
             peak: Peak::default(),
             trains: Trains::default(),
             queued: None,
@@ -180,13 +180,13 @@ impl Rate {
         self.base.map(|(base, _)| self.peak.get() * base.as_secs_f64()).filter(|held| *held > 0.0)
     }
 
-    pub(super) fn left(&mut self, now: Instant, bytes: u64) {
-        self.delivery.left(now, self.in_flight == 0);
+    pub(super) fn record_sent(&mut self, now: Instant, bytes: u64) {
+        self.delivery.record_sent(now, self.in_flight == 0);
         self.in_flight += bytes;
         self.round.most = self.round.most.max(self.in_flight);
     }
 
-    pub(super) fn arrived(&mut self, now: Instant, sent: Instant, bytes: u64, is_idle: bool) {
+    pub(super) fn record_acknowledged(&mut self, now: Instant, sent: Instant, bytes: u64, is_idle: bool) {
         let took = now.saturating_duration_since(sent);
         self.note_round_trip(now, took);
         self.in_flight = self.in_flight.saturating_sub(bytes);
@@ -198,20 +198,20 @@ impl Rate {
             self.note_queue(now, took);
         }
         let growth = self.growth();
-        if let Phase::Startup { window, .. } = &mut self.phase
+        if let RatePhase::Startup { window, .. } = &mut self.phase
             && !is_idle
         {
             *window += growth * bytes as f64;
         }
         let least = self.base.map_or(Duration::ZERO, |(base, _)| base);
-        if let Some(rate) = self.delivery.arrived(now, sent, bytes, least) {
-            self.peak.note(rate);
+        if let Some(rate) = self.delivery.record_acknowledged(now, sent, bytes, least) {
+            self.peak.add_sample(rate);
         }
     }
 
     /// See [`LEAPS`].
     fn growth(&self) -> f64 {
-        let (Phase::Startup { window, .. }, Some((base, _))) = (self.phase, self.base) else { return DOUBLES };
+        let (RatePhase::Startup { window, .. }, Some((base, _))) = (self.phase, self.base) else { return DOUBLES };
         match self.told(base) {
             None => DOUBLES,
             Some(told) if window < told => LEAPS,
@@ -234,13 +234,13 @@ impl Rate {
         let (since, trains) = self.queued.unwrap_or((now, 0));
         self.queued = Some((since, trains + 1));
         let is_noticed = trains >= NOTICED_TRAINS && now.saturating_duration_since(since) >= base / NOTICED;
-        if is_noticed && matches!(self.phase, Phase::Startup { .. }) {
-            self.phase = Phase::Drain;
+        if is_noticed && matches!(self.phase, RatePhase::Startup { .. }) {
+            self.phase = RatePhase::Drain;
         }
     }
 
     fn note_round_trip(&mut self, now: Instant, took: Duration) {
-        if let Phase::Measure { shortest, .. } = &mut self.phase {
+        if let RatePhase::Measure { shortest, .. } = &mut self.phase {
             *shortest = Some(shortest.map_or(took, |shortest| shortest.min(took)));
         }
         self.base = match self.base {
@@ -258,15 +258,17 @@ impl Rate {
         }
         let Some((base, measured)) = self.base else { return };
         let is_drained = self.held().is_some_and(|held| in_flight as f64 <= held);
-        if is_drained && matches!(self.phase, Phase::Drain) {
+        if is_drained && matches!(self.phase, RatePhase::Drain) {
             self.drained_at = Some(now);
         }
         self.phase = match self.phase {
-            Phase::Drain if is_drained => Phase::Cruise { step: FIRST_STEP, since: now },
-            Phase::Cruise { .. } if now.saturating_duration_since(measured) > RTT_LIFE.max(RTT_LIFE_ROUNDS * base) => {
-                Phase::Measure { since: now, shortest: None }
+            RatePhase::Drain if is_drained => RatePhase::Cruise { step: FIRST_STEP, since: now },
+            RatePhase::Cruise { .. }
+                if now.saturating_duration_since(measured) > RTT_LIFE.max(RTT_LIFE_ROUNDS * base) =>
+            {
+                RatePhase::Measure { since: now, shortest: None }
             }
-            Phase::Cruise { step, since } => {
+            RatePhase::Cruise { step, since } => {
                 let lasted = now.saturating_duration_since(since);
                 let is_over = lasted >= base.max(SHORTEST_STEP);
                 let still_drains = step == DRAINING && !is_drained && lasted < LONGEST_DRAIN * base;
@@ -275,21 +277,23 @@ impl Rate {
                     false => self.phase,
                 }
             }
-            Phase::Measure { since, shortest } if now.saturating_duration_since(since) > RTT_PROBE.max(2 * base) => {
+            RatePhase::Measure { since, shortest }
+                if now.saturating_duration_since(since) > RTT_PROBE.max(2 * base) =>
+            {
                 let most = base.mul_f64(RTT_GROWTH);
                 self.base = Some((shortest.map_or(base, |shortest| shortest.min(most)), now));
-                Phase::Cruise { step: FIRST_STEP, since: now }
+                RatePhase::Cruise { step: FIRST_STEP, since: now }
             }
             other => other,
         };
     }
 
-    fn next_step(&mut self, now: Instant, step: usize) -> Phase {
+    fn next_step(&mut self, now: Instant, step: usize) -> RatePhase {
         let step = (step + 1) % CYCLE.len();
         if step == 0 {
             self.ceiling *= CEILING_GROWTH;
         }
-        Phase::Cruise { step, since: now }
+        RatePhase::Cruise { step, since: now }
     }
 
     fn end_round(&mut self) {
@@ -302,14 +306,14 @@ impl Rate {
         if overrun > FEW_LOSSES * self.mtu && overrun > MUCH_LOSS * (overrun + self.round.arrived as f64) {
             self.ceiling = self.ceiling.min(CEILING * self.round.most as f64);
         }
-        if let Phase::Startup { best, flat, .. } = &mut self.phase {
+        if let RatePhase::Startup { best, flat, .. } = &mut self.phase {
             if peak >= *best * GROWTH {
                 (*best, *flat) = (peak, 0);
             } else if !self.round.was_idle {
                 *flat += 1;
             }
             if *flat >= FLAT_ROUNDS || is_full {
-                self.phase = Phase::Drain;
+                self.phase = RatePhase::Drain;
             }
         }
     }
@@ -332,7 +336,7 @@ impl Rate {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         if is_persistent {
             // Nothing has arrived for several round trips: it may be another path now.
-            (self.phase, self.peak, self.base) = (Phase::start(), Peak::default(), None);
+            (self.phase, self.peak, self.base) = (RatePhase::start(), Peak::default(), None);
             (self.ceiling, self.drained_at) = (f64::INFINITY, None);
             // What was lost says nothing of that.
             (self.round, self.rounds) = (Round { ends: self.delivery.delivered, ..Round::default() }, 0);
@@ -342,14 +346,14 @@ impl Rate {
     pub(super) fn allowed(&self) -> u64 {
         let slack = self.peak.get() * CLUMP.as_secs_f64() + CLUMP_PACKETS * self.mtu;
         let gain = match self.phase {
-            Phase::Startup { window, .. } => {
+            RatePhase::Startup { window, .. } => {
                 let told = self.base.and_then(|(base, _)| self.told(base)).unwrap_or_default();
                 let most = self.held().map_or(window, |held| (STARTUP_GAIN * held).max(INITIAL_WINDOW as f64));
                 return window.min(most.max(told)).max(LEAST_PACKETS * self.mtu) as u64;
             }
-            Phase::Drain => DRAIN_GAIN,
-            Phase::Cruise { step, .. } => CYCLE[step].min(self.greatest_gain()),
-            Phase::Measure { .. } => RTT_PROBE_GAIN,
+            RatePhase::Drain => DRAIN_GAIN,
+            RatePhase::Cruise { step, .. } => CYCLE[step].min(self.greatest_gain()),
+            RatePhase::Measure { .. } => RTT_PROBE_GAIN,
         };
         (gain * self.held().unwrap_or_default() + slack).min(self.ceiling).max(LEAST_PACKETS * self.mtu) as u64
     }
@@ -360,14 +364,14 @@ impl Rate {
     }
 }
 
-impl Controller for Rate {
+impl Controller for RateController {
     fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
-        self.left(now, bytes);
+        self.record_sent(now, bytes);
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, _rtt: &RttEstimator) {
         // The estimator's shortest round trip begins with one that is assumed.
-        self.arrived(now, sent, bytes, app_limited);
+        self.record_acknowledged(now, sent, bytes, app_limited);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _app_limited: bool, _largest: Option<u64>) {

@@ -149,7 +149,7 @@ impl Udt {
 
     /// A packet leaves. The time in which nothing was under way tells nothing, and
     /// nothing grew in it.
-    pub(super) fn left(&mut self, now: Instant, bytes: u64) {
+    pub(super) fn record_sent(&mut self, now: Instant, bytes: u64) {
         if self.in_flight == 0 {
             (self.arrival.packets, self.arrival.since, self.next_syn) = (0.0, now, now + SYN);
         }
@@ -165,7 +165,7 @@ impl Udt {
         self.due_at = now;
     }
 
-    pub(super) fn arrived(&mut self, bytes: u64, srtt: Duration) {
+    pub(super) fn record_acknowledged(&mut self, bytes: u64, srtt: Duration) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.arrival.packets += bytes as f64 / self.mtu;
         self.srtt = srtt;
@@ -267,11 +267,11 @@ impl Udt {
 
 impl Controller for Udt {
     fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
-        self.left(now, bytes);
+        self.record_sent(now, bytes);
     }
 
     fn on_ack(&mut self, _now: Instant, _sent: Instant, bytes: u64, _app_limited: bool, rtt: &RttEstimator) {
-        self.arrived(bytes, rtt.get());
+        self.record_acknowledged(bytes, rtt.get());
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _app_limited: bool, _largest: Option<u64>) {

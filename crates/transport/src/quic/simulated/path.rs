@@ -6,11 +6,11 @@ use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionHandle};
 
 use super::streams::Streams;
-use crate::association::Measured;
+use crate::association::PathMetrics;
 use crate::quic::allowance::Allowance;
 use crate::quic::probing::Probing;
 
-pub(super) struct Path {
+pub(super) struct SimulatedPath {
     pub(super) handle: ConnectionHandle,
     pub(super) connection: Connection,
     pub(super) streams: Streams,
@@ -20,7 +20,7 @@ pub(super) struct Path {
     pub(super) is_joined: bool,
 }
 
-impl Path {
+impl SimulatedPath {
     pub(super) fn new(now: Instant, handle: ConnectionHandle, connection: Connection, probing: Probing) -> Self {
         let (streams, allowance) = (Streams::default(), Allowance::new(now));
         Self { handle, connection, streams, allowance, probing, is_joined: false }
@@ -35,8 +35,8 @@ impl Path {
         self.streams.write(&mut self.connection);
     }
 
-    pub(super) fn measured(&self) -> Measured {
+    pub(super) fn measured(&self) -> PathMetrics {
         let path = self.connection.stats().path;
-        Measured { rtt: path.rtt, window: path.cwnd.saturating_sub(self.probing.room()) }
+        PathMetrics { rtt: path.rtt, window: path.cwnd.saturating_sub(self.probing.room()) }
     }
 }

@@ -7,7 +7,7 @@ use aws_lc_rs::{hkdf, hmac};
 use quinn_proto::{ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, ServerConfig};
 
 use crate::config::Limits;
-use crate::quic::plain::Plain;
+use crate::quic::plain::NullCrypto;
 use crate::quic::probing::Probing;
 use crate::quic::settings::{Flight, transport};
 
@@ -40,7 +40,7 @@ pub(super) fn endpoint(by_peer: bool) -> Endpoint {
 
 /// How a path is dialled.
 pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientConfig {
-    let mut config = ClientConfig::new(Arc::new(Plain));
+    let mut config = ClientConfig::new(Arc::new(NullCrypto));
     config.transport_config(transport(Limits::default().packet(), probing, Flight::usual(has_several)));
     config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&[7 + path; 20])));
     config
@@ -49,7 +49,7 @@ pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientCo
 /// How connections are accepted, and one with its congestion control.
 pub(super) fn server(probing: Option<&Probing>, has_several: bool) -> Arc<ServerConfig> {
     let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
-    let mut config = ServerConfig::new(Arc::new(Plain), Arc::new(token));
+    let mut config = ServerConfig::new(Arc::new(NullCrypto), Arc::new(token));
     if let Some(probing) = probing {
         config.transport_config(transport(Limits::default().packet(), probing, Flight::usual(has_several)));
     }

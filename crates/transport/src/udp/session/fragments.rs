@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 
-use super::packet::{Part, Violation};
+use super::packet::{MessagePart, PacketViolation};
 
 /// The most messages that may be incomplete in one link.
 const MAX_MESSAGES: usize = 8;
@@ -27,7 +27,7 @@ pub(super) struct Fragments {
 impl Fragments {
     /// Takes a piece; answers the message if it is now complete. A piece that
     /// does not fit what came before is ignored.
-    pub(super) fn insert(&mut self, now: Instant, part: &Part<'_>) -> Option<Bytes> {
+    pub(super) fn insert(&mut self, now: Instant, part: &MessagePart<'_>) -> Option<Bytes> {
         self.expire(now);
         let known = self.messages.iter().position(|(_, assembly)| assembly.message == part.message);
         let index = known.unwrap_or_else(|| {
@@ -79,13 +79,13 @@ impl Assembly {
     }
 
     /// Takes a piece; answers whether the message is complete.
-    pub(super) fn insert(&mut self, part: &Part<'_>) -> Result<bool, Violation> {
+    pub(super) fn insert(&mut self, part: &MessagePart<'_>) -> Result<bool, PacketViolation> {
         if usize::from(part.count) != self.parts.len() {
-            return Err(Violation("a part of another message"));
+            return Err(PacketViolation("a part of another message"));
         }
         if let Some(slot @ None) = self.parts.get_mut(usize::from(part.index)) {
             if self.bytes + part.bytes.len() > MAX_MESSAGE_BYTES {
-                return Err(Violation("a message that is too long"));
+                return Err(PacketViolation("a message that is too long"));
             }
             *slot = Some(Bytes::copy_from_slice(part.bytes));
             self.missing -= 1;
@@ -111,8 +111,8 @@ impl Assembly {
 mod tests {
     use super::*;
 
-    fn part(message: u32, index: u8, bytes: &[u8]) -> Part<'_> {
-        Part { message, index, count: 2, bytes }
+    fn part(message: u32, index: u8, bytes: &[u8]) -> MessagePart<'_> {
+        MessagePart { message, index, count: 2, bytes }
     }
 
     #[test]

@@ -20,11 +20,11 @@ use roost_proto::Delivery;
 use fragments::Fragments;
 #[cfg(feature = "simulated")]
 pub(crate) use packet::RELIABLE_HEADER;
-use packet::{FRAGMENT_HEADER, Part, write_datagram, write_fragment};
-pub(crate) use packet::{Packet, Violation, write_close, write_keepsake, write_moved, write_ready};
-use receive::Receiver;
-use send::Sender;
-pub(crate) use send::{PeerSilent, QueueFull};
+use packet::{FRAGMENT_HEADER, MessagePart, write_datagram, write_fragment};
+pub(crate) use packet::{Packet, PacketViolation, write_close, write_moved, write_ready, write_reset_token};
+use receive::ReliableReceiver;
+use send::ReliableSender;
+pub(crate) use send::{QueueFull, RemoteSilent};
 
 /// One session's messages.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ pub(crate) struct Session {
     is_paced: bool,
     next_fragment: u16,
     fragments: Option<Box<Fragments>>,
-    sender: Option<Box<Sender>>,
-    receiver: Option<Box<Receiver>>,
+    sender: Option<Box<ReliableSender>>,
+    receiver: Option<Box<ReliableReceiver>>,
 }
 
 impl Session {
@@ -83,7 +83,7 @@ impl Session {
         message: Bytes,
     ) -> Result<(), QueueFull> {
         let (packet, queue, rtt, is_paced) = (self.packet_bytes, self.queue_bytes, self.initial_rtt(), self.is_paced);
-        let sender = self.sender.get_or_insert_with(|| Box::new(Sender::new(packet, queue, rtt, is_paced)));
+        let sender = self.sender.get_or_insert_with(|| Box::new(ReliableSender::new(packet, queue, rtt, is_paced)));
         sender.push(now, flow, delivery, message)
     }
 
@@ -117,10 +117,10 @@ impl Session {
         now: Instant,
         packet: Packet<'_>,
         mut deliver: impl FnMut(Bytes),
-    ) -> Result<(), Violation> {
+    ) -> Result<(), PacketViolation> {
         match packet {
             // These concern the link and not its messages.
-            Packet::Ready | Packet::Close { .. } | Packet::Moved { .. } | Packet::Keepsake { .. } => {}
+            Packet::Ready | Packet::Close { .. } | Packet::Moved { .. } | Packet::ResetToken { .. } => {}
             Packet::Datagram(message) => deliver(Bytes::copy_from_slice(message)),
             Packet::Fragment(part) => {
                 let fragments = self.fragments.get_or_insert_default();
@@ -161,7 +161,7 @@ impl Session {
     }
 
     /// Runs what is due; the packets that follow come from [`Self::poll_packet`].
-    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerSilent> {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), RemoteSilent> {
         if let Some(fragments) = &mut self.fragments {
             fragments.expire(now);
         }
@@ -244,7 +244,11 @@ impl DatagramPackets {
         match self.id {
             None => write_datagram(into, bytes),
             Some(id) => {
-                write_fragment(into, id, &Part { message: u32::from(id), index: self.next, count: self.count, bytes });
+                write_fragment(
+                    into,
+                    id,
+                    &MessagePart { message: u32::from(id), index: self.next, count: self.count, bytes },
+                );
             }
         }
         self.next += 1;

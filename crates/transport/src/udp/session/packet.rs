@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use crate::forgotten::TOKEN;
+use crate::forgotten::RESET_TOKEN_BYTES;
 use crate::transport::{MAX_REASON, cut};
 
 /// The most ranges in an acknowledgement.
@@ -35,28 +35,28 @@ const RELIABLE: u8 = 3;
 const ACK: u8 = 4;
 const CLOSE: u8 = 5;
 const MOVED: u8 = 6;
-const KEEPSAKE: u8 = 7;
+const RESET_TOKEN: u8 = 7;
 
 /// A packet as it was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packet<'a> {
     Ready,
     Datagram(&'a [u8]),
-    Fragment(Part<'a>),
-    Reliable { number: u32, follows: u16, part: Part<'a> },
+    Fragment(MessagePart<'a>),
+    Reliable { number: u32, follows: u16, part: MessagePart<'a> },
     Ack(Ack),
     Close { code: u8, reason: &'a str },
     Moved { cookie: [u8; 16] },
-    Keepsake { id: [u8; 8], token: [u8; TOKEN] },
+    ResetToken { id: [u8; 8], token: [u8; RESET_TOKEN_BYTES] },
 }
 
 /// The peer has sent what no sender of ours sends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Violation(pub(crate) &'static str);
+pub(crate) struct PacketViolation(pub(crate) &'static str);
 
 /// A piece of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part<'a> {
+pub(crate) struct MessagePart<'a> {
     /// Which message.
     pub(super) message: u32,
     /// Which piece of it.
@@ -99,19 +99,19 @@ impl<'a> Packet<'a> {
                 (reason.len() <= MAX_REASON).then_some(Self::Close { code: *code, reason })
             }
             MOVED => Some(Self::Moved { cookie: body.try_into().ok()? }),
-            KEEPSAKE => {
+            RESET_TOKEN => {
                 let (id, token) = body.split_first_chunk()?;
-                Some(Self::Keepsake { id: *id, token: token.try_into().ok()? })
+                Some(Self::ResetToken { id: *id, token: token.try_into().ok()? })
             }
             _ => None,
         }
     }
 }
 
-fn parse_part(message: u32, bytes: &[u8]) -> Option<Part<'_>> {
+fn parse_part(message: u32, bytes: &[u8]) -> Option<MessagePart<'_>> {
     let [index, count, bytes @ ..] = bytes else { return None };
     let sound = index < count && usize::from(*count) <= MAX_PARTS;
-    sound.then_some(Part { message, index: *index, count: *count, bytes })
+    sound.then_some(MessagePart { message, index: *index, count: *count, bytes })
 }
 
 impl Ack {
@@ -165,14 +165,14 @@ pub(crate) fn write_datagram(into: &mut Vec<u8>, message: &[u8]) {
     into.extend_from_slice(message);
 }
 
-pub(super) fn write_fragment(into: &mut Vec<u8>, id: u16, part: &Part<'_>) {
+pub(super) fn write_fragment(into: &mut Vec<u8>, id: u16, part: &MessagePart<'_>) {
     into.push(FRAGMENT);
     into.extend_from_slice(&id.to_be_bytes());
     into.extend_from_slice(&[part.index, part.count]);
     into.extend_from_slice(part.bytes);
 }
 
-pub(super) fn write_reliable(into: &mut Vec<u8>, number: u32, follows: u16, part: &Part<'_>) {
+pub(super) fn write_reliable(into: &mut Vec<u8>, number: u32, follows: u16, part: &MessagePart<'_>) {
     into.push(RELIABLE);
     into.extend_from_slice(&number.to_be_bytes());
     into.extend_from_slice(&part.message.to_be_bytes());
@@ -191,8 +191,8 @@ pub(crate) fn write_moved(into: &mut Vec<u8>, cookie: &[u8; 16]) {
     into.extend_from_slice(cookie);
 }
 
-pub(crate) fn write_keepsake(into: &mut Vec<u8>, id: &[u8; 8], token: &[u8; TOKEN]) {
-    into.push(KEEPSAKE);
+pub(crate) fn write_reset_token(into: &mut Vec<u8>, id: &[u8; 8], token: &[u8; RESET_TOKEN_BYTES]) {
+    into.push(RESET_TOKEN);
     into.extend_from_slice(id);
     into.extend_from_slice(token);
 }
@@ -228,7 +228,7 @@ mod tests {
 
         #[test]
         fn a_reliable_packet_reads_back(number: u32, message: u32, follows: u16, index in 0..64u8, bytes: Vec<u8>) {
-            let part = Part { message, index, count: 64, bytes: &bytes };
+            let part = MessagePart { message, index, count: 64, bytes: &bytes };
             let mut written = Vec::new();
             write_reliable(&mut written, number, follows, &part);
             prop_assert_eq!(Packet::parse(&written), Some(Packet::Reliable { number, follows, part }));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::fragments::{Assembly, PART_COST};
-use super::packet::{Ack, MAX_RANGES, Part, Violation};
+use super::packet::{Ack, MAX_RANGES, MessagePart, PacketViolation};
 use super::recovery::MAX_ACK_DELAY;
 use super::send::MESSAGE_WINDOW;
 
@@ -24,8 +24,8 @@ const ACK_EVERY: u32 = 2;
 
 /// The reliable messages of one link on their way in.
 #[derive(Debug, Default)]
-pub(super) struct Receiver {
-    arrived: Ranges,
+pub(super) struct ReliableReceiver {
+    arrived: PacketRanges,
     /// Arrivals since the last acknowledgement.
     unacked: u32,
     ack_now: bool,
@@ -39,7 +39,7 @@ pub(super) struct Receiver {
     /// Every message below has been delivered.
     base: u32,
     /// The messages from `base` on.
-    slots: VecDeque<Slot>,
+    slots: VecDeque<MessageSlot>,
     /// Which complete message waits for which.
     waiting: HashMap<u32, u32>,
     /// The memory that messages use, bytes.
@@ -47,7 +47,7 @@ pub(super) struct Receiver {
 }
 
 #[derive(Debug, Default)]
-enum Slot {
+enum MessageSlot {
     #[default]
     Unseen,
     Incomplete(Assembly),
@@ -55,9 +55,9 @@ enum Slot {
     Delivered,
 }
 
-impl Slot {
+impl MessageSlot {
     /// Takes a part; answers the message if it is now complete, and forgets it.
-    fn insert(&mut self, part: &Part<'_>) -> Result<Option<Bytes>, Violation> {
+    fn insert(&mut self, part: &MessagePart<'_>) -> Result<Option<Bytes>, PacketViolation> {
         match self {
             Self::Complete(_) | Self::Delivered => return Ok(None),
             Self::Unseen if part.count == 1 => return Ok(Some(Bytes::copy_from_slice(part.bytes))),
@@ -84,22 +84,22 @@ impl Slot {
     }
 }
 
-impl Receiver {
+impl ReliableReceiver {
     /// Takes a reliable packet; hands out the messages that can be delivered now.
     pub(super) fn insert(
         &mut self,
         (now, rtt): (Instant, Duration),
         number: u32,
         follows: u16,
-        part: &Part<'_>,
+        part: &MessagePart<'_>,
         deliver: &mut impl FnMut(Bytes),
-    ) -> Result<(), Violation> {
+    ) -> Result<(), PacketViolation> {
         let known = part.message < self.base;
         if !known && part.message - self.base >= MESSAGE_WINDOW {
-            return Err(Violation("a message beyond the window"));
+            return Err(PacketViolation("a message beyond the window"));
         }
         if u32::from(follows) > part.message {
-            return Err(Violation("a message that follows none"));
+            return Err(PacketViolation("a message that follows none"));
         }
         if !known && self.held + part.bytes.len() > MAX_BYTES && self.must_wait(u32::from(follows), part) {
             return Ok(());
@@ -114,7 +114,7 @@ impl Receiver {
 
     /// Whether a part would be held: the message that all others wait for makes
     /// room, and what is whole and follows nothing takes none.
-    fn must_wait(&self, follows: u32, part: &Part<'_>) -> bool {
+    fn must_wait(&self, follows: u32, part: &MessagePart<'_>) -> bool {
         let is_next = part.count == 1 && (follows == 0 || self.is_delivered(part.message - follows));
         part.message != self.base && !is_next
     }
@@ -147,10 +147,15 @@ impl Receiver {
         is_due
     }
 
-    fn insert_part(&mut self, follows: u32, part: &Part<'_>, deliver: &mut impl FnMut(Bytes)) -> Result<(), Violation> {
+    fn insert_part(
+        &mut self,
+        follows: u32,
+        part: &MessagePart<'_>,
+        deliver: &mut impl FnMut(Bytes),
+    ) -> Result<(), PacketViolation> {
         let index = (part.message - self.base) as usize;
         if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, Slot::default);
+            self.slots.resize_with(index + 1, MessageSlot::default);
         }
         let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
         let before = slot.held();
@@ -168,23 +173,23 @@ impl Receiver {
         let after = message - follows;
         if follows != 0 && !self.is_delivered(after) {
             self.waiting.insert(after, message);
-            let slot = Slot::Complete(whole);
+            let slot = MessageSlot::Complete(whole);
             self.held += slot.held();
             self.slots[index] = slot;
             return;
         }
-        self.slots[index] = Slot::Delivered;
+        self.slots[index] = MessageSlot::Delivered;
         deliver(whole);
         let mut last = message;
         while let Some(next) = self.waiting.remove(&last) {
             let slot = &mut self.slots[(next - self.base) as usize];
             self.held -= slot.held();
-            if let Slot::Complete(bytes) = std::mem::replace(slot, Slot::Delivered) {
+            if let MessageSlot::Complete(bytes) = std::mem::replace(slot, MessageSlot::Delivered) {
                 deliver(bytes);
             }
             last = next;
         }
-        while matches!(self.slots.front(), Some(Slot::Delivered)) {
+        while matches!(self.slots.front(), Some(MessageSlot::Delivered)) {
             self.slots.pop_front();
             self.base += 1;
         }
@@ -193,7 +198,7 @@ impl Receiver {
     fn is_delivered(&self, message: u32) -> bool {
         message
             .checked_sub(self.base)
-            .is_none_or(|index| matches!(self.slots.get(index as usize), Some(Slot::Delivered)))
+            .is_none_or(|index| matches!(self.slots.get(index as usize), Some(MessageSlot::Delivered)))
     }
 
     /// The acknowledgement that is due, if one is.
@@ -221,9 +226,9 @@ impl Receiver {
 
 /// The packet numbers that have arrived: the newest [`MAX_RANGES`] runs of them.
 #[derive(Debug, Default)]
-struct Ranges(VecDeque<(u32, u32)>);
+struct PacketRanges(VecDeque<(u32, u32)>);
 
-impl Ranges {
+impl PacketRanges {
     fn largest(&self) -> Option<u32> {
         self.0.back().map(|range| range.1)
     }
@@ -262,7 +267,7 @@ mod tests {
 
     #[test]
     fn runs_of_numbers_merge() {
-        let mut ranges = Ranges::default();
+        let mut ranges = PacketRanges::default();
         for number in [5, 1, 3, 2, 9, 4, 4] {
             ranges.insert(number);
         }
@@ -271,8 +276,8 @@ mod tests {
 
     #[test]
     fn message_waits_for_predecessor() {
-        let (mut receiver, now) = (Receiver::default(), Instant::now());
-        let part = |message, bytes| Part { message, index: 0, count: 1, bytes };
+        let (mut receiver, now) = (ReliableReceiver::default(), Instant::now());
+        let part = |message, bytes| MessagePart { message, index: 0, count: 1, bytes };
         let mut delivered = Vec::new();
         let mut deliver = |message: Bytes| delivered.push(message);
         receiver.insert((now, RTT), 2, 1, &part(2, b"third"), &mut deliver).unwrap();
@@ -285,8 +290,8 @@ mod tests {
 
     #[test]
     fn reminders_back_off_and_end() {
-        let (mut receiver, mut now) = (Receiver::default(), Instant::now());
-        let part = |index| Part { message: 0, index, count: 3, bytes: b"part" };
+        let (mut receiver, mut now) = (ReliableReceiver::default(), Instant::now());
+        let part = |index| MessagePart { message: 0, index, count: 3, bytes: b"part" };
         receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
         let mut pauses = Vec::new();
         while let Some(at) = receiver.deadline() {
@@ -305,9 +310,9 @@ mod tests {
 
     #[test]
     fn maximum_packet_number_is_safe() {
-        let (mut receiver, now) = (Receiver::default(), Instant::now());
+        let (mut receiver, now) = (ReliableReceiver::default(), Instant::now());
         for (message, number) in [(0, u32::MAX), (1, 0), (2, u32::MAX)] {
-            let part = Part { message, index: 0, count: 1, bytes: b"" };
+            let part = MessagePart { message, index: 0, count: 1, bytes: b"" };
             receiver.insert((now, RTT), number, 0, &part, &mut |_| ()).unwrap();
         }
         assert_eq!(receiver.poll_ack(now, RTT).unwrap().ranges, [(u32::MAX, u32::MAX), (0, 0)]);
@@ -315,27 +320,27 @@ mod tests {
 
     #[test]
     fn incomplete_messages_are_bounded() {
-        let (mut receiver, now) = (Receiver::default(), Instant::now());
+        let (mut receiver, now) = (ReliableReceiver::default(), Instant::now());
         for message in 1..MESSAGE_WINDOW {
-            let part = Part { message, index: 0, count: 64, bytes: b"" };
+            let part = MessagePart { message, index: 0, count: 64, bytes: b"" };
             receiver.insert((now, RTT), message, 0, &part, &mut |_| ()).unwrap();
         }
-        let started = receiver.slots.iter().filter(|slot| matches!(slot, Slot::Incomplete(_))).count();
+        let started = receiver.slots.iter().filter(|slot| matches!(slot, MessageSlot::Incomplete(_))).count();
         assert!(started * 64 * size_of::<Option<Bytes>>() <= MAX_BYTES, "{started}");
     }
 
     #[test]
     fn oversized_message_is_a_violation() {
-        let (mut receiver, now, half) = (Receiver::default(), Instant::now(), vec![0; 40_000]);
-        let part = |index| Part { message: 0, index, count: 2, bytes: &half };
+        let (mut receiver, now, half) = (ReliableReceiver::default(), Instant::now(), vec![0; 40_000]);
+        let part = |index| MessagePart { message: 0, index, count: 2, bytes: &half };
         receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
         assert!(receiver.insert((now, RTT), 1, 0, &part(1), &mut |_| panic!("delivered")).is_err());
     }
 
     #[test]
     fn message_beyond_window_is_violation() {
-        let mut receiver = Receiver::default();
-        let part = Part { message: MESSAGE_WINDOW, index: 0, count: 1, bytes: b"" };
+        let mut receiver = ReliableReceiver::default();
+        let part = MessagePart { message: MESSAGE_WINDOW, index: 0, count: 1, bytes: b"" };
         assert!(receiver.insert((Instant::now(), RTT), 0, 0, &part, &mut |_| ()).is_err());
     }
 }

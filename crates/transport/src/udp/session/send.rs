@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_proto::{Channel, Delivery};
 
-use super::packet::{self, Ack, Part};
+use super::packet::{self, Ack, MessagePart};
 use super::recovery::{Pacer, Rtt, Window};
-pub(crate) use losses::PeerSilent;
+pub(crate) use losses::RemoteSilent;
 
-use crate::levels::{LEVELS, Levels, Pushed, room_for};
+use crate::levels::{LEVELS, PriorityQueue, Pushed, room_for};
 
 /// The most messages, from the oldest unacknowledged one on, of which packets
 /// may be under way. The receiver keeps a window of the same size.
@@ -26,11 +26,11 @@ const IDLE_FLOWS: usize = 64;
 
 /// The reliable messages of one link on their way out.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(super) struct ReliableSender {
     packet_bytes: usize,
     queue_bytes: usize,
     /// What nothing has been sent of.
-    waiting: Levels,
+    waiting: PriorityQueue,
     /// The message that each level is in the middle of, and its next part.
     begun: [Option<(u32, u8)>; LEVELS],
     /// The messages from `base` on, in the order of their beginning;
@@ -86,12 +86,12 @@ struct Sent {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueFull;
 
-impl Sender {
+impl ReliableSender {
     pub(super) fn new(packet_bytes: usize, queue_bytes: usize, rtt: Duration, is_paced: bool) -> Self {
         Self {
             packet_bytes,
             queue_bytes,
-            waiting: Levels::default(),
+            waiting: PriorityQueue::default(),
             begun: [None; LEVELS],
             messages: VecDeque::new(),
             base: 0,
@@ -242,7 +242,7 @@ impl Sender {
         let start = usize::from(part) * self.part_bytes();
         let end = (start + self.part_bytes()).min(outgoing.bytes.len());
         let follows = outgoing.after.filter(|after| *after >= self.base).map_or(0, |after| message - after);
-        let piece = Part { message, index: part, count: count as u8, bytes: &outgoing.bytes[start..end] };
+        let piece = MessagePart { message, index: part, count: count as u8, bytes: &outgoing.bytes[start..end] };
         // The distance fits: it is less than the window.
         packet::write_reliable(into, self.next_number, follows as u16, &piece);
         let size = into.len();

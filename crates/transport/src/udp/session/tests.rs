@@ -29,14 +29,14 @@ impl Chance {
 /// How a link treats packets, in parts of a hundred; and what it carries, bytes
 /// per second and bytes in its queue, if there is a limit.
 #[derive(Clone, Copy, Debug, Default)]
-struct Link {
+struct WireProfile {
     loss: u64,
     duplicates: u64,
     reordering: u64,
     thin: Option<(u64, u64)>,
 }
 
-struct Pair {
+struct SessionPair {
     now: Instant,
     sides: [Session; 2],
     inbox: [Vec<Bytes>; 2],
@@ -46,13 +46,13 @@ struct Pair {
     dropped: u64,
     /// Until when the link is busy with what it has, in each direction.
     busy: [Instant; 2],
-    link: Link,
+    link: WireProfile,
     chance: Chance,
     most_held: usize,
 }
 
-impl Pair {
-    fn new(link: Link, seed: u64) -> Self {
+impl SessionPair {
+    fn new(link: WireProfile, seed: u64) -> Self {
         let session = || Session::new(PACKET, QUEUE, 2 * DELAY);
         let now = Instant::now();
         Self {
@@ -112,7 +112,7 @@ impl Pair {
     }
 
     /// Goes on to the next arrival or deadline; `false` when there is none.
-    fn step(&mut self) -> Result<bool, PeerSilent> {
+    fn step(&mut self) -> Result<bool, RemoteSilent> {
         self.transmit();
         let arrival = self.wire.keys().next().map(|key| key.0);
         let deadlines = self.sides.iter().filter_map(Session::deadline);
@@ -164,7 +164,7 @@ proptest! {
         reordering in 0..50u64,
         lens in prop::collection::vec((0..5u32, prop_oneof![8..300usize, 1000..1400usize, 8..65536usize]), 1..60),
     ) {
-        let mut pair = Pair::new(Link { loss, duplicates, reordering, thin: None }, seed);
+        let mut pair = SessionPair::new(WireProfile { loss, duplicates, reordering, thin: None }, seed);
         let mut counts = BTreeMap::<u32, u32>::new();
         for (flow, len) in &lens {
             let index = counts.entry(*flow).or_default();
@@ -187,7 +187,7 @@ proptest! {
 
 #[test]
 fn clean_transfer_retransmits_nothing() {
-    let mut pair = Pair::new(Link::default(), 1);
+    let mut pair = SessionPair::new(WireProfile::default(), 1);
     for index in 0..100 {
         pair.send(0, 3, message(0, index, 16 * 1024)).unwrap();
     }
@@ -200,7 +200,7 @@ fn clean_transfer_retransmits_nothing() {
 
 #[test]
 fn a_lone_message_costs_two_packets() {
-    let mut pair = Pair::new(Link::default(), 1);
+    let mut pair = SessionPair::new(WireProfile::default(), 1);
     pair.send(9, 3, message(9, 0, 30)).unwrap();
     pair.run();
     assert_eq!(pair.sent, 2);
@@ -209,7 +209,7 @@ fn a_lone_message_costs_two_packets() {
 
 #[test]
 fn the_queue_is_bounded() {
-    let mut pair = Pair::new(Link::default(), 1);
+    let mut pair = SessionPair::new(WireProfile::default(), 1);
     pair.sides[0] = Session::new(PACKET, 100_000, DELAY);
     assert_eq!(pair.send(0, 3, message(0, 0, 60_000)), Ok(()));
     pair.transmit();
@@ -219,7 +219,7 @@ fn the_queue_is_bounded() {
 
 #[test]
 fn backlog_does_not_block_urgent() {
-    let mut pair = Pair::new(THIN, 1);
+    let mut pair = SessionPair::new(THIN, 1);
     while pair.send(2, 2, message(2, 0, 60_000)).is_ok() {}
     // Under way or not, it counts.
     pair.transmit();
@@ -228,13 +228,13 @@ fn backlog_does_not_block_urgent() {
 }
 
 /// A megabit per second, with half a second of queue.
-const THIN: Link = Link { loss: 0, duplicates: 0, reordering: 0, thin: Some((125_000, 64_000)) };
+const THIN: WireProfile = WireProfile { loss: 0, duplicates: 0, reordering: 0, thin: Some((125_000, 64_000)) };
 
 #[test]
 fn large_object_fills_thin_path() {
     const OBJECT: usize = 64 << 20;
     const PIECE: usize = 60_000;
-    let mut pair = Pair::new(THIN, 1);
+    let mut pair = SessionPair::new(THIN, 1);
     let (start, mut next) = (pair.now, 0);
     while pair.inbox[1].len() * PIECE < OBJECT {
         while pair.send(5, 5, message(5, next, PIECE)).is_ok() {
@@ -250,7 +250,7 @@ fn large_object_fills_thin_path() {
 
 #[test]
 fn urgent_message_leaves_at_once() {
-    let mut pair = Pair::new(THIN, 1);
+    let mut pair = SessionPair::new(THIN, 1);
     for index in 0..60 {
         pair.send(5, 5, message(5, index, 65_536)).unwrap();
     }
@@ -275,7 +275,7 @@ fn urgent_message_leaves_at_once() {
 #[test]
 fn urgent_overtakes_queued_and_lost() {
     for seed in 1..30 {
-        let mut pair = Pair::new(Link { loss: 20, ..THIN }, seed);
+        let mut pair = SessionPair::new(WireProfile { loss: 20, ..THIN }, seed);
         for index in 0..10 {
             pair.send(5, 5, message(5, index, 65_536)).unwrap();
             pair.send(2, 2, message(2, index, 3000)).unwrap();
@@ -289,7 +289,7 @@ fn urgent_overtakes_queued_and_lost() {
 #[test]
 fn path_change_retransmits_in_flight() {
     for is_other in [false, true] {
-        let mut pair = Pair::new(Link::default(), 1);
+        let mut pair = SessionPair::new(WireProfile::default(), 1);
         for index in 0..8 {
             pair.send(1, 3, message(1, index, 1000)).unwrap();
         }

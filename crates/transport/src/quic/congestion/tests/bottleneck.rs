@@ -9,7 +9,7 @@ use roost_proto::random::SplitMix64;
 use roost_proto::{Channel, Congestion, Delivery, Service};
 
 use crate::quic::simulated::QuicEnd;
-use crate::simulated::{End, Happening};
+use crate::simulated::{EndEvent, SimulatedEnd};
 
 /// Messages of an object.
 const MESSAGE_BYTES: u64 = 60_000;
@@ -22,7 +22,7 @@ const LEAST_QUEUE: u64 = 30 * 1500;
 
 /// What is between the two sides, the same each way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Path {
+pub(super) struct PathProfile {
     pub(super) mbit: f64,
     pub(super) rtt_ms: u64,
     /// Of the packets behind the bottleneck.
@@ -31,7 +31,7 @@ pub(super) struct Path {
     pub(super) queue: f64,
 }
 
-impl Path {
+impl PathProfile {
     fn bytes_per_second(&self) -> f64 {
         self.mbit * 1e6 / 8.0
     }
@@ -46,8 +46,8 @@ impl Path {
 }
 
 /// One direction of the path.
-pub(super) struct Lane {
-    path: Path,
+pub(super) struct BottleneckQueue {
+    path: PathProfile,
     free_at: Instant,
     /// When each packet is there, for which flow.
     under_way: VecDeque<(Instant, usize, Bytes)>,
@@ -57,12 +57,19 @@ pub(super) struct Lane {
     waited: Vec<f64>,
 }
 
-impl Lane {
-    pub(super) fn new(path: Path, now: Instant) -> Self {
+impl BottleneckQueue {
+    pub(super) fn new(path: PathProfile, now: Instant) -> Self {
         Self { path, free_at: now, under_way: VecDeque::new(), offered: 0, dropped: 0, waited: Vec::new() }
     }
 
-    pub(super) fn take(&mut self, now: Instant, flow: usize, bytes: u32, content: Bytes, random: &mut SplitMix64) {
+    pub(super) fn enqueue_packet(
+        &mut self,
+        now: Instant,
+        flow: usize,
+        bytes: u32,
+        content: Bytes,
+        random: &mut SplitMix64,
+    ) {
         let wait = self.free_at.saturating_duration_since(now);
         self.offered += 1;
         self.waited.push(wait.as_secs_f64());
@@ -79,7 +86,7 @@ impl Lane {
     }
 }
 
-impl Lane {
+impl BottleneckQueue {
     /// A packet that is there by now.
     pub(super) fn arrived(&mut self, now: Instant) -> Option<Bytes> {
         self.next().filter(|at| *at <= now)?;
@@ -122,7 +129,7 @@ pub(super) struct Outcome {
     /// How long the first took.
     pub(super) took: Duration,
     pub(super) failures: Vec<String>,
-    path: Path,
+    path: PathProfile,
     pub(super) offered: u64,
     waited: Vec<f64>,
     /// Bytes of the first flow's stream.
@@ -177,10 +184,10 @@ impl Outcome {
 
 /// What arrives of a stream of so many Mbit/s beside an object that never ends,
 /// over one connection or over one each, in 8 s.
-pub(super) fn beside_an_object(path: Path, mbit: f64, over_one: bool) -> f64 {
+pub(super) fn beside_an_object(path: PathProfile, mbit: f64, over_one: bool) -> f64 {
     let limit = Duration::from_secs(8);
     let flows = [Congestion::Rate; 2];
-    let mut world = World::new(path, &flows[usize::from(over_one)..], u64::MAX, 1);
+    let mut world = BottleneckHarness::new(path, &flows[usize::from(over_one)..], u64::MAX, 1);
     world.flows[0].stream = (mbit * 1e6 / 8.0) as u64;
     if !over_one {
         world.flows[0].left = 0;
@@ -192,21 +199,21 @@ pub(super) fn beside_an_object(path: Path, mbit: f64, over_one: bool) -> f64 {
 
 /// Sends an object of so many bytes with each of these, the next five seconds
 /// after the one before, and stops when the first has arrived or after `limit`.
-pub(super) fn transfer(path: Path, flows: &[Congestion], bytes: u64, limit: Duration, seed: u64) -> Outcome {
-    World::new(path, flows, bytes, seed).run(limit)
+pub(super) fn transfer(path: PathProfile, flows: &[Congestion], bytes: u64, limit: Duration, seed: u64) -> Outcome {
+    BottleneckHarness::new(path, flows, bytes, seed).run(limit)
 }
 
-struct World {
+struct BottleneckHarness {
     began: Instant,
     now: Instant,
     flows: Vec<Flow>,
-    lanes: [Lane; 2],
+    lanes: [BottleneckQueue; 2],
     random: SplitMix64,
     message: Bytes,
 }
 
-impl World {
-    fn new(path: Path, flows: &[Congestion], bytes: u64, seed: u64) -> Self {
+impl BottleneckHarness {
+    fn new(path: PathProfile, flows: &[Congestion], bytes: u64, seed: u64) -> Self {
         let (now, mut random) = (Instant::now(), SplitMix64::new(seed));
         let mut flow = |(number, congestion): (u64, &Congestion)| Flow {
             begins: now + random.jitter(Duration::from_secs(5)) * number as u32,
@@ -224,7 +231,7 @@ impl World {
             began: now,
             now,
             flows: (0..).zip(flows).map(&mut flow).collect(),
-            lanes: [Lane::new(path, now), Lane::new(path, now)],
+            lanes: [BottleneckQueue::new(path, now), BottleneckQueue::new(path, now)],
             random,
             message: vec![7; MESSAGE_BYTES as usize].into(),
         }
@@ -271,17 +278,17 @@ impl World {
                 if end.deadline().is_some_and(|at| at <= *now) {
                     end.handle_timeout(*now);
                 }
-                while let Some(happening) = end.poll_happening() {
+                while let Some(happening) = end.poll_event() {
                     match happening {
-                        Happening::Message(message) if message.len() as u64 == STREAM_BYTES => {
+                        EndEvent::Message(message) if message.len() as u64 == STREAM_BYTES => {
                             flow.streamed[1] += STREAM_BYTES;
                         }
-                        Happening::Message(message) if side == 1 => {
+                        EndEvent::Message(message) if side == 1 => {
                             let second = now.duration_since(*began).as_secs() as usize;
                             flow.arrived.resize(flow.arrived.len().max(second + 1), 0);
                             flow.arrived[second] += message.len() as u64;
                         }
-                        Happening::Down { reason } => flow.failed = Some(reason),
+                        EndEvent::Down { reason } => flow.failed = Some(reason),
                         _ => {}
                     }
                 }
@@ -312,7 +319,7 @@ impl World {
             }
             for (side, end) in ends.iter_mut().enumerate() {
                 while let Some(parcel) = end.poll_packet(*now) {
-                    lanes[side].take(*now, number, parcel.bytes, parcel.content, random);
+                    lanes[side].enqueue_packet(*now, number, parcel.bytes, parcel.content, random);
                 }
             }
         }
@@ -326,6 +333,6 @@ impl World {
         let streams = streams.filter(|due| *due > self.now);
         let due: Vec<Instant> = arrivals.chain(starts).chain(streams).collect();
         let ends = self.flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
-        ends.filter_map(End::deadline).chain(due).min()
+        ends.filter_map(SimulatedEnd::deadline).chain(due).min()
     }
 }

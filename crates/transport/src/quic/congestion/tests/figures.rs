@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use roost_proto::Congestion;
 
-use super::bottleneck::{Outcome, Path, transfer};
+use super::bottleneck::{Outcome, PathProfile, transfer};
 use super::{CLEAN, LOSSY, NEARLY_CLEAN, REGIONAL, SATELLITE, SHARED, seeds};
 
-const LAN: Path = Path { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 1.0 };
-const SHORT_QUEUE: Path = Path { queue: 0.25, ..SATELLITE };
-const LONG_QUEUE: Path = Path { queue: 4.0, ..REGIONAL };
-const PATHS: [(&str, Path); 8] = [
+const LAN: PathProfile = PathProfile { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 1.0 };
+const SHORT_QUEUE: PathProfile = PathProfile { queue: 0.25, ..SATELLITE };
+const LONG_QUEUE: PathProfile = PathProfile { queue: 4.0, ..REGIONAL };
+const PATHS: [(&str, PathProfile); 8] = [
     ("thin", LOSSY),
     ("regional", REGIONAL),
     ("satellite", SATELLITE),
@@ -68,7 +68,8 @@ fn controls() -> Vec<Congestion> {
 #[ignore = "prints figures"]
 fn two_that_share() {
     println!("path | first, then | Jain's index | part of the second | both, of the link | p95 queue, ms | waste");
-    let wide = [("shared", SHARED), ("satellite", SATELLITE), ("thin", Path { loss: 0.0, ..LOSSY }), ("lan", LAN)];
+    let wide =
+        [("shared", SHARED), ("satellite", SATELLITE), ("thin", PathProfile { loss: 0.0, ..LOSSY }), ("lan", LAN)];
     let (rate, cubic, bbr) = (Congestion::Rate, Congestion::Cubic, Congestion::Bbr);
     let pairs = [(rate, rate), (rate, cubic), (cubic, rate), (cubic, cubic), (bbr, bbr), (cubic, bbr), (rate, bbr)];
     for (name, path) in wide {

@@ -11,15 +11,15 @@ use roost_proto::Congestion;
 
 use super::INITIAL_WINDOW;
 use crate::association::MAX_CHUNK_BYTES;
-use bottleneck::{Path, beside_an_object, transfer};
+use bottleneck::{PathProfile, beside_an_object, transfer};
 
-const LOSSY: Path = Path { mbit: 10.0, rtt_ms: 150, loss: 0.005, queue: 1.0 };
-const REGIONAL: Path = Path { mbit: 40.0, rtt_ms: 17, loss: 0.004, queue: 1.0 };
-const SATELLITE: Path = Path { mbit: 20.0, rtt_ms: 600, loss: 0.001, queue: 1.0 };
-const CLEAN: Path = Path { mbit: 200.0, rtt_ms: 100, loss: 0.0, queue: 1.0 };
-const NEARLY_CLEAN: Path = Path { loss: 0.0001, ..CLEAN };
+const LOSSY: PathProfile = PathProfile { mbit: 10.0, rtt_ms: 150, loss: 0.005, queue: 1.0 };
+const REGIONAL: PathProfile = PathProfile { mbit: 40.0, rtt_ms: 17, loss: 0.004, queue: 1.0 };
+const SATELLITE: PathProfile = PathProfile { mbit: 20.0, rtt_ms: 600, loss: 0.001, queue: 1.0 };
+const CLEAN: PathProfile = PathProfile { mbit: 200.0, rtt_ms: 100, loss: 0.0, queue: 1.0 };
+const NEARLY_CLEAN: PathProfile = PathProfile { loss: 0.0001, ..CLEAN };
 /// On which flows share.
-const SHARED: Path = Path { loss: 0.0, ..REGIONAL };
+const SHARED: PathProfile = PathProfile { loss: 0.0, ..REGIONAL };
 
 const MB: u64 = 1_000_000;
 /// Longer than any transfer takes that is as quick as it should be.
@@ -34,7 +34,7 @@ fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
 /// Whether `rate` fills a path to this part with an object, from the dial on,
 /// without waste and without a standing queue. Packets of 1200 bytes carry 95 %
 /// at most.
-fn is_filled(path: Path, bytes: u64, least: f64) {
+fn is_filled(path: PathProfile, bytes: u64, least: f64) {
     for seed in seeds(1) {
         let outcome = transfer(path, &[Congestion::Rate], bytes, LIMIT, seed);
         assert_eq!(outcome.failures, Vec::<String>::new());
@@ -62,7 +62,7 @@ fn rate_fills_satellite_path() {
 
 /// The part of a satellite's link in so long, with a queue of this length, and what 95 % of the packets queue.
 fn over_a_satellite(queue: f64, seconds: u64, seed: u64) -> (f64, f64) {
-    let path = Path { queue, ..SATELLITE };
+    let path = PathProfile { queue, ..SATELLITE };
     let outcome = transfer(path, &[Congestion::Rate], u64::MAX, Duration::from_secs(seconds), seed);
     assert_eq!(outcome.failures, Vec::<String>::new());
     (outcome.goodput(), outcome.p95_queue_ms())
@@ -90,7 +90,7 @@ fn random_loss_hurts_cubic_not_rate() {
 }
 
 /// Packets per second that `udt` settles at, and what its law says: see [`super::udt`].
-fn udt_and_its_law(path: Path) -> (f64, f64) {
+fn udt_and_its_law(path: PathProfile) -> (f64, f64) {
     let (from, to) = (20, 80);
     let of_seed = |seed| {
         let outcome = transfer(path, &[Congestion::Udt], u64::MAX, Duration::from_secs(to), seed);
@@ -146,7 +146,7 @@ fn stream_gaps_never_end_connection() {
     const { assert!(MAX_CHUNK_BYTES / 1000 + 1 < 1024 / 32) };
     for seed in seeds(20) {
         let overrun = [Congestion::Cubic, Congestion::Bbr, Congestion::Rate, Congestion::Udt][seed as usize % 4];
-        let path = Path { queue: if seed % 8 < 4 { 0.5 } else { 4.0 }, ..NEARLY_CLEAN };
+        let path = PathProfile { queue: if seed % 8 < 4 { 0.5 } else { 4.0 }, ..NEARLY_CLEAN };
         let outcome = transfer(path, &[overrun], 8 * MB, LIMIT, seed);
         assert_eq!(outcome.failures, Vec::<String>::new(), "{overrun}, seed {seed}");
         assert!(outcome.goodput() > 0.0 && outcome.took < LIMIT, "{overrun}, seed {seed}");
@@ -156,7 +156,7 @@ fn stream_gaps_never_end_connection() {
 /// Sends an object with twenty seeds: it must arrive, whatever is lost. How much
 /// of the path it had is told, and held to nothing: see [`is_filled`].
 #[expect(clippy::print_stdout, reason = "figures for who runs it with --nocapture")]
-fn never_breaks_off(path: Path, bytes: u64) {
+fn never_breaks_off(path: PathProfile, bytes: u64) {
     let goodput = |seed| {
         let outcome = transfer(path, &[Congestion::Rate], bytes, LIMIT, seed);
         assert_eq!(outcome.failures, Vec::<String>::new(), "seed {seed}");

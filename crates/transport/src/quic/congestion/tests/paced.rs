@@ -6,29 +6,29 @@ use bytes::Bytes;
 use roost_proto::random::SplitMix64;
 use roost_proto::{Channel, Congestion, Delivery, DeliveryClass};
 
-use super::bottleneck::{Lane, Path};
+use super::bottleneck::{BottleneckQueue, PathProfile};
 use crate::quic::simulated::QuicEnd;
-use crate::simulated::{End, Happening};
+use crate::simulated::{EndEvent, SimulatedEnd};
 
 /// 100 Mbit/s with a queue of 12 ms, as the links of the lab.
-const LINK: Path = Path { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 12.0 };
+const LINK: PathProfile = PathProfile { mbit: 100.0, rtt_ms: 1, loss: 0.0, queue: 12.0 };
 const FRAME_BYTES: usize = 65_000;
 const PERIOD: Duration = Duration::from_millis(10);
 /// Until both paths are there.
 const LEAD: Duration = Duration::from_millis(200);
 
-struct World {
+struct PacedFrameHarness {
     now: Instant,
     ends: [QuicEnd; 2],
     /// By side and path.
-    lanes: [[Lane; 2]; 2],
+    lanes: [[BottleneckQueue; 2]; 2],
     random: SplitMix64,
 }
 
-impl World {
+impl PacedFrameHarness {
     fn new(loss: f64) -> Self {
         let now = Instant::now();
-        let lane = || Lane::new(Path { loss, ..LINK }, now);
+        let lane = || BottleneckQueue::new(PathProfile { loss, ..LINK }, now);
         let ends = [QuicEnd::dial(now, Congestion::Rate, 2), QuicEnd::accept(now, Congestion::Rate, true)];
         Self { now, ends, lanes: [[lane(), lane()], [lane(), lane()]], random: SplitMix64::new(1) }
     }
@@ -48,30 +48,30 @@ impl World {
             if end.deadline().is_some_and(|at| at <= *now) {
                 end.handle_timeout(*now);
             }
-            while let Some(happening) = end.poll_happening() {
+            while let Some(happening) = end.poll_event() {
                 match happening {
-                    Happening::Message(message) => messages.push(message),
-                    Happening::Down { reason } => panic!("{reason}"),
-                    Happening::Up { .. } => {}
+                    EndEvent::Message(message) => messages.push(message),
+                    EndEvent::Down { reason } => panic!("{reason}"),
+                    EndEvent::Up { .. } => {}
                 }
             }
             while let Some(parcel) = end.poll_packet(*now) {
-                lanes[side][usize::from(parcel.path)].take(*now, 0, parcel.bytes, parcel.content, random);
+                lanes[side][usize::from(parcel.path)].enqueue_packet(*now, 0, parcel.bytes, parcel.content, random);
             }
         }
         messages
     }
 
     fn next(&mut self) -> Option<Instant> {
-        let arrivals = self.lanes.iter().flatten().filter_map(Lane::next);
+        let arrivals = self.lanes.iter().flatten().filter_map(BottleneckQueue::next);
         let arrivals: Vec<Instant> = arrivals.collect();
-        self.ends.iter_mut().filter_map(End::deadline).chain(arrivals).min()
+        self.ends.iter_mut().filter_map(SimulatedEnd::deadline).chain(arrivals).min()
     }
 }
 
 /// Time that the slowest of so many frames took.
 fn slowest(class: DeliveryClass, loss: f64, count: u32) -> Duration {
-    let mut world = World::new(loss);
+    let mut world = PacedFrameHarness::new(loss);
     let begin = world.now + LEAD;
     let delivery = Delivery { class, ..Delivery::default() };
     let (mut sent, mut came, mut slowest) = (0, 0, Duration::ZERO);

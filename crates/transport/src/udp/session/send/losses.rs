@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::recovery::{Pacer, REORDERING, Window};
-use super::{Sender, Sent};
+use super::{ReliableSender, Sent};
 
 /// How long a peer may leave reliable data unacknowledged before it is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -12,9 +12,9 @@ const MIN_PROBES: u32 = 3;
 
 /// The peer has not acknowledged anything for too long.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct PeerSilent;
+pub(crate) struct RemoteSilent;
 
-impl Sender {
+impl ReliableSender {
     /// Declares lost what later packets have overtaken (RFC 9002, section 6.1).
     pub(super) fn detect_losses(&mut self, now: Instant) {
         let Some(largest) = self.largest_acked else { return };
@@ -67,14 +67,14 @@ impl Sender {
     }
 
     /// Runs what is due.
-    pub(in crate::udp::session) fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerSilent> {
+    pub(in crate::udp::session) fn handle_timeout(&mut self, now: Instant) -> Result<(), RemoteSilent> {
         if self.loss_deadline().is_some_and(|at| at <= now) {
             self.detect_losses(now);
         }
         let asks = self.probe_deadline().is_some_and(|at| at <= now);
         let ignored = if asks { self.failures } else { self.failures.saturating_sub(1) };
         if ignored >= MIN_PROBES && self.patience_ends().is_some_and(|at| at <= now) {
-            return Err(PeerSilent);
+            return Err(RemoteSilent);
         }
         if asks {
             self.failures += 1;

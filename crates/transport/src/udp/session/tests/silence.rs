@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_silent_peer_is_given_up() {
-    let mut pair = Pair::new(Link { loss: 100, ..Link::default() }, 1);
+    let mut pair = SessionPair::new(WireProfile { loss: 100, ..WireProfile::default() }, 1);
     pair.send(0, 3, message(0, 0, 30)).unwrap();
     let start = pair.now;
     while let Ok(more) = pair.step() {
@@ -48,7 +48,7 @@ fn last_probe_may_still_be_answered() {
         while session.poll_packet(now, &mut packet) {}
         assert_eq!(session.handle_timeout(now + DELAY), Ok(()));
     }
-    assert_eq!(session.handle_timeout(session.deadline().unwrap()), Err(PeerSilent));
+    assert_eq!(session.handle_timeout(session.deadline().unwrap()), Err(RemoteSilent));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn forced_probes_keep_silence_limit() {
             while session.poll_packet(now, &mut packet) {
                 sent += 1;
             }
-            session.handle_timeout(now).err().map(|PeerSilent| now)
+            session.handle_timeout(now).err().map(|RemoteSilent| now)
         });
         let waited = gave_up.expect("it is given up") - start;
         assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(11), "{rtt:?}: {waited:?}");
