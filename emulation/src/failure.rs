@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use roost_control::error::plain;
 use roost_emulation::lab::LabError;
 use roost_emulation::scenario::LoadError;
-use roost_terminal::{Output, OutputError, Trouble};
+use roost_terminal::{ErrorReport, Output, OutputError};
 
 /// The exit codes, which scripts rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Failure {
     /// Says it to whoever started the command.
     pub(crate) fn report(&self, output: Output) {
         if let Self::Said { code, message } = self {
-            output.trouble(Trouble { kind: code.name(), exit: *code as u8, message: &plain(message) });
+            output.report_error(ErrorReport { kind: code.name(), exit: *code as u8, message: &plain(message) });
         }
     }
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Outcome;
-use roost_terminal::{Output, SpeechArgs, generate, usage};
+use roost_terminal::{Output, OutputArgs, generate, usage};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -31,7 +31,7 @@ Exit codes:
 struct Cli {
     /// How it speaks.
     #[command(flatten)]
-    speech: SpeechArgs,
+    speech: OutputArgs,
     /// The command.
     #[command(subcommand)]
     command: Command,

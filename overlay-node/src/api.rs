@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures_util::stream;
 use roost_control::query::{DEFAULT_TIMEOUT, MAX_DURATION, Params};
-use roost_control::server::{Pairs, Refusal, json, json_line};
+use roost_control::server::{ApiError, Pairs, json, json_line};
 use roost_control::{
     Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, RoomQuery, SCHEMA, ServiceRow, Services,
     State as Doing, WatchQuery,
 };
-use roost_daemon::driver::Gone;
+use roost_daemon::driver::DriverStopped;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
-use roost_daemon::naming::{connected, pick};
+use roost_daemon::naming::{connected, resolve_node};
 use roost_daemon::shared::millis;
 use roost_proto::peer::{NodeCommand, Provider, ReflectionPolicy, ServiceRequest, Ticket};
 use roost_proto::room::RoomId;
@@ -20,13 +20,13 @@ use roost_proto::wire::{Candidate, Coverage, LookupResult, MAX_CANDIDATES};
 use roost_proto::{Area, Cell, NodeId, NodeSelector, SchemeSet, Service, format_node};
 use tokio::time::Instant;
 
-use crate::naming::{Guests, Meant, everybody};
-use crate::node::Node;
-use crate::tickets::{AskError, Purpose, Replies, Reply, ask};
+use crate::naming::{MemberNames, NameScope, everybody};
+use crate::node::NodeService;
+use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
 use crate::{deliver, rows, sending};
 
 /// A node's own endpoints.
-pub(crate) fn routes(node: Node) -> Router {
+pub(crate) fn routes(node: NodeService) -> Router {
     Router::new()
         .route("/v1/services", get(services))
         .route("/v1/streams", get(streams))
@@ -37,23 +37,25 @@ pub(crate) fn routes(node: Node) -> Router {
         .route("/v1/room", get(room))
         .route("/v1/ping", post(ping))
         .route("/v1/send", post(sending::send))
-        .route("/v1/piece", post(sending::piece))
+        .route("/v1/piece", post(sending::receive_chunk))
         .route("/v1/move", post(relocate))
         .with_state(node)
 }
 
-impl Node {
-    pub(crate) async fn ask(
+impl NodeService {
+    pub(crate) async fn open_ticket(
         &self,
         purpose: Purpose,
         command: impl FnOnce(Ticket) -> NodeCommand,
-    ) -> Result<Replies, Refusal> {
+    ) -> Result<Replies, ApiError> {
         if self.shared.state() == Doing::Draining {
-            return Err(leaving(Gone));
+            return Err(leaving(DriverStopped));
         }
-        ask(&self.tickets, &self.mailbox, purpose, command).await.map_err(|error| match error {
-            AskError::TooMany => Refusal::new(Code::Busy, "too many requests wait for this daemon: try again later"),
-            AskError::Gone => leaving(Gone),
+        open_ticket(&self.tickets, &self.mailbox, purpose, command).await.map_err(|error| match error {
+            TicketError::TooMany => {
+                ApiError::new(Code::Busy, "too many requests wait for this daemon: try again later")
+            }
+            TicketError::Gone => leaving(DriverStopped),
         })
     }
 
@@ -64,13 +66,13 @@ impl Node {
         area: Area,
         (count, names): (u8, Option<NodeSelector>),
         timeout: Option<Duration>,
-    ) -> Result<LookupResult, Refusal> {
+    ) -> Result<LookupResult, ApiError> {
         let command = |ticket| NodeCommand::Lookup { ticket, service, area, count, names };
-        let mut replies = self.ask(Purpose::Other, command).await?;
+        let mut replies = self.open_ticket(Purpose::Other, command).await?;
         // Without one the machine says when it is over.
         match tokio::time::timeout(timeout.unwrap_or(MAX_DURATION), replies.next()).await {
             Ok(Some(Reply::Found(found))) => {
-                self.providers.note(std::time::Instant::now(), &found.candidates);
+                self.providers.record_found(std::time::Instant::now(), &found.candidates);
                 self.note_names(&found.candidates);
                 Ok(found)
             }
@@ -79,16 +81,20 @@ impl Node {
     }
 }
 
-pub(crate) fn leaving(gone: Gone) -> Refusal {
-    Refusal::new(Code::Leaving, gone.to_string())
+pub(crate) fn leaving(gone: DriverStopped) -> ApiError {
+    ApiError::new(Code::Leaving, gone.to_string())
 }
 
-async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn request(
+    State(node): State<NodeService>,
+    headers: HeaderMap,
+    Pairs(pairs): Pairs,
+) -> Result<Response, ApiError> {
     let query = RequestQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let (provider, area) = match query.provider {
         Some(called) => {
-            let provider = node.meant(called, Meant::Offers(query.service), query.timeout).await?;
+            let provider = node.meant(called, NameScope::Offers(query.service), query.timeout).await?;
             let (provider, cell) = known(&node, provider, &query).await?;
             // Hubs find a provider by its place.
             let known = cell.filter(|_| !matches!(query.area, Area::Exact(_)));
@@ -115,7 +121,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         ..ServiceRequest::new(query.service, area)
     };
     let purpose = Purpose::Request(query.service, query.mode);
-    let replies = node.ask(purpose, |ticket| NodeCommand::Request { ticket, request: wanted }).await?;
+    let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request: wanted }).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
     if frames {
         Ok(deliver::framed(replies, node, query.provider))
@@ -127,7 +133,11 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
 /// A provider that a request names, with where it can be dialled and its cell: as the last
 /// lookups said, without both if there is an association with it, or as the hub says. What is
 /// reflected comes through hubs, which need the cell.
-async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(Provider, Option<Cell>), Refusal> {
+async fn known(
+    node: &NodeService,
+    provider: NodeId,
+    query: &RequestQuery,
+) -> Result<(Provider, Option<Cell>), ApiError> {
     let place = || node.providers.place(std::time::Instant::now(), provider);
     let named = |(cell, addresses)| (Provider { node: provider, addresses }, Some(cell));
     if let Some(place) = place() {
@@ -149,7 +159,7 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(P
         None => {
             let (code, why) = not_among(found.coverage, found.candidates.len());
             let provider = format_node(provider, node.name(provider).as_deref());
-            Err(Refusal::new(code, format!("node {provider} is not among those that offer {service}: {why}")))
+            Err(ApiError::new(code, format!("node {provider} is not among those that offer {service}: {why}")))
         }
     }
 }
@@ -175,7 +185,7 @@ pub(crate) fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
     (code, why.to_owned())
 }
 
-async fn lookup(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn lookup(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, timeout, names } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let found = node.find(service, area, (count, everybody(names)), timeout).await?;
@@ -184,13 +194,13 @@ async fn lookup(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Respons
     Ok(json(&lookup))
 }
 
-async fn ping(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn ping(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let called = Params::new(&pairs, &["node"], false)?.called("node")?;
     let none =
-        |called: NodeSelector| move || Refusal::new(Code::NotFound, format!("no association with {called} is up"));
-    let meant = |called| pick(&called, &connected(&node.shared), none(called));
+        |called: NodeSelector| move || ApiError::new(Code::NotFound, format!("no association with {called} is up"));
+    let meant = |called| resolve_node(&called, &connected(&node.shared), none(called));
     let wanted: Option<NodeId> = called.map(meant).transpose()?;
-    let mut replies = node.ask(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: wanted }).await?;
+    let mut replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::Ping { ticket, node: wanted }).await?;
     // The machine says when it is over, which depends on how far away the other is.
     match replies.next().await {
         Some(Reply::Pong { rtt, address }) => {
@@ -204,16 +214,17 @@ async fn ping(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response,
 }
 
 /// Why there is no answer: the machine's reason, else that time has passed.
-fn no_answer(reply: Option<Reply>, late: &str) -> Refusal {
+fn no_answer(reply: Option<Reply>, late: &str) -> ApiError {
     match reply {
-        Some(Reply::Failed { reason, detail, retry_after }) => Refusal(rows::failure(reason, detail, retry_after)),
-        _ => Refusal::new(Code::TimedOut, late),
+        Some(Reply::Failed { reason, detail, retry_after }) => ApiError(rows::failure(reason, detail, retry_after)),
+        _ => ApiError::new(Code::TimedOut, late),
     }
 }
 
-async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn watch(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let WatchQuery { services, area, names } = WatchQuery::from_pairs(&pairs)?;
-    let replies = node.ask(Purpose::Other, |ticket| NodeCommand::Watch { ticket, services, area, names }).await?;
+    let replies =
+        node.open_ticket(Purpose::Other, |ticket| NodeCommand::Watch { ticket, services, area, names }).await?;
     Ok(lines(replies, move |reply| {
         let line = match reply {
             Reply::Changed(change) => Some(json_line(&node.watch_event(&change))),
@@ -223,11 +234,11 @@ async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response
     }))
 }
 
-async fn room(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn room(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let RoomQuery { name, names } = RoomQuery::from_pairs(&pairs)?;
     let room = RoomId::named(&name);
-    let replies = node.ask(Purpose::Other, |ticket| NodeCommand::JoinRoom { ticket, room }).await?;
-    let guests = Arc::new(Guests::new(node, names));
+    let replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::JoinRoom { ticket, room }).await?;
+    let guests = Arc::new(MemberNames::new(node, names));
     Ok(lines(replies, move |reply| {
         let guests = Arc::clone(&guests);
         async move {
@@ -250,7 +261,7 @@ where
             let said = match replies.next().await? {
                 // The last line says why there are no more.
                 Reply::Failed { reason, detail, retry_after } => {
-                    Some(json_line(&Refusal(rows::failure(reason, detail, retry_after)).body()))
+                    Some(json_line(&ApiError(rows::failure(reason, detail, retry_after)).body()))
                 }
                 reply => line(reply).await,
             };
@@ -262,7 +273,7 @@ where
     ([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response()
 }
 
-async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn relocate(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let to: Cell = Params::new(&pairs, &["at"], false)?.required("at")?;
     let from = node.machine_status().await.map_err(leaving)?.cell;
     node.mailbox.command(NodeCommand::Move { cell: to }).await.map_err(leaving)?;
@@ -271,25 +282,25 @@ async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Respo
 }
 
 /// Ends a reflected stream of which there is enough, so that whoever asked for it hears what has come.
-async fn end(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<(), Refusal> {
+async fn end(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<(), ApiError> {
     let ticket = Ticket(Params::new(&pairs, &["request"], false)?.required("request")?);
     let requests = node.machine_status().await.map_err(leaving)?.requests;
     match requests.iter().find(|request| request.ticket == ticket) {
-        None => return Err(Refusal::new(Code::NotFound, format!("no request {} is under way here", ticket.0))),
+        None => return Err(ApiError::new(Code::NotFound, format!("no request {} is under way here", ticket.0))),
         Some(request) if !request.subscribed => {
             let other = format!("request {} is no reflected stream that its provider has accepted", ticket.0);
-            return Err(Refusal::new(Code::Refused, other));
+            return Err(ApiError::new(Code::Refused, other));
         }
         Some(_) => {}
     }
     node.mailbox.command(NodeCommand::EndSubscription { ticket }).await.map_err(leaving)
 }
 
-async fn streams(State(node): State<Node>) -> Response {
+async fn streams(State(node): State<NodeService>) -> Response {
     json(&node.streams().await)
 }
 
-async fn services(State(node): State<Node>) -> Result<Response, Refusal> {
+async fn services(State(node): State<NodeService>) -> Result<Response, ApiError> {
     let status = node.machine_status().await.map_err(leaving)?;
     let sources = node.shelf.sources();
     let row = |spec: &roost_services::SourceSpec| {

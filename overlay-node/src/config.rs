@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use roost_daemon::config::units::size_bytes;
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
-use roost_daemon::media::Place;
+use roost_daemon::media::MediaAddress;
 use roost_proto::peer::Discovery;
 use roost_proto::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
 use roost_services::{SourceSpec, Sources};
@@ -35,7 +35,7 @@ pub(crate) struct Config {
     /// How it finds providers.
     pub(crate) discovery: Discovery,
     /// Where reflected streams are taken in and sent.
-    pub(crate) media: Place,
+    pub(crate) media: MediaAddress,
     /// Where files go that nodes send; `None` takes none.
     pub(crate) inbox: Option<Arc<Inbox>>,
 }
@@ -152,7 +152,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             "Requesters may ask for more or less.",
             false,
         ),
-        Place::setting(
+        MediaAddress::setting(
             "The address at which the node takes in and sends streams that super nodes reflect; off: it does neither, and serves each requester by itself.",
         ),
         row(
@@ -229,7 +229,7 @@ fn groups(text: &str) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// How a node takes part in multicast, and how it finds providers.
-fn on_the_link(settings: &Settings) -> Result<(Option<MulticastConfig>, Discovery), ConfigError> {
+fn multicast_settings(settings: &Settings) -> Result<(Option<MulticastConfig>, Discovery), ConfigError> {
     let text: String = settings.required("multicast")?;
     let groups = groups(&text).map_err(ConfigError::Conflict)?;
     let discovery: Discovery = settings.required("discovery")?;
@@ -270,7 +270,7 @@ const fn source_key(service: Service) -> &'static str {
 impl Config {
     /// Reads a node's own settings.
     pub(crate) fn read(settings: &Settings) -> Result<Self, ConfigError> {
-        let (multicast, discovery) = on_the_link(settings)?;
+        let (multicast, discovery) = multicast_settings(settings)?;
         let (supers, server) = (settings.hubs("super")?, settings.hubs("server")?);
         let (hubs, hub_role) = match (supers.is_empty(), server.is_empty()) {
             (false, true) => (supers, Role::SuperNode),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::Refusal;
+use roost_control::server::ApiError;
 use roost_control::{self as control, Code, FRAMES, Frame, Progress, RequestEvent};
 use roost_daemon::http::{Body, HeaderValue, IntoResponse, Response, header};
 use roost_daemon::shared::millis;
@@ -12,7 +12,7 @@ use roost_proto::NodeSelector;
 use roost_proto::wire::FlowDescription;
 use tokio::time::{Instant, Interval};
 
-use crate::node::Node;
+use crate::node::NodeService;
 use crate::rows;
 use crate::tickets::{Replies, Reply};
 
@@ -20,7 +20,7 @@ use crate::tickets::{Replies, Reply};
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Events and data as they come, in frames. Ends after the last event.
-pub(crate) fn framed(replies: Replies, node: Node, named: Option<NodeSelector>) -> Response {
+pub(crate) fn framed(replies: Replies, node: NodeService, named: Option<NodeSelector>) -> Response {
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
     progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let state = Framing { replies, node, named, progress, began: Instant::now(), bytes: 0 };
@@ -33,7 +33,7 @@ pub(crate) fn framed(replies: Replies, node: Node, named: Option<NodeSelector>) 
 
 struct Framing {
     replies: Replies,
-    node: Node,
+    node: NodeService,
     /// The provider's id or name in the query, checked against its certificate.
     named: Option<NodeSelector>,
     progress: Interval,
@@ -70,7 +70,7 @@ impl Framing {
                 return Some(Frame::Data(data));
             }
             Reply::Accepted(accepted) => {
-                if let Err(Refusal(error)) = self.node.check_name(self.named, accepted.provider) {
+                if let Err(ApiError(error)) = self.node.check_name(self.named, accepted.provider) {
                     self.replies.give_up();
                     return Some(Frame::Event(RequestEvent::Failed { error, summary: None }));
                 }
@@ -100,15 +100,19 @@ impl Framing {
 
 /// The bare bytes, once a provider has accepted. A transfer that is not
 /// complete breaks the connection off, so that no tool takes it for whole.
-pub(crate) async fn raw(mut replies: Replies, node: &Node, named: Option<NodeSelector>) -> Result<Response, Refusal> {
+pub(crate) async fn raw(
+    mut replies: Replies,
+    node: &NodeService,
+    named: Option<NodeSelector>,
+) -> Result<Response, ApiError> {
     let accepted = loop {
         match replies.next().await {
             Some(Reply::Accepted(accepted)) => break accepted,
             Some(Reply::Failed { reason, detail, retry_after }) => {
-                return Err(Refusal(rows::failure(reason, detail, retry_after)));
+                return Err(ApiError(rows::failure(reason, detail, retry_after)));
             }
             Some(_) => {}
-            None => return Err(Refusal::new(Code::Leaving, "the daemon is shutting down")),
+            None => return Err(ApiError::new(Code::Leaving, "the daemon is shutting down")),
         }
     };
     node.check_name(named, accepted.provider)?;

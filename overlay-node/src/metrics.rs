@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus::{
     Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
-use roost_daemon::metrics::{Followers, Metrics, Total};
+use roost_daemon::metrics::{CounterSet, Metrics, Total};
 use roost_proto::Service;
 use roost_proto::peer::{NodeStatus, RequestSummary};
 use roost_proto::wire::{Reason, RequestMode};
@@ -31,7 +31,7 @@ pub(crate) struct NodeMetrics {
     attached: IntGauge,
     hub_rtt: Gauge,
     standby: IntGauge,
-    machine: Followers<NodeStatus>,
+    machine: CounterSet<NodeStatus>,
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
@@ -89,7 +89,7 @@ impl NodeMetrics {
             attached: metrics.register(IntGauge::new("roost_node_attached", "1 while a hub holds the record.")?)?,
             hub_rtt: metrics.register(Gauge::new("roost_node_hub_rtt_seconds", "Smoothed round trip to the hub.")?)?,
             standby: metrics.register(IntGauge::new("roost_node_standby", "1 while another hub stands by.")?)?,
-            machine: Followers::register(metrics, &MACHINE)?,
+            machine: CounterSet::register(metrics, &MACHINE)?,
             served: Arc::default(),
         })
     }

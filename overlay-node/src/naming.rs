@@ -5,16 +5,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use roost_control::server::Refusal;
+use roost_control::server::ApiError;
 use roost_control::{self as control, Code, Roster, WatchEvent};
-use roost_daemon::naming::{certified, connected, pick};
+use roost_daemon::naming::{certified, connected, resolve_node};
 use roost_proto::called::is_node_name;
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
 use roost_proto::{Area, NodeId, NodeSelector, Service, ServiceSet};
 
 use crate::api::{leaving, not_among};
-use crate::node::Node;
+use crate::node::NodeService;
 use crate::rows;
 
 /// Longest time that a room's list waits for the names of new members.
@@ -33,14 +33,14 @@ pub(crate) fn everybody(names: bool) -> Option<NodeSelector> {
 
 /// The nodes of which one is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meant {
+pub(crate) enum NameScope {
     /// Those that offer this.
     Offers(Service),
     /// All, also those that offer nothing.
     Whoever,
 }
 
-impl Meant {
+impl NameScope {
     /// The lookup that finds it.
     fn services(&self) -> &[Service] {
         match self {
@@ -57,12 +57,12 @@ impl Meant {
     }
 }
 
-impl Node {
+impl NodeService {
     /// Notes the names that hubs have told.
     pub(crate) fn note_names(&self, candidates: &[Candidate]) {
         for candidate in candidates {
             if let Some(name) = candidate.name.as_ref().filter(|name| is_node_name(name)) {
-                self.names.note(candidate.node, name);
+                self.names.record_name(candidate.node, name);
             }
         }
     }
@@ -88,9 +88,9 @@ impl Node {
     pub(crate) async fn meant(
         &self,
         called: NodeSelector,
-        among: Meant,
+        among: NameScope,
         timeout: Option<Duration>,
-    ) -> Result<NodeId, Refusal> {
+    ) -> Result<NodeId, ApiError> {
         if let Ok(node) = called.as_str().parse() {
             return Ok(node);
         }
@@ -119,46 +119,48 @@ impl Node {
                 known.entry(node).or_insert(name);
             }
         }
-        pick(&called, &known, || failure.unwrap_or_else(|| nobody(called, among, knows_names.then_some(coverage))))
+        resolve_node(&called, &known, || {
+            failure.unwrap_or_else(|| nobody(called, among, knows_names.then_some(coverage)))
+        })
     }
 
     /// Checks that a node that was meant by its name has that name in its certificate, since a hub may
     /// tell any name. Without a connection to the node there is no proof, and the check passes.
-    pub(crate) fn check_name(&self, called: Option<NodeSelector>, node: NodeId) -> Result<(), Refusal> {
+    pub(crate) fn check_name(&self, called: Option<NodeSelector>, node: NodeId) -> Result<(), ApiError> {
         let (Some(called), Some(name)) = (called, certified(&self.shared, node)) else { return Ok(()) };
         if called.matches(node, Some(&name)) {
             return Ok(());
         }
         let message =
             format!("node {node} is not {called}, as a hub says: its certificate says {name}; tell who runs the hub");
-        Err(Refusal::new(Code::Refused, message))
+        Err(ApiError::new(Code::Refused, message))
     }
 }
 
 /// Why nobody is meant; without a coverage, the hubs tell no names.
-fn nobody(called: NodeSelector, among: Meant, coverage: Option<Coverage>) -> Refusal {
+fn nobody(called: NodeSelector, among: NameScope, coverage: Option<Coverage>) -> ApiError {
     let Some(coverage) = coverage else {
         let message = format!("no hub says who is called {called}: give the node's id, or the beginning of it");
-        return Refusal::new(Code::NotFound, message);
+        return ApiError::new(Code::NotFound, message);
     };
     let (code, why) = not_among(coverage, 0);
     let whom = match among {
-        Meant::Offers(service) => format!("no node {called} is among those that offer {service}"),
-        Meant::Whoever => format!("no node {called} is known"),
+        NameScope::Offers(service) => format!("no node {called} is among those that offer {service}"),
+        NameScope::Whoever => format!("no node {called} is known"),
     };
-    Refusal::new(code, format!("{whom}: {why}"))
+    ApiError::new(code, format!("{whom}: {why}"))
 }
 
 /// The members of a room, and whose names were asked for.
-pub(crate) struct Guests {
-    node: Node,
+pub(crate) struct MemberNames {
+    node: NodeService,
     asks: bool,
     asked: Mutex<BTreeSet<NodeId>>,
 }
 
-impl Guests {
+impl MemberNames {
     /// Nobody yet; `asks` says that hubs are asked for names.
-    pub(crate) fn new(node: Node, asks: bool) -> Self {
+    pub(crate) fn new(node: NodeService, asks: bool) -> Self {
         Self { node, asks, asked: Mutex::default() }
     }
 

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::types::record_text;
-use roost_control::{Peers, State, Status, Streams, Transfer};
-use roost_daemon::Pace;
-use roost_daemon::api::Service as Endpoints;
+use roost_control::{Connections, State, Status, Streams, Transfer};
+use roost_daemon::LogLimiter;
+use roost_daemon::api::DaemonService as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};
-use roost_daemon::driver::{Gone, Mailbox, Sockets, driver};
+use roost_daemon::driver::{DriverStopped, Mailbox, Sockets, driver};
 use roost_daemon::http::Router;
-use roost_daemon::media::{Bound, Media, MediaMetrics, Place, rows as relayed};
+use roost_daemon::media::{MediaAddress, MediaMetrics, MediaSocket, RelayMailbox, rows as relayed};
 use roost_daemon::naming::Names;
-use roost_daemon::repeats::Repeats;
-use roost_daemon::resolve::{Redial, resolve_all};
-use roost_daemon::{Base, Failure, Program, Running, Shared, random_secret, random_seed};
+use roost_daemon::repeats::LogDedup;
+use roost_daemon::resolve::{EndpointResolver, resolve_all};
+use roost_daemon::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_identity::Identity;
 use roost_proto::peer::{self, Discovery, NodeCommand, Peer};
 use roost_proto::{Address, NodeId, Role, RoleSet, ServiceSet};
@@ -24,12 +24,12 @@ use roost_reflector::relay;
 use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
-use crate::inbox::Desk;
-use crate::media::{Ending, Lock, NodeEnds, Tallies, Watching};
+use crate::inbox::InboxService;
+use crate::media::{KeySealer, NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
 use crate::metrics::NodeMetrics;
-use crate::owner::NodeOwner;
-use crate::providers::Providers;
-use crate::session::{Sessions, Shelf};
+use crate::owner::NodeEventHandler;
+use crate::providers::ProviderCache;
+use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;
 use crate::{api, rows};
 
@@ -41,18 +41,18 @@ pub(crate) enum OverlayNode {}
 
 /// A running node: what its endpoints work on.
 #[derive(Clone)]
-pub(crate) struct Node {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct NodeService {
+    pub(crate) shared: Arc<DaemonContext>,
     pub(crate) mailbox: Mailbox<Peer>,
     pub(crate) tickets: Arc<Tickets>,
-    pub(crate) providers: Arc<Providers>,
+    pub(crate) providers: Arc<ProviderCache>,
     pub(crate) names: Arc<Names>,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
     /// What has come of the reflected streams that are watched here.
-    pub(crate) tallies: Tallies,
+    pub(crate) tallies: ReceptionTable,
     /// Where reflected streams begin and end, and its address; none where there are no super nodes.
-    pub(crate) relay: Option<(SocketAddr, Media<NodeEnds>)>,
+    pub(crate) relay: Option<(SocketAddr, RelayMailbox<NodeRelayHandler>)>,
     media_metrics: Option<MediaMetrics>,
 }
 
@@ -63,7 +63,7 @@ impl Program for OverlayNode {
     const ROLE: Role = Role::Node;
     const STATE: State = State::Attaching;
     type Config = Config;
-    type Service = Node;
+    type Service = NodeService;
 
     fn settings() -> Vec<Setting> {
         config::settings()
@@ -86,37 +86,38 @@ impl Program for OverlayNode {
         }
     }
 
-    async fn spawn(config: Config, base: Base) -> Result<Running<Node>, Failure> {
+    async fn spawn(config: Config, base: Base) -> Result<Running<NodeService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
         if !config.hubs.is_empty() {
             // The first answer may take as long as the farthest hub's.
             let hubs = config.hubs.iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             tracing::info!(hubs, "looking for a hub");
         }
-        let (redial, hubs) = Redial::resolve(&config.hubs).await;
+        let (redial, hubs) = EndpointResolver::resolve(&config.hubs).await;
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
         join_multicast(&config, &identity, &shared)?;
         let metrics = NodeMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         // A server reflects nothing.
-        let place = if config.hub_role == Role::SuperNode { config.media } else { Place::Off };
+        let place = if config.hub_role == Role::SuperNode { config.media } else { MediaAddress::Off };
         let bound = place.bind(shared.transport.local_addresses())?;
-        let media = bound.as_ref().map(Bound::address);
+        let media = bound.as_ref().map(MediaSocket::address);
         let machine = Peer::new(machine_config(&config, &identity, hubs, addresses, media)?);
-        let (tickets, shelf) = (Arc::<Tickets>::default(), Shelf::new(config.offer.sources));
+        let (tickets, shelf) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
-        let (tallies, names) = (Tallies::default(), Arc::<Names>::default());
+        let (tallies, names) = (ReceptionTable::default(), Arc::<Names>::default());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Peer>| {
             let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
-            let ending = Ending { tickets: Arc::clone(&tickets), tallies: tallies.clone(), mailbox: mailbox.clone() };
+            let ending =
+                SubscriberOutput { tickets: Arc::clone(&tickets), tallies: tallies.clone(), mailbox: mailbox.clone() };
             relay = bound.map(|bound| start_relay(bound, &ending, &shared, &metrics)).transpose();
             let known = relay.as_ref().ok().cloned().flatten();
             let media = known.as_ref().map(|(_, media)| media.clone());
-            NodeOwner {
-                desk: Desk {
+            NodeEventHandler {
+                desk: InboxService {
                     inbox,
                     tickets,
                     mailbox: mailbox.clone(),
@@ -129,10 +130,10 @@ impl Program for OverlayNode {
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
                 names: Arc::clone(&names),
-                watching: Watching::new(known, ending),
-                lock: identity.group_key().map(|key| (identity.node(), Lock::new(key.clone()))),
-                later: Pace::default(),
-                repeats: Repeats::default(),
+                watching: RelayClient::new(known, ending),
+                lock: identity.group_key().map(|key| (identity.node(), KeySealer::new(key.clone()))),
+                later: LogLimiter::default(),
+                repeats: LogDedup::default(),
             }
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
@@ -140,31 +141,31 @@ impl Program for OverlayNode {
         let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, NodeCommand::Leave));
-        let providers = Arc::<Providers>::default();
+        let providers = Arc::<ProviderCache>::default();
         let service =
-            Node { shared, mailbox, tickets, providers, names, shelf, metrics, tallies, relay, media_metrics };
+            NodeService { shared, mailbox, tickets, providers, names, shelf, metrics, tallies, relay, media_metrics };
         Ok(Running { service, driver })
     }
 }
 
 /// Starts the relay, where reflected streams begin and end: with its address.
 fn start_relay(
-    bound: Bound,
-    ending: &Ending,
-    shared: &Arc<Shared>,
+    bound: MediaSocket,
+    ending: &SubscriberOutput,
+    shared: &Arc<DaemonContext>,
     metrics: &NodeMetrics,
-) -> std::io::Result<(SocketAddr, Media<NodeEnds>)> {
-    let ends = NodeEnds::new(ending.clone(), Arc::clone(shared), metrics.too_long.clone());
+) -> std::io::Result<(SocketAddr, RelayMailbox<NodeRelayHandler>)> {
+    let ends = NodeRelayHandler::new(ending.clone(), Arc::clone(shared), metrics.too_long.clone());
     let (noted, ended) = (Arc::clone(shared), ending.clone());
     let gone = move |sentence: String| {
         ended.end_all(&sentence);
-        noted.note_error(sentence);
+        noted.set_last_error(sentence);
     };
-    Ok((bound.address(), Media::start(bound, relay::RelayConfig::default(), ends, gone)?))
+    Ok((bound.address(), RelayMailbox::start(bound, relay::RelayConfig::default(), ends, gone)?))
 }
 
 /// Takes part in multicast, if that is set.
-fn join_multicast(config: &Config, identity: &Identity, shared: &Shared) -> Result<(), Failure> {
+fn join_multicast(config: &Config, identity: &Identity, shared: &DaemonContext) -> Result<(), Failure> {
     let Some(multicast) = &config.multicast else { return Ok(()) };
     let Some(key) = identity.group_key() else {
         let none = "this identity has no multicast.key: issue it again with `roost group issue`, or set multicast off";
@@ -172,7 +173,7 @@ fn join_multicast(config: &Config, identity: &Identity, shared: &Shared) -> Resu
     };
     shared.transport.join_multicast(multicast, key).map_err(Failure::failed)?;
     if config.discovery == Discovery::Multicast && config.hubs.is_empty() {
-        shared.set_state(State::OnLink);
+        shared.set_state(State::MulticastOnly);
     }
     Ok(())
 }
@@ -224,9 +225,9 @@ fn machine_config(
     })
 }
 
-impl Node {
+impl NodeService {
     /// The machine's own status.
-    pub(crate) async fn machine_status(&self) -> Result<peer::NodeStatus, Gone> {
+    pub(crate) async fn machine_status(&self) -> Result<peer::NodeStatus, DriverStopped> {
         self.mailbox.inspect(Peer::status).await
     }
 
@@ -236,14 +237,15 @@ impl Node {
     }
 
     fn with_name(&self, transfer: Transfer) -> Transfer {
-        Transfer { peer_name: transfer.peer.and_then(|node| self.name(node)), ..transfer }
+        Transfer { remote_name: transfer.remote.and_then(|node| self.name(node)), ..transfer }
     }
 
     /// What is published and watched here.
     pub(crate) async fn streams(&self) -> Streams {
         let Some((address, media)) = &self.relay else { return relayed::none() };
         let address = *address;
-        let look = move |relay: &_, ends: &NodeEnds, now| (relayed::streams(relay, now, address), ends.watched());
+        let look =
+            move |relay: &_, ends: &NodeRelayHandler, now| (relayed::streams(relay, now, address), ends.watched());
         let Some((mut streams, watched)) = media.inspect(look).await else { return relayed::none() };
         // A node that is about to end has nothing to say of them.
         if let Ok(machine) = self.machine_status().await {
@@ -257,12 +259,12 @@ impl Node {
     }
 }
 
-impl Endpoints for Node {
-    fn shared(&self) -> &Arc<Shared> {
+impl Endpoints for NodeService {
+    fn shared(&self) -> &Arc<DaemonContext> {
         &self.shared
     }
 
-    async fn status(&self) -> Result<Status, Gone> {
+    async fn status(&self) -> Result<Status, DriverStopped> {
         let machine = self.machine_status().await?;
         Ok(Status {
             hub: machine.home.as_ref().map(rows::hub),
@@ -276,11 +278,11 @@ impl Endpoints for Node {
         })
     }
 
-    async fn peers(&self) -> Result<Peers, Gone> {
-        Ok(self.shared.peers(&self.mailbox.inspect(Peer::clocks).await?))
+    async fn connections(&self) -> Result<Connections, DriverStopped> {
+        Ok(self.shared.connections(&self.mailbox.inspect(Peer::clocks).await?))
     }
 
-    fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+    fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static {
         let mailbox = self.mailbox.clone();
         async move { mailbox.inspect(move |_, _| sign()).await }
     }

@@ -6,42 +6,42 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use roost_control::State;
-use roost_daemon::Pace;
-use roost_daemon::Shared;
-use roost_daemon::driver::{Next, Owner};
+use roost_daemon::DaemonContext;
+use roost_daemon::LogLimiter;
+use roost_daemon::driver::{EventHandler, LoopControl};
 use roost_daemon::naming::Names;
-use roost_daemon::repeats::Repeats;
+use roost_daemon::repeats::LogDedup;
 use roost_proto::peer::{NodeCommand, NodeEvent, Peer, RequestSummary, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{NodeId, RequestId};
 use tokio::task::AbortHandle;
 
-use crate::inbox::Desk;
-use crate::media::{Lock, Order, Watching};
+use crate::inbox::InboxService;
+use crate::media::{KeySealer, RelayClient, RelayCommand};
 use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
 
 /// Owns the machine: starts sources, answers API calls, counts, logs.
-pub(crate) struct NodeOwner {
-    pub(crate) desk: Desk,
+pub(crate) struct NodeEventHandler {
+    pub(crate) desk: InboxService,
     /// Tasks that take the files that nodes offer; as many as the machine takes at once.
     pub(crate) offers: BTreeMap<(NodeId, RequestId), AbortHandle>,
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DaemonContext>,
     pub(crate) names: Arc<Names>,
-    pub(crate) watching: Watching,
+    pub(crate) watching: RelayClient,
     /// With what the group's nodes share, if this one has it: and who it is.
-    pub(crate) lock: Option<(NodeId, Lock)>,
+    pub(crate) lock: Option<(NodeId, KeySealer)>,
     /// What is not worth a second line.
-    pub(crate) repeats: Repeats,
+    pub(crate) repeats: LogDedup,
     /// Limits the warnings about messages of later versions.
-    pub(crate) later: Pace,
+    pub(crate) later: LogLimiter,
 }
 
-impl Owner<Peer> for NodeOwner {
-    fn take(&mut self, event: NodeEvent) -> Next {
+impl EventHandler<Peer> for NodeEventHandler {
+    fn handle_event(&mut self, event: NodeEvent) -> LoopControl {
         match event {
             NodeEvent::Attached { hub, address } => {
                 tracing::info!(hub = hub.name, node = ?hub.node, role = %hub.role, "attached");
@@ -55,7 +55,7 @@ impl Owner<Peer> for NodeOwner {
             }
             NodeEvent::IdentityConflict => {
                 tracing::warn!("another daemon uses this identity");
-                self.shared.note_error("another daemon uses this node's identity");
+                self.shared.set_last_error("another daemon uses this node's identity");
             }
             NodeEvent::LaterVersion { node, protocol, message } => {
                 if let Some(suppressed) = self.later.admit() {
@@ -83,7 +83,7 @@ impl Owner<Peer> for NodeOwner {
             NodeEvent::PushOffered { from, push } => {
                 self.offers.retain(|_, taking| !taking.is_finished());
                 let key = (from, push.id);
-                self.offers.insert(key, tokio::spawn(self.desk.clone().take(from, push)).abort_handle());
+                self.offers.insert(key, tokio::spawn(self.desk.clone().receive_file(from, push)).abort_handle());
             }
             NodeEvent::PushRevoked { from, id } => {
                 if let Some(taking) = self.offers.remove(&(from, id)) {
@@ -96,22 +96,30 @@ impl Owner<Peer> for NodeOwner {
                     self.metrics.served(service, bytes, reason);
                 }
             }
-            NodeEvent::Left => return Next::Stop,
+            NodeEvent::Left => return LoopControl::Stop,
             event => self.reflect(event),
         }
-        Next::Continue
+        LoopControl::Continue
     }
 }
 
-impl NodeOwner {
+impl NodeEventHandler {
     /// What is about streams that super nodes reflect; the rest is for those who wait.
     fn reflect(&mut self, event: NodeEvent) {
         match event {
-            NodeEvent::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
-            NodeEvent::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
+            NodeEvent::Reflect { stream, to, tag, .. } => self.watching.order(RelayCommand::Offer { stream, to, tag }),
+            NodeEvent::MemberLeft { session } => self.watching.order(RelayCommand::MemberLeft { session }),
             NodeEvent::ExpectTag { ticket, tag, door } => self.watching.expect(ticket, tag, door),
             NodeEvent::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed } => {
-                self.watching.order(Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed });
+                self.watching.order(RelayCommand::Reflected {
+                    ticket,
+                    tag,
+                    stream,
+                    provider,
+                    epoch,
+                    secret,
+                    is_confirmed,
+                });
             }
             NodeEvent::Seal { session, service, opening } => {
                 let sealed =
@@ -126,7 +134,9 @@ impl NodeOwner {
                     None => tracing::debug!(?provider, "what a hub says to open a stream does not"),
                 }
             }
-            NodeEvent::Key { ticket, epoch, secret } => self.watching.order(Order::Key { ticket, epoch, secret }),
+            NodeEvent::Key { ticket, epoch, secret } => {
+                self.watching.order(RelayCommand::Key { ticket, epoch, secret })
+            }
             event => self.reply(event),
         }
     }
@@ -135,12 +145,12 @@ impl NodeOwner {
     fn detached(&mut self, reason: &str) {
         let what = if self.shared.state() == State::Attaching { "cannot attach" } else { "detached from the hub" };
         let sentence = format!("{what}: {reason}");
-        if self.repeats.is_news(Instant::now(), &sentence) {
+        if self.repeats.should_log(Instant::now(), &sentence) {
             tracing::warn!("{sentence}");
         } else {
             tracing::debug!("{sentence}");
         }
-        self.shared.note_error(sentence);
+        self.shared.set_last_error(sentence);
     }
 
     /// Hands data on, or gives the transfer up for which there is no room.

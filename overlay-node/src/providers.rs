@@ -15,7 +15,7 @@ const MAX_PROVIDERS: usize = 256;
 
 /// Providers named by lookups within the last lease, and where to dial them.
 #[derive(Debug, Default)]
-pub(crate) struct Providers(Mutex<BTreeMap<NodeId, Named>>);
+pub(crate) struct ProviderCache(Mutex<BTreeMap<NodeId, Named>>);
 
 /// One of them.
 #[derive(Debug)]
@@ -25,9 +25,9 @@ struct Named {
     addresses: Vec<Address>,
 }
 
-impl Providers {
+impl ProviderCache {
     /// Takes in what a lookup has found.
-    pub(crate) fn note(&self, now: Instant, found: &[Candidate]) {
+    pub(crate) fn record_found(&self, now: Instant, found: &[Candidate]) {
         let mut known = self.lock();
         known.retain(|_, named| now.duration_since(named.at) < KEPT);
         for candidate in found {
@@ -81,18 +81,18 @@ mod tests {
 
     #[test]
     fn lookup_results_are_cached() {
-        let (providers, first, now) = (Providers::default(), candidate(1), Instant::now());
-        providers.note(now, std::slice::from_ref(&first));
+        let (providers, first, now) = (ProviderCache::default(), candidate(1), Instant::now());
+        providers.record_found(now, std::slice::from_ref(&first));
         assert_eq!(providers.addresses(now, first.node), Some(first.addresses));
         assert_eq!(providers.addresses(now + KEPT, first.node), None);
     }
 
     #[test]
     fn the_oldest_makes_room() {
-        let (providers, began) = (Providers::default(), Instant::now());
+        let (providers, began) = (ProviderCache::default(), Instant::now());
         let at = |number: u16| began + Duration::from_millis(number.into());
         for number in 0..1_000 {
-            providers.note(at(number), &[candidate(number)]);
+            providers.record_found(at(number), &[candidate(number)]);
         }
         assert_eq!(providers.lock().len(), MAX_PROVIDERS);
         assert!(providers.addresses(at(999), candidate(999).node).is_some());

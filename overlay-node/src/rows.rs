@@ -32,8 +32,8 @@ pub(crate) fn hub(home: &HomeStatus) -> HubRow {
 pub(crate) fn providing(session: &SessionStatus) -> Transfer {
     Transfer {
         service: session.service,
-        peer: Some(session.requester),
-        peer_name: None,
+        remote: Some(session.requester),
+        remote_name: None,
         bytes: session.bytes,
         elapsed_s: session.age.as_secs_f64(),
     }
@@ -42,8 +42,8 @@ pub(crate) fn providing(session: &SessionStatus) -> Transfer {
 pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
     Transfer {
         service: request.service,
-        peer: request.provider,
-        peer_name: None,
+        remote: request.provider,
+        remote_name: None,
         bytes: request.bytes,
         elapsed_s: request.age.as_secs_f64(),
     }

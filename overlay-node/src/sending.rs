@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::stream;
 use roost_control::query::Params;
-use roost_control::server::{Pairs, Refusal, json_line};
+use roost_control::server::{ApiError, Pairs, json_line};
 use roost_control::{Code, Error, JSON_LINES, SendEvent, SendQuery};
 use roost_daemon::http::{Body, IntoResponse, Response, State, header};
 use roost_daemon::resolve::resolve_all;
@@ -16,8 +16,8 @@ use roost_proto::wire::{Candidate, MAX_CANDIDATES, PushState, Reason};
 use roost_proto::{Area, Cell, NodeId, Role, Service, format_node};
 
 use crate::api::leaving;
-use crate::naming::Meant;
-use crate::node::Node;
+use crate::naming::NameScope;
+use crate::node::NodeService;
 use crate::rows;
 use crate::tickets::{Purpose, Reply};
 
@@ -25,18 +25,18 @@ use crate::tickets::{Purpose, Reply};
 type Place = Option<(Service, Cell)>;
 
 /// `POST /v1/send`: offers a file to a node; says line by line what is to be read of it.
-pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+pub(crate) async fn send(State(node): State<NodeService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let query = SendQuery::from_pairs(&pairs)?;
     let (to, place) = find(&node, &query).await?;
     let SendQuery { node: called, name, bytes: length, digest, timeout: deadline, .. } = query;
     let receiver = to.node;
     let command = |ticket| NodeCommand::Push { ticket, to, place, name, length, digest, deadline };
-    let replies = node.ask(Purpose::Other, command).await?;
+    let replies = node.open_ticket(Purpose::Other, command).await?;
     let lines = stream::unfold((replies, node), move |(mut replies, node)| async move {
         loop {
             let event = match replies.next().await? {
                 Reply::Read { session, offset, length } => {
-                    if let Err(Refusal(error)) = node.check_name(Some(called), receiver) {
+                    if let Err(ApiError(error)) = node.check_name(Some(called), receiver) {
                         replies.give_up();
                         let failed = SendEvent::Failed { error };
                         return Some((Ok(json_line(&failed)), (replies, node)));
@@ -60,7 +60,11 @@ pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Resul
 }
 
 /// `POST /v1/piece`: what was to be read.
-pub(crate) async fn piece(State(node): State<Node>, Pairs(pairs): Pairs, bytes: Bytes) -> Result<(), Refusal> {
+pub(crate) async fn receive_chunk(
+    State(node): State<NodeService>,
+    Pairs(pairs): Pairs,
+    bytes: Bytes,
+) -> Result<(), ApiError> {
     let params = Params::new(&pairs, &["session", "offset"], false)?;
     let (session, offset) = (SessionId(params.required("session")?), params.required("offset")?);
     node.mailbox.command(NodeCommand::ObjectRead { session, offset, bytes }).await.map_err(leaving)
@@ -68,10 +72,10 @@ pub(crate) async fn piece(State(node): State<Node>, Pairs(pairs): Pairs, bytes: 
 
 /// Where a node can be dialled: where the caller says, as the hub says, as the
 /// last lookups said, or not at all if there is an association with it; and by what hubs find it.
-async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refusal> {
+async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, Place), ApiError> {
     let to = meant(node, query).await?;
     if to == node.shared.node() {
-        return Err(Refusal::new(
+        return Err(ApiError::new(
             Code::Refused,
             format!("{} is this node itself: a file goes to another one", format_node(to, node.name(to).as_deref())),
         ));
@@ -84,11 +88,11 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
     });
     if let Some(hub) = hub {
         let who = format_node(to, node.name(to).as_deref());
-        return Err(Refusal::new(Code::Refused, format!("{who} is {hub}, which takes no files: send it to a node")));
+        return Err(ApiError::new(Code::Refused, format!("{who} is {hub}, which takes no files: send it to a node")));
     }
     if !query.addresses.is_empty() {
         let resolved = resolve_all(&query.addresses).await;
-        let addresses = resolved.map_err(|error| Refusal::new(Code::Usage, error.to_string()))?;
+        let addresses = resolved.map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
         return Ok((Provider { node: to, addresses }, None));
     }
     if let Some(found) = look_up(node, to, Some(query.timeout)).await? {
@@ -105,19 +109,23 @@ async fn find(node: &Node, query: &SendQuery) -> Result<(Provider, Place), Refus
          it; say where it listens with --address",
         format_node(to, node.name(to).as_deref())
     );
-    Err(Refusal::new(Code::NotFound, unknown))
+    Err(ApiError::new(Code::NotFound, unknown))
 }
 
 /// Whom the file is for.
-async fn meant(node: &Node, query: &SendQuery) -> Result<NodeId, Refusal> {
+async fn meant(node: &NodeService, query: &SendQuery) -> Result<NodeId, ApiError> {
     if query.node.as_str() == node.shared.name() {
         return Ok(node.shared.node());
     }
-    node.meant(query.node, Meant::Whoever, Some(query.timeout)).await
+    node.meant(query.node, NameScope::Whoever, Some(query.timeout)).await
 }
 
 /// Looks for a node, whatever it offers.
-async fn look_up(node: &Node, to: NodeId, timeout: Option<Duration>) -> Result<Option<(Provider, Place)>, Refusal> {
+async fn look_up(
+    node: &NodeService,
+    to: NodeId,
+    timeout: Option<Duration>,
+) -> Result<Option<(Provider, Place)>, ApiError> {
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
     let lookups =
         Service::ALL.map(|service| node.find(service, everywhere, (MAX_CANDIDATES as u8, Some(to.into())), timeout));

@@ -5,23 +5,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_daemon::driver::{Gone, Mailbox};
-use roost_daemon::media::{Media, Stopped};
-use roost_daemon::{Pace, Shared};
+use roost_daemon::driver::{DriverStopped, Mailbox};
+use roost_daemon::media::{RelayMailbox, RelayStopped};
+use roost_daemon::{DaemonContext, LogLimiter};
 use roost_proto::peer::{MAX_STREAM_DURATION, NodeCommand, Peer, SessionId, SourceOutput};
 use roost_proto::reflection::{Epoch, EpochSecret, SECRET_BYTES, StreamId};
 use roost_proto::{NodeId, Service};
-use roost_services::{Feed, SourceError, SourceSpec, Sources, Stored};
+use roost_services::{Feed, SourceError, SourceSpec, Sources, StoredFile};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::media::{NodeEnds, Order};
+use crate::media::{NodeRelayHandler, RelayCommand};
 
 /// The sources as they are now: a reload replaces them.
 #[derive(Clone, Debug)]
-pub(crate) struct Shelf(Arc<RwLock<Sources>>);
+pub(crate) struct SourceRegistry(Arc<RwLock<Sources>>);
 
-impl Shelf {
+impl SourceRegistry {
     pub(crate) fn new(sources: Sources) -> Self {
         Self(Arc::new(RwLock::new(sources)))
     }
@@ -53,11 +53,11 @@ impl Shelf {
 
 /// The sessions under way. There are as many as the machine admits.
 pub(crate) struct Sessions {
-    shelf: Shelf,
+    shelf: SourceRegistry,
     mailbox: Mailbox<Peer>,
-    shared: Arc<Shared>,
-    media: Option<Media<NodeEnds>>,
-    failures: Arc<Pace>,
+    shared: Arc<DaemonContext>,
+    media: Option<RelayMailbox<NodeRelayHandler>>,
+    failures: Arc<LogLimiter>,
     tasks: HashMap<SessionId, Task>,
 }
 
@@ -71,10 +71,10 @@ struct Task {
 
 impl Sessions {
     pub(crate) fn new(
-        shelf: Shelf,
+        shelf: SourceRegistry,
         mailbox: Mailbox<Peer>,
-        shared: Arc<Shared>,
-        media: Option<Media<NodeEnds>>,
+        shared: Arc<DaemonContext>,
+        media: Option<RelayMailbox<NodeRelayHandler>>,
     ) -> Self {
         Self { shelf, mailbox, shared, media, failures: Arc::default(), tasks: HashMap::new() }
     }
@@ -114,14 +114,14 @@ impl Sessions {
 
 /// A stream at the relay, ended there when its task is, however that comes. The task itself says
 /// both, so that the end is never ahead of the beginning.
-struct Publication<'a> {
+struct UnpublishGuard<'a> {
     session: SessionId,
-    media: &'a Media<NodeEnds>,
+    media: &'a RelayMailbox<NodeRelayHandler>,
 }
 
-impl Drop for Publication<'_> {
+impl Drop for UnpublishGuard<'_> {
     fn drop(&mut self) {
-        self.media.post(Order::Unpublish { session: self.session });
+        self.media.post(RelayCommand::Unpublish { session: self.session });
     }
 }
 
@@ -129,31 +129,36 @@ impl Drop for Publication<'_> {
 struct Feeder {
     session: SessionId,
     mailbox: Mailbox<Peer>,
-    shared: Arc<Shared>,
-    failures: Arc<Pace>,
+    shared: Arc<DaemonContext>,
+    failures: Arc<LogLimiter>,
     wanted: mpsc::Receiver<(u64, u64)>,
 }
 
 impl Feeder {
-    async fn run(self, service: Service, spec: Option<SourceSpec>, duration: Option<Duration>) -> Result<(), Gone> {
+    async fn run(
+        self,
+        service: Service,
+        spec: Option<SourceSpec>,
+        duration: Option<Duration>,
+    ) -> Result<(), DriverStopped> {
         let session = self.session;
         let Some(spec) = spec else {
             return self.fail(service, "the service is no longer offered".to_owned()).await;
         };
         match spec.open(duration).await {
-            Ok(roost_services::Opened::Object { bytes, format }) => {
+            Ok(roost_services::OpenedSource::Object { bytes, format }) => {
                 let whole = bytes.clone();
                 let digest = tokio::task::spawn_blocking(move || roost_proto::flow::digest(&whole)).await;
-                let Ok(digest) = digest else { return Err(Gone) };
+                let Ok(digest) = digest else { return Err(DriverStopped) };
                 let opened = SourceOutput::Object { bytes, digest, format };
                 self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await
             }
-            Ok(roost_services::Opened::Stored { file, format }) => {
+            Ok(roost_services::OpenedSource::Stored { file, format }) => {
                 let opened = SourceOutput::Stored { length: file.length(), digest: file.digest(), format };
                 self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
                 self.read(service, &file).await
             }
-            Ok(roost_services::Opened::Stream { bits_per_second, format, feed }) => {
+            Ok(roost_services::OpenedSource::Stream { bits_per_second, format, feed }) => {
                 let opened = SourceOutput::Stream { bits_per_second, format };
                 self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
                 self.feed(service, feed).await
@@ -163,25 +168,32 @@ impl Feeder {
     }
 
     /// Feeds a stream that is sealed once and reflected, until the session is closed.
-    async fn publish(self, service: Service, spec: Option<SourceSpec>, media: &Media<NodeEnds>) -> Result<(), Gone> {
+    async fn publish(
+        self,
+        service: Service,
+        spec: Option<SourceSpec>,
+        media: &RelayMailbox<NodeRelayHandler>,
+    ) -> Result<(), DriverStopped> {
         let session = self.session;
         let Some(spec) = spec else {
             return self.fail(service, "the service is no longer offered".to_owned()).await;
         };
         let (bits_per_second, format, feed) = match spec.open(Some(MAX_STREAM_DURATION)).await {
-            Ok(roost_services::Opened::Stream { bits_per_second, format, feed }) => (bits_per_second, format, feed),
+            Ok(roost_services::OpenedSource::Stream { bits_per_second, format, feed }) => {
+                (bits_per_second, format, feed)
+            }
             Ok(_) => return self.fail(service, "it is no stream".to_owned()).await,
             Err(error) => return self.fail(service, error.to_string()).await,
         };
         let Ok((stream, epoch, secret)) = first_epoch(self.shared.node()) else {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
         };
-        let _published = Publication { session, media };
+        let _published = UnpublishGuard { session, media };
         let (key_frames, form, first) = (feed.key_frames(), format.clone(), secret.clone());
         let (begun, begins) = oneshot::channel();
-        let publish = Order::Publish { session, stream, epoch, secret: first, format: form, key_frames, begun };
-        let begins = match media.order(publish).await {
-            Ok(()) => begins.await.unwrap_or_else(|_| Err(Stopped.to_string())),
+        let publish = RelayCommand::Publish { session, stream, epoch, secret: first, format: form, key_frames, begun };
+        let begins = match media.command(publish).await {
+            Ok(()) => begins.await.unwrap_or_else(|_| Err(RelayStopped.to_string())),
             Err(stopped) => Err(stopped.to_string()),
         };
         if let Err(reason) = begins {
@@ -199,14 +211,14 @@ impl Feeder {
         service: Service,
         mut feed: Feed,
         stream: StreamId,
-        media: &Media<NodeEnds>,
-    ) -> Result<(), Gone> {
+        media: &RelayMailbox<NodeRelayHandler>,
+    ) -> Result<(), DriverStopped> {
         while let Some(item) = feed.next().await {
             match item {
                 // One that says "still here" carries nothing: the relay says so by itself.
                 Ok(payload) if payload.is_empty() => {}
                 Ok(payload) => {
-                    if let Err(stopped) = media.order(Order::Payload { stream, payload }).await {
+                    if let Err(stopped) = media.command(RelayCommand::Payload { stream, payload }).await {
                         return self.fail(service, stopped.to_string()).await;
                     }
                 }
@@ -217,7 +229,7 @@ impl Feeder {
     }
 
     /// Reads what the machine asks for, until the session is closed.
-    async fn read(mut self, service: Service, file: &Stored) -> Result<(), Gone> {
+    async fn read(mut self, service: Service, file: &StoredFile) -> Result<(), DriverStopped> {
         let session = self.session;
         while let Some((offset, length)) = self.wanted.recv().await {
             match file.read(offset, length).await {
@@ -229,7 +241,7 @@ impl Feeder {
     }
 
     /// Hands datagrams on as they come due. A full mailbox holds the source back.
-    async fn feed(self, service: Service, mut feed: Feed) -> Result<(), Gone> {
+    async fn feed(self, service: Service, mut feed: Feed) -> Result<(), DriverStopped> {
         let session = self.session;
         while let Some(item) = feed.next().await {
             match item {
@@ -241,15 +253,15 @@ impl Feeder {
     }
 
     /// A source that fails in the middle: the stream does not end well.
-    async fn break_off(self, service: Service, error: &SourceError) -> Result<(), Gone> {
+    async fn break_off(self, service: Service, error: &SourceError) -> Result<(), DriverStopped> {
         self.fail(service, error.to_string()).await
     }
 
-    async fn fail(self, service: Service, reason: String) -> Result<(), Gone> {
+    async fn fail(self, service: Service, reason: String) -> Result<(), DriverStopped> {
         if let Some(suppressed) = self.failures.admit() {
             tracing::warn!(%service, reason, suppressed, "the source gives nothing");
         }
-        self.shared.note_error(format!("the {service} source gives nothing: {reason}"));
+        self.shared.set_last_error(format!("the {service} source gives nothing: {reason}"));
         self.mailbox.command(NodeCommand::SourceFailed { session: self.session, reason }).await
     }
 }

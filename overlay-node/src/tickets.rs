@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_daemon::driver::{Gone, Mailbox};
+use roost_daemon::driver::{DriverStopped, Mailbox};
 use roost_proto::peer::{NodeCommand, Peer, RequestSummary, SessionId, Ticket, Trace};
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
@@ -249,33 +249,33 @@ impl Tickets {
 
 /// Why nothing could be asked of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AskError {
+pub(crate) enum TicketError {
     /// Too many wait already.
     TooMany,
     /// The daemon is on its way out.
     Gone,
 }
 
-impl From<Gone> for AskError {
-    fn from(_: Gone) -> Self {
+impl From<DriverStopped> for TicketError {
+    fn from(_: DriverStopped) -> Self {
         Self::Gone
     }
 }
 
 /// Asks the machine for something; `command` makes the command from the ticket.
-pub(crate) async fn ask(
+pub(crate) async fn open_ticket(
     tickets: &Arc<Tickets>,
     mailbox: &Mailbox<Peer>,
     purpose: Purpose,
     command: impl FnOnce(Ticket) -> NodeCommand,
-) -> Result<Replies, AskError> {
+) -> Result<Replies, TicketError> {
     let ticket = Ticket(tickets.last.fetch_add(1, Ordering::Relaxed) + 1);
     let (sender, receiver) = mpsc::unbounded_channel();
     let backlog = tickets.backlog(purpose);
     {
         let mut entries = tickets.lock();
         if entries.len() >= MAX_TICKETS {
-            return Err(AskError::TooMany);
+            return Err(TicketError::TooMany);
         }
         entries.insert(ticket, Entry { purpose, sender, backlog: Arc::clone(&backlog) });
     }
@@ -315,7 +315,7 @@ impl Replies {
             Some(reply) => {
                 self.backlog.release(reply);
                 self.over = reply.is_last();
-                self.tell_taken(reply);
+                self.report_consumed(reply);
             }
             None => self.over = true,
         }
@@ -323,7 +323,7 @@ impl Replies {
     }
 
     /// Whoever reads an object sets the pace of its provider.
-    fn tell_taken(&mut self, reply: &Reply) {
+    fn report_consumed(&mut self, reply: &Reply) {
         let Reply::Data(data) = reply else { return };
         self.taken += data.len() as u64;
         if self.backlog.objects.is_some() && self.taken >= TAKEN_BYTES {

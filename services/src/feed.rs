@@ -7,12 +7,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::pace::{Due, Pacer};
-use crate::upstream::{KeyFrames, Live};
-use crate::{SourceError, Stored};
+use crate::upstream::{KeyFrameRequester, Live};
+use crate::{SourceError, StoredFile};
 
 /// What opening a source gives.
 #[derive(Debug)]
-pub enum Opened {
+pub enum OpenedSource {
     /// A stream: video, track.
     Stream {
         /// Payload rate to expect, bits per second.
@@ -32,7 +32,7 @@ pub enum Opened {
     /// One object that stays where it is and is read piece by piece: image.
     Stored {
         /// The file.
-        file: Stored,
+        file: StoredFile,
         /// Its media type.
         format: String,
     },
@@ -66,18 +66,18 @@ enum Items {
 
 impl Feed {
     pub(crate) fn planned(plan: impl Iterator<Item = Due> + Send + 'static, length: Duration) -> Self {
-        Self::of(Items::Planned(Box::new(plan)), length)
+        Self::from_items(Items::Planned(Box::new(plan)), length)
     }
 
     pub(crate) fn read(items: mpsc::Receiver<Result<Due, SourceError>>, length: Duration) -> Self {
-        Self::of(Items::Read(items), length)
+        Self::from_items(Items::Read(items), length)
     }
 
     pub(crate) fn live(live: Live, length: Duration) -> Self {
-        Self::of(Items::Live(Box::new(live)), length)
+        Self::from_items(Items::Live(Box::new(live)), length)
     }
 
-    fn of(items: Items, length: Duration) -> Self {
+    fn from_items(items: Items, length: Duration) -> Self {
         Self {
             items,
             length,
@@ -98,7 +98,7 @@ impl Feed {
     }
 
     /// Where to ask for a key frame, if the source is one that comes as it is made.
-    pub fn key_frames(&self) -> Option<KeyFrames> {
+    pub fn key_frames(&self) -> Option<KeyFrameRequester> {
         match &self.items {
             Items::Live(live) => Some(live.key_frames()),
             Items::Planned(_) | Items::Read(_) => None,

@@ -35,11 +35,11 @@ mod stored;
 mod upstream;
 
 pub use error::{SinkError, SourceError, SpecError};
-pub use feed::{Feed, Opened};
-pub use sink::{Finished, Flow, MIN_PART_BYTES, Part, Sink, SinkSpec, TrackForm, Whole};
+pub use feed::{Feed, OpenedSource};
+pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackForm};
 pub use source::{SourceSpec, Sources};
-pub use stored::{Stored, digest_of};
-pub use upstream::KeyFrames;
+pub use stored::{StoredFile, digest_of};
+pub use upstream::KeyFrameRequester;
 
 use roost_proto::flow::MAX_HELD_BYTES;
 

@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
 use crate::error::plain;
-use crate::upstream::{Outlet, Reader};
+use crate::upstream::{Outlet, SourceReader};
 use crate::{MAX_DATAGRAM_BYTES, SourceError};
 
 /// Kernel buffer to ask for, bytes: a second of fast video.
@@ -111,7 +111,7 @@ pub(crate) struct Datagrams<D> {
     pub(crate) decoder: D,
 }
 
-impl<D: Decode> Reader for Datagrams<D> {
+impl<D: Decode> SourceReader for Datagrams<D> {
     async fn run(mut self, outlet: Outlet) -> SourceError {
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES + 1];
         loop {

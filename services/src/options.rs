@@ -22,7 +22,7 @@ impl<'a> Options<'a> {
     }
 
     /// The value of an option, which then counts as understood.
-    pub(crate) fn take(&mut self, key: &str) -> Option<&'a str> {
+    pub(crate) fn take_value(&mut self, key: &str) -> Option<&'a str> {
         let index = self.pairs.iter().position(|(name, _)| *name == key)?;
         Some(self.pairs.remove(index).1)
     }
@@ -38,7 +38,7 @@ impl<'a> Options<'a> {
     /// `rate=2Mbit/s`, the payload rate to announce, bits per second; without
     /// it, that of the service.
     pub(crate) fn rate(&mut self, service: Service) -> Result<u32, String> {
-        match (self.take("rate"), service.form()) {
+        match (self.take_value("rate"), service.form()) {
             (Some(text), _) => rate(text)
                 .ok_or_else(|| format!("its rate {text:?} is not like 700kbit/s or 2Mbit/s, up to 4000Mbit/s")),
             (None, Form::Stream { bits_per_second, .. }) => Ok(bits_per_second),
@@ -48,7 +48,7 @@ impl<'a> Options<'a> {
 
     /// `interface=ADDRESS`, where to join a multicast group.
     pub(crate) fn interface(&mut self) -> Result<Option<std::net::Ipv4Addr>, String> {
-        let Some(text) = self.take("interface") else { return Ok(None) };
+        let Some(text) = self.take_value("interface") else { return Ok(None) };
         text.parse().map(Some).map_err(|_| format!("its interface {text:?} is not an IPv4 address"))
     }
 }
@@ -69,7 +69,7 @@ mod tests {
     fn unknown_options_are_rejected() {
         let mut options = Options::split("file:a?b.ts?rate=2.5Mbit/s&loop=no");
         assert_eq!(options.rate(Service::Video), Ok(2_500_000));
-        assert_eq!(options.take("loop"), Some("no"));
+        assert_eq!(options.take_value("loop"), Some("no"));
         assert_eq!(options.finish(), Ok("file:a?b.ts"));
         assert_eq!(Options::split("what?").finish(), Ok("what?"));
         assert!(Options::split("a?b=c").finish().unwrap_err().contains("\"b\""));

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use roost_proto::service::Form;
 use roost_proto::{Service, ServiceSet};
 
-use crate::{Feed, Opened, SourceError, SpecError, image, sensor, synthetic, track, video};
+use crate::{Feed, OpenedSource, SourceError, SpecError, image, sensor, synthetic, track, video};
 
 /// The longest text of a spec, bytes.
 const MAX_SPEC_BYTES: usize = 4096;
@@ -74,16 +74,16 @@ impl Sources {
 pub struct SourceSpec {
     service: Service,
     text: String,
-    kind: Kind,
+    kind: SourceKind,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum SourceKind {
     Synthetic,
-    Video(video::Source),
-    Track(track::Source),
-    Image(image::Source),
-    Sensor(sensor::Source),
+    Video(video::VideoSource),
+    Track(track::TrackSource),
+    Image(image::ImageSource),
+    Sensor(sensor::SensorSource),
 }
 
 impl SourceSpec {
@@ -102,10 +102,10 @@ impl SourceSpec {
             return Ok(Self::synthetic(service));
         }
         let kind = match service {
-            Service::Video => video::Source::parse(text).map(Kind::Video),
-            Service::Track => track::Source::parse(text).map(Kind::Track),
-            Service::Image => image::Source::parse(text).map(Kind::Image),
-            Service::Sensor => sensor::Source::parse(text).map(Kind::Sensor),
+            Service::Video => video::VideoSource::parse(text).map(SourceKind::Video),
+            Service::Track => track::TrackSource::parse(text).map(SourceKind::Track),
+            Service::Image => image::ImageSource::parse(text).map(SourceKind::Image),
+            Service::Sensor => sensor::SensorSource::parse(text).map(SourceKind::Sensor),
         };
         let kind = kind.map_err(|reason| SpecError::source(service, text, reason, Self::forms(service)))?;
         Ok(Self { service, text: text.to_owned(), kind })
@@ -122,7 +122,7 @@ impl SourceSpec {
 
     /// The made-up source of a service.
     pub fn synthetic(service: Service) -> Self {
-        Self { service, text: "synthetic".to_owned(), kind: Kind::Synthetic }
+        Self { service, text: "synthetic".to_owned(), kind: SourceKind::Synthetic }
     }
 
     /// Whose source it is.
@@ -135,21 +135,21 @@ impl SourceSpec {
     ///
     /// # Errors
     /// Why the source gives nothing.
-    pub async fn open(&self, duration: Option<Duration>) -> Result<Opened, SourceError> {
+    pub async fn open(&self, duration: Option<Duration>) -> Result<OpenedSource, SourceError> {
         let duration = duration.unwrap_or(DEFAULT_DURATION);
         match &self.kind {
-            Kind::Synthetic => Ok(open_synthetic(self.service, duration)),
-            Kind::Video(source) => source.open(duration).await,
-            Kind::Track(source) => source.open(duration).await,
-            Kind::Image(source) => source.open().await,
-            Kind::Sensor(source) => source.open().await,
+            SourceKind::Synthetic => Ok(open_synthetic(self.service, duration)),
+            SourceKind::Video(source) => source.open(duration).await,
+            SourceKind::Track(source) => source.open(duration).await,
+            SourceKind::Image(source) => source.open().await,
+            SourceKind::Sensor(source) => source.open().await,
         }
     }
 
     /// Does beforehand what would keep the first requester waiting: reads a
     /// large file through for its digest.
     pub async fn prepare(&self) {
-        if let Kind::Image(source) = &self.kind {
+        if let SourceKind::Image(source) = &self.kind {
             source.prepare().await;
         }
     }
@@ -163,25 +163,25 @@ impl SourceSpec {
     /// What is wrong.
     pub async fn check(&self) -> Result<(), SourceError> {
         match &self.kind {
-            Kind::Synthetic => Ok(()),
-            Kind::Video(source) => source.check().await,
-            Kind::Track(source) => source.check().await,
-            Kind::Image(source) => source.check().await,
-            Kind::Sensor(source) => source.check().await,
+            SourceKind::Synthetic => Ok(()),
+            SourceKind::Video(source) => source.check().await,
+            SourceKind::Track(source) => source.check().await,
+            SourceKind::Image(source) => source.check().await,
+            SourceKind::Sensor(source) => source.check().await,
         }
     }
 }
 
-fn open_synthetic(service: Service, duration: Duration) -> Opened {
+fn open_synthetic(service: Service, duration: Duration) -> OpenedSource {
     let format = synthetic::format(service).to_owned();
     match service.form() {
         Form::Stream { bits_per_second, .. } => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let started_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
             let feed = Feed::planned(synthetic::stream(service, duration, started_ms), duration);
-            Opened::Stream { bits_per_second, format, feed }
+            OpenedSource::Stream { bits_per_second, format, feed }
         }
-        Form::Object { .. } => Opened::Object { bytes: synthetic::object(service), format },
+        Form::Object { .. } => OpenedSource::Object { bytes: synthetic::object(service), format },
     }
 }
 
@@ -253,10 +253,10 @@ mod tests {
             let spec = SourceSpec::synthetic(service);
             spec.check().await.unwrap();
             match (spec.open(None).await.unwrap(), service.form()) {
-                (Opened::Object { bytes, .. }, Form::Object { bytes: expected }) => {
+                (OpenedSource::Object { bytes, .. }, Form::Object { bytes: expected }) => {
                     assert_eq!(bytes.len(), expected as usize);
                 }
-                (Opened::Stream { bits_per_second, .. }, Form::Stream { bits_per_second: expected, .. }) => {
+                (OpenedSource::Stream { bits_per_second, .. }, Form::Stream { bits_per_second: expected, .. }) => {
                     assert_eq!(bits_per_second, expected);
                 }
                 (opened, form) => panic!("{opened:?} for {form:?}"),

@@ -35,7 +35,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    fn of(file: &File) -> std::io::Result<Self> {
+    fn from_file(file: &File) -> std::io::Result<Self> {
         let found = file.metadata()?;
         Ok(Self {
             device: found.dev(),
@@ -146,14 +146,14 @@ pub fn digest_of(path: &Path, mut heard: impl FnMut(u64)) -> Result<(u64, [u8; 3
 /// A file that must stay what it is while it is read. It is held open: one
 /// that takes its name changes nothing.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredFile {
     file: Arc<File>,
     path: PathBuf,
     stamp: Stamp,
     digest: [u8; 32],
 }
 
-impl Stored {
+impl StoredFile {
     /// Opens a file that nobody is writing to, and computes its digest unless
     /// that is known.
     pub(crate) async fn open(path: &Path, digests: &Digests) -> Result<Self, SourceError> {
@@ -216,7 +216,7 @@ impl Stored {
 
     /// Whether it is what it was. Blocks.
     fn check(&self) -> Result<(), SourceError> {
-        let now = Stamp::of(&self.file).map_err(|error| SourceError::unreadable(&self.path, &error))?;
+        let now = Stamp::from_file(&self.file).map_err(|error| SourceError::unreadable(&self.path, &error))?;
         // A new name for it, or one less, changes only when its state was changed.
         let same = Stamp { changed_ns: self.stamp.changed_ns, ..now } == self.stamp;
         if same { Ok(()) } else { Err(changed(&self.path)) }
@@ -227,7 +227,7 @@ impl Stored {
 pub(crate) fn opened(path: &Path) -> Result<(File, Stamp, bool), SourceError> {
     let unreadable = |error: Error| SourceError::unreadable(path, &error);
     let file = files::open(path)?;
-    let stamp = Stamp::of(&file).map_err(unreadable)?;
+    let stamp = Stamp::from_file(&file).map_err(unreadable)?;
     let age = file.metadata().and_then(|found| found.modified()).map_err(unreadable)?.elapsed();
     // A clock that was set back leaves files of the future: they are let be.
     let settled = age.map_or(true, |age| age >= SETTLED);
@@ -259,7 +259,7 @@ mod tests {
         let content: Vec<u8> = (0..600_000_u32).map(|n| (n % 251) as u8).collect();
         let (_folder, path) = file(&content);
         let digests = Digests::default();
-        let stored = Stored::open(&path, &digests).await.unwrap();
+        let stored = StoredFile::open(&path, &digests).await.unwrap();
         let expected = roost_proto::flow::digest(&content.clone().into());
         assert_eq!((stored.length(), stored.digest()), (600_000, expected));
         assert_eq!(stored.read(599_990, 100).await.unwrap(), content[599_990..]);
@@ -273,12 +273,12 @@ mod tests {
     async fn changed_file_fails_replaced_file_continues() {
         let (folder, path) = file(&[1; 1000]);
         let digests = Digests::default();
-        let stored = Stored::open(&path, &digests).await.unwrap();
+        let stored = StoredFile::open(&path, &digests).await.unwrap();
         let other = folder.path().join("other");
         std::fs::write(&other, [2; 1000]).unwrap();
         std::fs::rename(&other, &path).unwrap();
         assert_eq!(stored.read(0, 3).await.unwrap(), [1, 1, 1][..], "what was opened is still there");
-        let stored = Stored::open(&path, &digests).await.unwrap();
+        let stored = StoredFile::open(&path, &digests).await.unwrap();
         File::options().append(true).open(&path).unwrap().write_all(b"more").unwrap();
         let error = stored.read(0, 3).await.unwrap_err();
         assert!(matches!(error, SourceError::Changed { .. }), "{error}");
@@ -292,12 +292,12 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         runtime.unwrap().block_on(async {
             let (digests, other) = (Digests::default(), Digests::default());
-            let stored = Stored::open(&path, &other).await.unwrap();
+            let stored = StoredFile::open(&path, &other).await.unwrap();
             let turn = Arc::clone(&digests.0.lock().unwrap().turn);
             let before = turn.lock().await;
             let open = || {
                 let (path, digests) = (path.clone(), digests.clone());
-                tokio::spawn(async move { Stored::open(&path, &digests).await.map(|stored| stored.digest()) })
+                tokio::spawn(async move { StoredFile::open(&path, &digests).await.map(|stored| stored.digest()) })
             };
             let waiting: Vec<_> = (0..20).map(|_| open()).collect();
             for _ in 0..100 {

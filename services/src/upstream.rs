@@ -18,11 +18,11 @@ const BACKLOG: usize = 256;
 
 /// Asks a live source for a key frame, as far as it listens to such.
 #[derive(Clone, Debug, Default)]
-pub struct KeyFrames(Arc<Notify>);
+pub struct KeyFrameRequester(Arc<Notify>);
 
-impl KeyFrames {
+impl KeyFrameRequester {
     /// Somebody waits for one.
-    pub fn ask(&self) {
+    pub fn request_key_frame(&self) {
         self.0.notify_one();
     }
 
@@ -34,25 +34,25 @@ impl KeyFrames {
 
 /// Where a spec's live source is, if somebody listens to it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shared(Arc<Mutex<Weak<Upstream>>>);
+pub(crate) struct ReaderSlot(Arc<Mutex<Weak<RunningReader>>>);
 
 #[derive(Debug)]
-struct Upstream {
+struct RunningReader {
     /// Weak, so that listeners notice when the reader is gone.
     sender: broadcast::WeakSender<Result<Bytes, SourceError>>,
     malformed: Arc<AtomicU64>,
-    key_frames: KeyFrames,
+    key_frames: KeyFrameRequester,
     task: AbortHandle,
 }
 
-impl Drop for Upstream {
+impl Drop for RunningReader {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// Reads a live source until it fails, or for ever.
-pub(crate) trait Reader: Send + 'static {
+pub(crate) trait SourceReader: Send + 'static {
     /// Hands on what comes.
     fn run(self, outlet: Outlet) -> impl Future<Output = SourceError> + Send;
 }
@@ -62,7 +62,7 @@ pub(crate) trait Reader: Send + 'static {
 pub(crate) struct Outlet {
     sender: broadcast::Sender<Result<Bytes, SourceError>>,
     malformed: Arc<AtomicU64>,
-    key_frames: KeyFrames,
+    key_frames: KeyFrameRequester,
 }
 
 impl Outlet {
@@ -73,7 +73,7 @@ impl Outlet {
     }
 
     /// What those who listen ask for.
-    pub(crate) fn key_frames(&self) -> KeyFrames {
+    pub(crate) fn key_frames(&self) -> KeyFrameRequester {
         self.key_frames.clone()
     }
 
@@ -83,9 +83,9 @@ impl Outlet {
     }
 }
 
-impl Shared {
+impl ReaderSlot {
     /// Joins the source, or starts it with `start` if nobody listens to it yet.
-    pub(crate) async fn join<R: Reader>(
+    pub(crate) async fn join<R: SourceReader>(
         &self,
         address: &str,
         silence: Option<Duration>,
@@ -113,11 +113,11 @@ impl Shared {
     }
 }
 
-fn spawn<R: Reader>(reader: R) -> (Arc<Upstream>, broadcast::Receiver<Result<Bytes, SourceError>>) {
+fn spawn<R: SourceReader>(reader: R) -> (Arc<RunningReader>, broadcast::Receiver<Result<Bytes, SourceError>>) {
     let (sender, receiver) = broadcast::channel(BACKLOG);
     let malformed = Arc::new(AtomicU64::new(0));
     let weak = sender.downgrade();
-    let key_frames = KeyFrames::default();
+    let key_frames = KeyFrameRequester::default();
     let outlet = Outlet { sender, malformed: malformed.clone(), key_frames: key_frames.clone() };
     let task = tokio::spawn(async move {
         let last = outlet.sender.clone();
@@ -125,14 +125,14 @@ fn spawn<R: Reader>(reader: R) -> (Arc<Upstream>, broadcast::Receiver<Result<Byt
         tracing::debug!(%error, "live source ended");
         let _ = last.send(Err(error));
     });
-    (Arc::new(Upstream { sender: weak, malformed, key_frames, task: task.abort_handle() }), receiver)
+    (Arc::new(RunningReader { sender: weak, malformed, key_frames, task: task.abort_handle() }), receiver)
 }
 
 /// One requester's part in a live source. The source is closed when the last
 /// of them is dropped.
 #[derive(Debug)]
 pub(crate) struct Live {
-    upstream: Arc<Upstream>,
+    upstream: Arc<RunningReader>,
     receiver: broadcast::Receiver<Result<Bytes, SourceError>>,
     address: String,
     /// After this long without a datagram the source has failed.
@@ -171,7 +171,7 @@ impl Live {
     }
 
     /// Where to ask for a key frame.
-    pub(crate) fn key_frames(&self) -> KeyFrames {
+    pub(crate) fn key_frames(&self) -> KeyFrameRequester {
         self.upstream.key_frames.clone()
     }
 
@@ -197,7 +197,7 @@ mod tests {
 
     struct Fake(mpsc::UnboundedReceiver<Bytes>);
 
-    impl Reader for Fake {
+    impl SourceReader for Fake {
         async fn run(mut self, outlet: Outlet) -> SourceError {
             while let Some(payload) = self.0.recv().await {
                 outlet.put(payload);
@@ -208,7 +208,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn last_listener_closes_shared_reader() {
-        let shared = Shared::default();
+        let shared = ReaderSlot::default();
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut one = shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
         let never = async { Err::<Fake, _>(SourceError::NoPicture { path: "never".to_owned() }) };
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_listener_drops_oldest() {
-        let shared = Shared::default();
+        let shared = ReaderSlot::default();
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut live = shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
         for number in 0..(BACKLOG as u32 + 10) {
@@ -242,12 +242,12 @@ mod tests {
     #[tokio::test]
     async fn panicked_reader_is_restarted() {
         struct Broken;
-        impl Reader for Broken {
+        impl SourceReader for Broken {
             async fn run(self, _: Outlet) -> SourceError {
                 panic!("on purpose")
             }
         }
-        let shared = Shared::default();
+        let shared = ReaderSlot::default();
         let mut live = shared.join("fake", None, async { Ok(Broken) }).await.unwrap();
         let ended = live.next(Instant::now(), Duration::from_secs(10)).await;
         assert!(matches!(ended, Some(Err(SourceError::Unreachable { .. }))));
@@ -258,13 +258,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_says_what_came_instead() {
         struct Garbled;
-        impl Reader for Garbled {
+        impl SourceReader for Garbled {
             async fn run(self, outlet: Outlet) -> SourceError {
                 outlet.malformed();
                 std::future::pending().await
             }
         }
-        let shared = Shared::default();
+        let shared = ReaderSlot::default();
         let silence = Some(Duration::from_secs(4));
         let mut live = shared.join("fake", silence, async { Ok(Garbled) }).await.unwrap();
         let error = live.next(Instant::now(), Duration::from_secs(10)).await.unwrap().unwrap_err().to_string();
@@ -276,7 +276,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_and_source_end_are_errors() {
-        let shared = Shared::default();
+        let shared = ReaderSlot::default();
         let (sender, receiver) = mpsc::unbounded_channel();
         let silence = Some(Duration::from_secs(4));
         let mut live = shared.join("fake", silence, async { Ok(Fake(receiver)) }).await.unwrap();

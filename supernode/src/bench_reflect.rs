@@ -74,7 +74,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// What is driven: with a header to read, or without.
-enum Path {
+enum ForwardMode {
     Clear(Box<Fanout>),
     /// The first packet says which stream it is.
     Sealed {
@@ -102,11 +102,11 @@ fn run(args: &Args) -> io::Result<()> {
     let last = last.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports"))?;
     let targets = (args.to.port()..=last).map(|port| SocketAddr::new(args.to.ip(), port)).collect();
     let mut socket = Socket::bind(args.listen, !args.no_offload)?;
-    let mut path = Path::new(args.sealed, targets)?;
+    let mut path = ForwardMode::new(args.sealed, targets)?;
     let (began, mut tally) = (Instant::now(), Tally::default());
     while !stop.load(Relaxed) {
         let now = Time::ZERO + began.elapsed();
-        match socket.receive(|from, datagram| path.take(now, from.remote, datagram)) {
+        match socket.receive(|from, datagram| path.forward_datagram(now, from.remote, datagram)) {
             Ok(received) => {
                 tally.first.get_or_insert_with(|| (Instant::now(), processor_time()));
                 tally.received += received as u64;
@@ -121,7 +121,7 @@ fn run(args: &Args) -> io::Result<()> {
     tally.print()
 }
 
-impl Path {
+impl ForwardMode {
     fn new(sealed: bool, targets: Vec<SocketAddr>) -> io::Result<Self> {
         // What is measured is how much gets through: nothing is given up for being late.
         let patience = LagLimits { bytes: 4 << 20, age: Duration::from_secs(10), ..LagLimits::default() };
@@ -136,7 +136,7 @@ impl Path {
         Ok(Self::Clear(Box::new(fan)))
     }
 
-    fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
+    fn forward_datagram(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
         match self {
             Self::Clear(fan) => fan.push_opaque(now, from, datagram),
             Self::Sealed { config, targets, reflector } => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use roost_reflector::Header;
 
-use crate::liar::Liar;
+use crate::liar::Adversary;
 use crate::network::{Client, Daemon, Network};
 use crate::streams::Watcher;
 
@@ -18,7 +18,7 @@ pub const SALVO: usize = 16;
 pub const PAUSE: Duration = Duration::from_millis(4);
 
 /// A super node, a provider of the video at 5,5, and nodes.
-pub struct Scene {
+pub struct HostileSetup {
     /// Where the daemons' files are.
     pub network: Network,
     /// The super node.
@@ -30,7 +30,7 @@ pub struct Scene {
     memory_kib: u64,
 }
 
-impl Scene {
+impl HostileSetup {
     /// Starts them; nobody watches yet.
     pub fn new(nodes: &[&str]) -> Self {
         let network = Network::new();
@@ -46,10 +46,10 @@ impl Scene {
     ///
     /// # Panics
     /// When the super node does not let it in.
-    pub fn liar(&self) -> Liar {
+    pub fn liar(&self) -> Adversary {
         let hub = self.hub.endpoint("udp");
         let at = hub.strip_prefix("udp://").and_then(|at| at.parse().ok()).expect("an address");
-        Liar::at(&self.network.identity("liar", "node"), at)
+        Adversary::at(&self.network.identity("liar", "node"), at)
     }
 
     /// One of the nodes watches.

@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::network::PATIENCE;
 
 /// A hostile node at a hub.
-pub struct Liar {
+pub struct Adversary {
     /// Who it is.
     pub node: NodeId,
     hub: LinkId,
@@ -27,7 +27,7 @@ pub struct Liar {
     runtime: Runtime,
 }
 
-impl Liar {
+impl Adversary {
     /// Reaches a hub over UDP, as the node with this identity.
     ///
     /// # Panics
@@ -102,7 +102,7 @@ impl Liar {
     }
 
     /// What was said to it, up to now and for so long.
-    pub fn hear(&self, time: Duration) -> Vec<Message> {
+    pub fn receive_messages(&self, time: Duration) -> Vec<Message> {
         let (end, mut messages) = (Instant::now() + time, Vec::new());
         loop {
             match self.heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -115,14 +115,14 @@ impl Liar {
 }
 
 /// A member that lets everybody in, and ends each association with the words that it was given.
-pub struct Doorkeeper {
+pub struct ClosingListener {
     /// Endpoints on which it listens, one for each transport.
     pub endpoints: Vec<String>,
     /// Carries what comes and goes meanwhile.
     _runtime: Runtime,
 }
 
-impl Doorkeeper {
+impl ClosingListener {
     /// Listens on all transports, as the member with this identity.
     ///
     /// # Panics
@@ -150,14 +150,14 @@ impl Doorkeeper {
 }
 
 /// A hub that takes every record, whose clock is off, and that knows one provider of everything.
-pub struct FalseHub {
+pub struct FakeHub {
     /// Its endpoint over UDP.
     pub endpoint: String,
     /// Carries what comes and goes meanwhile.
     _runtime: Runtime,
 }
 
-impl FalseHub {
+impl FakeHub {
     /// Listens as the member with this identity. Its clock is so many seconds ahead, and the provider,
     /// of which it tells everybody who looks for one, has this name.
     ///

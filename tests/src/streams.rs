@@ -17,15 +17,15 @@ pub struct Watcher {
 impl Watcher {
     /// `roost subscribe` at a node, or `roost request`, of the video at 5,5.
     pub fn start(network: &Network, node: &Daemon, name: &str, command: &str, length: &str) -> Self {
-        Self::of(network, node, name, &[command, "video", "--at", "5,5", "--for", length])
+        Self::spawn_command(network, node, name, &[command, "video", "--at", "5,5", "--for", length])
     }
 
     /// The same, until it is told to end.
     pub fn endless(network: &Network, node: &Daemon, name: &str) -> Self {
-        Self::of(network, node, name, &["subscribe", "video", "--at", "5,5"])
+        Self::spawn_command(network, node, name, &["subscribe", "video", "--at", "5,5"])
     }
 
-    fn of(network: &Network, node: &Daemon, name: &str, command: &[&str]) -> Self {
+    fn spawn_command(network: &Network, node: &Daemon, name: &str, command: &[&str]) -> Self {
         let file = network.path(name);
         let mut roost = node.command(&[command, &["--json", "-o"]].concat());
         let child = roost.arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("roost starts");

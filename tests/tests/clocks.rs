@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, Validity};
 use roost_proto::Role;
-use roost_tests::liar::FalseHub;
+use roost_tests::liar::FakeHub;
 use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn ahead(node: &Daemon) -> i64 {
 fn hub_with_wrong_clock_is_told() {
     let network = Network::new();
     for (name, off, verdict) in [("late", 3_600, "warn"), ("early", -90_000, "warn"), ("near", 20, "ok")] {
-        let hub = FalseHub::start(&network.identity(name, "supernode"), off, "x");
+        let hub = FakeHub::start(&network.identity(name, "supernode"), off, "x");
         let node = network.node(&format!("n-{name}"), "1,1", &["--super", &hub.endpoint]);
         assert!((ahead(&node) - off).abs() <= 5, "{name}: {}", ahead(&node));
         let peers = node.json(&["peers"]);

@@ -14,7 +14,7 @@ use roost_proto::reflection::StreamTag;
 use roost_proto::wire::{CopyTarget, Message, Reason, Request, RequestMode, RequestParams};
 use roost_proto::{Area, Cell, NodeId, Nonce, RequestId, Service, ServiceSet};
 use roost_reflector::words::ControlPacket;
-use roost_tests::hostile::{PAUSE, SALVO, Scene, captured};
+use roost_tests::hostile::{HostileSetup, PAUSE, SALVO, captured};
 use roost_tests::network::{Client, Network, PATIENCE};
 use roost_tests::streams::{Watcher, is_whole, nothing_flows, sent_to};
 
@@ -25,7 +25,7 @@ const TOO_MANY: usize = 40;
 
 #[test]
 fn stopped_node_resumes_live() {
-    let scene = Scene::new(&["a", "b", "c"]);
+    let scene = HostileSetup::new(&["a", "b", "c"]);
     let watchers = [0, 1, 2].map(|node| scene.watch(node, "15s"));
     sent_to(&scene.hub, 3);
     let [short, long] = [1, 2].map(|node| &scene.nodes[node]);
@@ -52,12 +52,12 @@ fn stopped_node_resumes_live() {
 }
 
 /// Sends a node's source seven transport packets a thousand times a second.
-struct Camera {
+struct FloodingCamera {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Camera {
+impl FloodingCamera {
     fn start(port: u16) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
@@ -74,7 +74,7 @@ impl Camera {
     }
 }
 
-impl Drop for Camera {
+impl Drop for FloodingCamera {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map(JoinHandle::join);
@@ -92,7 +92,7 @@ fn stopped_reader_costs_no_memory() {
         network.node("p", "5,5", &["--super", &endpoint, "--services", "video", "--sources-video", &source]);
     let node = network.node("a", "1,1", &["--super", &endpoint]);
     let [reads, stopped] = ["one", "two"].map(|name| Watcher::start(&network, &node, name, "subscribe", "13s"));
-    let _camera = Camera::start(port);
+    let _camera = FloodingCamera::start(port);
     sent_to(&hub, 1);
     node.wait_for("both watch", |status| (status["receiving"].as_array()?.len() == 2).then_some(()));
     let memory_kib = node.process.resident_kib();
@@ -129,7 +129,7 @@ fn answer(mut connection: &UnixStream) -> String {
 
 #[test]
 fn join_flood_is_refused_with_reason() {
-    let scene = Scene::new(&["a", "b"]);
+    let scene = HostileSetup::new(&["a", "b"]);
     let before = scene.watch(0, "10s");
     sent_to(&scene.hub, 1);
     let joins: Vec<UnixStream> = (0..MAX_REQUESTS + TOO_MANY).map(|_| join(&scene.nodes[1])).collect();
@@ -172,7 +172,7 @@ fn refusals(messages: &[Message]) -> Vec<Reason> {
 
 #[test]
 fn spoofed_address_gets_few_offers() {
-    let scene = Scene::new(&["a"]);
+    let scene = HostileSetup::new(&["a"]);
     let whole = scene.watch(0, "9s");
     sent_to(&scene.hub, 1);
     let liar = scene.liar();
@@ -182,7 +182,7 @@ fn spoofed_address_gets_few_offers() {
     let record = liar.record(Cell { x: 1, y: 1 }, ServiceSet::EMPTY, SocketAddr::new(at_named.ip(), 9));
     liar.say(&Message::Publish(record));
     liar.say(&wants_copy(1, at_other, None));
-    assert_eq!(refusals(&liar.hear(Duration::from_secs(1))), [Reason::NotAllowed]);
+    assert_eq!(refusals(&liar.receive_messages(Duration::from_secs(1))), [Reason::NotAllowed]);
     for number in 2..100 {
         liar.say(&wants_copy(number, at_named, None));
         thread::sleep(PAUSE);
@@ -200,7 +200,7 @@ fn spoofed_address_gets_few_offers() {
 
 #[test]
 fn tag_flood_spares_other_subscribers() {
-    let scene = Scene::new(&["a", "b"]);
+    let scene = HostileSetup::new(&["a", "b"]);
     let first = scene.watch(0, "16s");
     sent_to(&scene.hub, 1);
     let liar = scene.liar();
@@ -216,7 +216,7 @@ fn tag_flood_spares_other_subscribers() {
     }
     let second = Watcher::start(&scene.network, &scene.nodes[1], "second", "subscribe", "4s");
     // Many are lost with both processors busy, as datagrams may be.
-    let refused = refusals(&liar.hear(Duration::from_secs(2)));
+    let refused = refusals(&liar.receive_messages(Duration::from_secs(2)));
     assert!(refused.len() > 20, "{} of 4000", refused.len());
     for (summary, written) in [first, second].map(Watcher::summary) {
         is_whole(&summary, &written);

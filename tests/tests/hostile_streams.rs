@@ -8,7 +8,7 @@ use std::time::Duration;
 use roost_proto::reflection::StreamTag;
 use roost_reflector::words::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflector::{Header, Hop, StreamId};
-use roost_tests::hostile::{PAUSE, Scene, captured, media, packets_of, rejected, send_all, take_over};
+use roost_tests::hostile::{HostileSetup, PAUSE, captured, media, packets_of, rejected, send_all, take_over};
 use roost_tests::network::PATIENCE;
 use roost_tests::process::wait_until;
 use roost_tests::streams::{is_whole, sent_to, stream, streams};
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 #[test]
 fn replayed_packets_are_dropped() {
-    let mut scene = Scene::new(&["a", "b"]);
+    let mut scene = HostileSetup::new(&["a", "b"]);
     let (whole, dying) = (scene.watch(0, "9s"), scene.watch(1, "60s"));
     sent_to(&scene.hub, 2);
     let hub = media(&scene.hub);
@@ -50,7 +50,7 @@ fn replayed_packets_are_dropped() {
 
 #[test]
 fn dead_upstreams_address_cannot_inject() {
-    let mut scene = Scene::new(&["a", "b"]);
+    let mut scene = HostileSetup::new(&["a", "b"]);
     let (watcher, dying) = (scene.watch(0, "8s"), scene.watch(1, "60s"));
     sent_to(&scene.hub, 2);
     let hub = media(&scene.hub);
@@ -110,7 +110,7 @@ fn rubbish(packet: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn foreign_packets_are_counted_and_dropped() {
-    let mut scene = Scene::new(&["a", "b"]);
+    let mut scene = HostileSetup::new(&["a", "b"]);
     let (whole, dying) = (scene.watch(0, "8s"), scene.watch(1, "60s"));
     sent_to(&scene.hub, 2);
     let subscriber = media(&scene.nodes[0]);

@@ -1,7 +1,7 @@
 //! The words of a malicious hub reach people as plain text, which commands no terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use roost_tests::liar::{Doorkeeper, FalseHub};
+use roost_tests::liar::{ClosingListener, FakeHub};
 use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 
@@ -38,7 +38,7 @@ fn judge(client: &Client, scheme: &str) {
 #[test]
 fn words_of_a_hub_command_nothing() {
     let network = Network::new();
-    let hub = Doorkeeper::start(&network.identity("sn1", "supernode"), WORDS);
+    let hub = ClosingListener::start(&network.identity("sn1", "supernode"), WORDS);
     for endpoint in &hub.endpoints {
         let scheme = endpoint.split_once(':').unwrap().0;
         let identity = network.identity(scheme, "node");
@@ -51,7 +51,7 @@ fn words_of_a_hub_command_nothing() {
 #[test]
 fn hub_text_is_escaped_in_json() {
     let network = Network::new();
-    let hub = Doorkeeper::start(&network.identity("sn1", "supernode"), WORDS);
+    let hub = ClosingListener::start(&network.identity("sn1", "supernode"), WORDS);
     let identity = network.identity("n", "node");
     let arguments = ["--at", "1,1", "--super", &hub.endpoints[0], "--log-format", "json"];
     let node = network.start("overlay-node", "n", &identity, &arguments);
@@ -69,7 +69,7 @@ fn false_name_commands_nothing() {
     let network = Network::new();
     // As long as a name may be.
     let name = "\u{1b}[2J\u{9b}31m\u{202e}\r\n2026-01-01T00:00:00Z INFO forged";
-    let hub = FalseHub::start(&network.identity("sn1", "supernode"), 0, name);
+    let hub = FakeHub::start(&network.identity("sn1", "supernode"), 0, name);
     let node = network.node("n", "1,1", &["--super", &hub.endpoint]);
     for command in [
         &["lookup", "video", "--any"][..],

@@ -11,12 +11,12 @@ use std::time::Duration;
 use roost_proto::RequestId;
 use roost_proto::wire::{Message, Push};
 use roost_tests::beside::{Served, requests};
-use roost_tests::liar::Liar;
+use roost_tests::liar::Adversary;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 
 /// A hub, a sender and a receiver with an inbox of this limit.
-struct Scene {
+struct InboxSetup {
     network: Network,
     _hub: Daemon,
     sender: Daemon,
@@ -24,7 +24,7 @@ struct Scene {
     inbox: PathBuf,
 }
 
-impl Scene {
+impl InboxSetup {
     fn new(limit: &str) -> Self {
         let network = Network::new();
         let hub = network.supernode("sn1", &[]);
@@ -36,9 +36,9 @@ impl Scene {
         Self { network, _hub: hub, sender, receiver, inbox }
     }
 
-    fn liar(&self, name: &str) -> Liar {
+    fn liar(&self, name: &str) -> Adversary {
         let at: SocketAddr = self.receiver.endpoint("udp").strip_prefix("udp://").unwrap().parse().unwrap();
-        Liar::at(&self.network.identity(name, "node"), at)
+        Adversary::at(&self.network.identity(name, "node"), at)
     }
 
     /// Sends a file of so many bytes; whether that was taken.
@@ -56,14 +56,14 @@ impl Scene {
     }
 }
 
-fn offer(liar: &Liar, number: u32, bytes: u64) {
+fn offer(liar: &Adversary, number: u32, bytes: u64) {
     let digest = std::array::from_fn(|at| number.to_le_bytes()[at % 4]);
     let (id, name) = (RequestId(number), format!("never-{number}"));
     liar.say(&Message::Push(Push { id, name, bytes, digest, addresses: Vec::new() }));
 }
 
 /// Sends files one after the other, and collects what was said of those that were not taken.
-fn honest_sends(scene: &Scene, name: &str, told: &str) -> Vec<String> {
+fn honest_sends(scene: &InboxSetup, name: &str, told: &str) -> Vec<String> {
     let (mut number, mut failed) = (0, Vec::new());
     let served = Served::count(|| {
         number += 1;
@@ -75,7 +75,7 @@ fn honest_sends(scene: &Scene, name: &str, told: &str) -> Vec<String> {
 
 #[test]
 fn unsent_offers_block_no_sender() {
-    let scene = Scene::new("1GB");
+    let scene = InboxSetup::new("1GB");
     assert_eq!(honest_sends(&scene, "alone", "a file of 2 kB, alone"), Vec::<String>::new());
     let liars = ["m1", "m2", "m3", "m4"].map(|name| scene.liar(name));
     let done = AtomicBool::new(false);
@@ -104,7 +104,7 @@ fn unsent_offers_block_no_sender() {
 
 #[test]
 fn small_files_count_whole_blocks() {
-    let scene = Scene::new("40KiB");
+    let scene = InboxSetup::new("40KiB");
     let sent: Vec<Result<(), String>> = (0..12).map(|number| scene.send(&format!("small-{number}"), 1)).collect();
     assert!(sent[..10].iter().all(Result::is_ok), "{sent:?}");
     assert!(sent[10..].iter().all(|sent| sent.as_ref().is_err_and(|said| said.contains("no room"))), "{sent:?}");

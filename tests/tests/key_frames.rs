@@ -17,7 +17,7 @@ const KEY_FRAME: [u8; 14] = [24, 0, 2, 0x67, 1, 0, 2, 0x68, 2, 0, 3, 0x65, 3, 3]
 const OTHER_FRAME: [u8; 3] = [0x41, 4, 4];
 
 /// A camera: sends no key frame unless it is asked for one.
-struct Camera {
+struct KeyFrameCamera {
     asked: Arc<Mutex<Vec<Instant>>>,
     /// Whether it answers.
     answers: Arc<AtomicBool>,
@@ -26,7 +26,7 @@ struct Camera {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Camera {
+impl KeyFrameCamera {
     /// Sends RTP to a port, and RTCP to the one after it, as cameras do.
     fn start(port: u16) -> Self {
         let mut camera = Self {
@@ -81,7 +81,7 @@ impl Camera {
     }
 }
 
-impl Drop for Camera {
+impl Drop for KeyFrameCamera {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().unwrap().join();
@@ -136,7 +136,7 @@ fn key_frame_requests_are_rate_limited() {
     let source = format!("rtp://127.0.0.1:{port}?encoding=h264");
     let _provider = network.node("p", "5,5", &["--super", &one, "--services", "video", "--sources-video", &source]);
     let nodes = [("a", &one), ("b", &two), ("c", &two)].map(|(name, hub)| network.node(name, "1,1", &["--super", hub]));
-    let camera = Camera::start(port);
+    let camera = KeyFrameCamera::start(port);
     let began = Instant::now();
     let players: Vec<Player> = nodes.iter().map(Player::start).collect();
     let asked = |times| wait_until(PATIENCE, || (camera.times_asked() >= times).then_some(()));

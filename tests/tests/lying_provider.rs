@@ -10,7 +10,7 @@ use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, ProviderRe
 use roost_proto::{Cell, LinkId, ServiceSet, Time};
 use roost_reflector::words::{ControlPacket, PathToken};
 use roost_reflector::{EpochLimits, Flags, Publisher};
-use roost_tests::liar::Liar;
+use roost_tests::liar::Adversary;
 use roost_tests::network::{Daemon, Network};
 use roost_tests::streams::Watcher;
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A provider that sends all who ask a stream that does not open.
 struct Swindler {
-    liar: Liar,
+    liar: Adversary,
     stream: StreamId,
     publisher: Publisher,
     socket: UdpSocket,
@@ -42,7 +42,7 @@ struct Swindler {
 impl Swindler {
     fn at(network: &Network, hub: &Daemon) -> Self {
         let address = hub.endpoint("udp").strip_prefix("udp://").unwrap().parse().unwrap();
-        let liar = Liar::at(&network.identity("liar", "node"), address);
+        let liar = Adversary::at(&network.identity("liar", "node"), address);
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         liar.say(&Message::Publish(liar.record(CELL, ServiceSet::ALL, socket.local_addr().unwrap())));
@@ -94,7 +94,7 @@ impl Swindler {
         let end = Instant::now() + PATIENCE;
         while !watcher.has_ended() {
             assert!(Instant::now() < end, "it still watches: asked {} times, {} packets", self.asked, self.sent);
-            for message in self.liar.hear(PACE) {
+            for message in self.liar.receive_messages(PACE) {
                 if let Message::ProviderRequest(forward) = message {
                     self.accept(forward);
                 }

@@ -9,7 +9,7 @@ use roost_tests::process::wait_until;
 use serde_json::Value;
 
 /// Two homes: `uav7`, `ground` at the one, `uav8` and another `uav7` at the other.
-struct Scene {
+struct NamedNodes {
     network: Network,
     hubs: [Daemon; 2],
     ground: Daemon,
@@ -17,7 +17,7 @@ struct Scene {
     uav8: Daemon,
 }
 
-fn scene() -> Scene {
+fn scene() -> NamedNodes {
     let network = Network::new();
     let hubs = network.pair();
     let at = |index: usize| hubs[index].endpoint("udp");
@@ -26,7 +26,7 @@ fn scene() -> Scene {
     let offers = ["--services", "video,image,sensor", "--inbox", &inbox];
     let uav7 = network.node("uav7", "27,92", &[&["--super", &at(0)], &offers[..]].concat());
     let uav8 = network.node("uav8", "28,92", &["--super", &at(1), "--services", "image"]);
-    let scene = Scene { network, hubs, ground, uav7, uav8 };
+    let scene = NamedNodes { network, hubs, ground, uav7, uav8 };
     let all = |found: &Value| found["candidates"].as_array().is_some_and(|all| all.len() == 2);
     lookup(&scene.ground, all);
     scene
@@ -62,7 +62,7 @@ fn shows(printed: &str, name: &str, daemon: &Daemon) {
 #[test]
 fn nodes_are_shown_by_name() {
     let scene = scene();
-    let Scene { ground, uav7, uav8, .. } = &scene;
+    let NamedNodes { ground, uav7, uav8, .. } = &scene;
     let listed = printed(&ground.roost(&["lookup", "image", "--near", "27,92"]));
     shows(&listed, "uav7", uav7);
     shows(&listed, "uav8", uav8);
@@ -84,7 +84,7 @@ fn nodes_are_shown_by_name() {
 #[test]
 fn nodes_are_meant_by_name() {
     let scene = scene();
-    let Scene { network, ground, uav7, uav8, .. } = &scene;
+    let NamedNodes { network, ground, uav7, uav8, .. } = &scene;
     let provider = |arguments: &[&str]| ground.json(arguments)["summary"]["provider"].as_str().unwrap().to_owned();
     // Nothing connects ground and uav8 but the hubs.
     assert_eq!(provider(&["request", "image", "--from", "uav8"]), id(uav8));
@@ -102,7 +102,7 @@ fn nodes_are_meant_by_name() {
 #[test]
 fn unclear_names_are_errors_that_help() {
     let scene = scene();
-    let Scene { network, hubs, ground, uav7, .. } = &scene;
+    let NamedNodes { network, hubs, ground, uav7, .. } = &scene;
     let said = ground.fails(4, &["request", "image", "--from", "uav9"]);
     assert!(said.contains("uav9"), "{said}");
     let said = ground.fails(4, &["ping", "uav9"]);
@@ -123,7 +123,7 @@ fn unclear_names_are_errors_that_help() {
 #[test]
 fn watches_and_rooms_tell_names() {
     let scene = scene();
-    let Scene { network, ground, uav7, uav8, .. } = &scene;
+    let NamedNodes { network, ground, uav7, uav8, .. } = &scene;
     let lines = |name: &str| fs::read_to_string(network.path(name)).unwrap_or_default();
     let watch =
         roost_tests::process::Process::start(ground.command(&["watch", "--near", "0,0"]), network.path("watch"));
@@ -150,7 +150,7 @@ fn watches_and_rooms_tell_names() {
 #[test]
 fn node_without_offers_resolves_by_name() {
     let scene = scene();
-    let Scene { network, hubs, ground, uav7, uav8 } = &scene;
+    let NamedNodes { network, hubs, ground, uav7, uav8 } = &scene;
     let inbox = text(&network.path("silent-inbox"));
     let silent = network.node("silent", "9,9", &["--super", &hubs[0].endpoint("udp"), "--inbox", &inbox]);
     let file = text(&network.path("notes.txt"));
@@ -172,7 +172,7 @@ fn node_without_offers_resolves_by_name() {
 #[test]
 fn commands_show_names_beside_ids() {
     let scene = scene();
-    let Scene { hubs, ground, uav7, .. } = &scene;
+    let NamedNodes { hubs, ground, uav7, .. } = &scene;
     let [home, other] = hubs;
     printed(&ground.roost(&["request", "image", "--from", "uav8"]));
     let paths = printed(&ground.roost(&["peers", "--paths"]));
@@ -220,7 +220,7 @@ fn hub_loss_is_reported_by_name() {
 #[test]
 fn watch_reports_names_of_leavers() {
     let scene = scene();
-    let Scene { network, ground, uav7, .. } = &scene;
+    let NamedNodes { network, ground, uav7, .. } = &scene;
     let start = |node: &Daemon, arguments: &[&str], file: &str| {
         roost_tests::process::Process::start(node.command(arguments), network.path(file)).unwrap()
     };

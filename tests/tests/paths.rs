@@ -18,7 +18,7 @@ const UAV: [&str; 2] = ["10.1.1.3", "10.1.2.3"];
 const LINK: (&str, &str, &str) = ("ground", "uav", "delay = \"2ms\"");
 
 /// A provider on `uav`, joined by two links to `ground` with a hub and a requester.
-struct Pair<'a> {
+struct MultipathPair<'a> {
     lab: Lab<'a>,
     requester: Client,
     provider: Client,
@@ -28,7 +28,7 @@ fn several(hosts: [&str; 2], port: u16) -> String {
     format!("quic://{}:{port}", hosts.join("+"))
 }
 
-impl<'a> Pair<'a> {
+impl<'a> MultipathPair<'a> {
     fn new(network: &'a Network) -> Self {
         Self::on(Lab::new(network, &[LINK, LINK]))
     }
@@ -110,7 +110,7 @@ fn came_whole(request: Child) {
 #[test]
 fn stream_survives_silent_path() {
     let network = Network::new();
-    let mut pair = Pair::new(&network);
+    let mut pair = MultipathPair::new(&network);
     let usual = pair.watch("15s", &[]);
     let mut request = pair.watch("15s", &["--profile", "surveillance"]);
     // A path of which nothing is known yet is given longer before it counts as silent.
@@ -135,7 +135,7 @@ fn stream_survives_silent_path() {
 #[test]
 fn reliable_stream_survives_silent_paths() {
     let network = Network::new();
-    let mut pair = Pair::new(&network);
+    let mut pair = MultipathPair::new(&network);
     let mut request = pair.watch("12s", &["--profile", "surveillance"]);
     LINKS.iter().for_each(|link| drop(pair.lab.run(&format!("link {link} down"))));
     pair.wait_for("path that is lost", |paths| !paths.iter().any(answers));
@@ -152,7 +152,7 @@ fn object_survives_silent_path() {
     let (source, file) = (network.path("survey.tif"), network.path("got.tif"));
     std::fs::write(&source, (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
     let image = format!("file:{}", text(&source));
-    let mut pair = Pair::with(Lab::new(&network, &[LINK, LINK]), &["--sources-image", &image]);
+    let mut pair = MultipathPair::with(Lab::new(&network, &[LINK, LINK]), &["--sources-image", &image]);
     let mut request = pair.requester.command(&["request", "image", "--at", "5,5", "--json", "-o", &text(&file)]);
     let mut request = request.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("roost starts");
     let sent = |path: &Value| path["sent_bytes"].as_u64().unwrap();
@@ -178,7 +178,7 @@ fn device(lab: &mut Lab<'_>, host: &str, address: &str) -> String {
 }
 
 /// Of a host, takes its address on a link away, and gives it back.
-fn without(pair: &mut Pair<'_>, host: &str, index: usize, look: impl FnOnce(&mut Pair<'_>)) {
+fn without(pair: &mut MultipathPair<'_>, host: &str, index: usize, look: impl FnOnce(&mut MultipathPair<'_>)) {
     let address = if host == "uav" { UAV[index] } else { GROUND[index] };
     let device = device(&mut pair.lab, host, address);
     pair.lab.run(&format!("{host} ip address del {address}/24 dev {device}"));
@@ -189,7 +189,7 @@ fn without(pair: &mut Pair<'_>, host: &str, index: usize, look: impl FnOnce(&mut
 #[test]
 fn removed_address_closes_and_reopens_path() {
     let network = Network::new();
-    let mut pair = Pair::new(&network);
+    let mut pair = MultipathPair::new(&network);
     let mut request = pair.watch("30s", &["--profile", "surveillance"]);
     // Of the side that has dialled, and of the other.
     for host in ["uav", "ground"] {
@@ -220,7 +220,7 @@ fn late_address_adds_path() {
     let mut lab = Lab::new(&network, &[LINK, LINK]);
     let device = device(&mut lab, "uav", UAV[1]);
     lab.run(&format!("uav ip address del {}/24 dev {device}", UAV[1]));
-    let mut pair = Pair::on(lab);
+    let mut pair = MultipathPair::on(lab);
     let request = pair.watch_over("10s", &[], 1);
     pair.lab.run(&format!("uav ip address add {}/24 dev {device}", UAV[1]));
     pair.wait_for("path over the address that came", |paths| {

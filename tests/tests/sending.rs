@@ -21,7 +21,7 @@ fn survey(path: &Path, bytes: u64) {
 }
 
 /// A sender and a receiver with an inbox of so many megabytes, each at a hub of its own.
-struct Pair {
+struct FileTransferPair {
     network: Network,
     hubs: [Daemon; 2],
     sender: Daemon,
@@ -30,7 +30,7 @@ struct Pair {
     file: PathBuf,
 }
 
-impl Pair {
+impl FileTransferPair {
     fn new(limit: &str, bytes: u64) -> Self {
         let network = Network::new();
         let [first, second] = network.pair();
@@ -83,7 +83,7 @@ impl Pair {
 
 #[test]
 fn sent_file_never_replaces_another() {
-    let pair = Pair::new("1GB", 30 * MB);
+    let pair = FileTransferPair::new("1GB", 30 * MB);
     let report = pair.send(&[]);
     assert_eq!((&report["bytes"], &report["resumed_at"]), (&(30 * MB).into(), &0.into()), "{report}");
     assert!(fs::read(pair.inbox.join("survey.tif")).unwrap() == fs::read(&pair.file).unwrap());
@@ -98,7 +98,7 @@ fn sent_file_never_replaces_another() {
 
 #[test]
 fn refused_file_is_explained() {
-    let pair = Pair::new("2MB", MB);
+    let pair = FileTransferPair::new("2MB", MB);
     for name in ["../x", "/etc/x", ".hidden", "a\\b", "x.part"] {
         let said = pair.refused(5, &["--name", name]);
         assert!(said.contains("no file of this name"), "{name}: {said}");
@@ -116,19 +116,19 @@ fn refused_file_is_explained() {
     assert_eq!(pair.names(), ["survey.tif"]);
     let (file, hub) = (text(&pair.file), pair.hubs[0].endpoint("udp"));
     let without = pair.network.node("w", "3,3", &["--super", &hub, "--services", "sensor"]);
-    let said = pair.sender.fails(5, &["send", &file, &Pair::id(&without)]);
+    let said = pair.sender.fails(5, &["send", &file, &FileTransferPair::id(&without)]);
     assert!(said.contains("it has no inbox"), "{said}");
-    let said = pair.sender.fails(5, &["send", &file, &Pair::id(&pair.sender)]);
+    let said = pair.sender.fails(5, &["send", &file, &FileTransferPair::id(&pair.sender)]);
     assert!(said.contains("is this node itself"), "{said}");
     let said = pair.sender.fails(4, &["send", &file, &"0".repeat(32)]);
     assert!(said.contains("is not known") && said.contains("--address"), "{said}");
-    let said = pair.sender.fails(1, &["send", "/no/such/file", &Pair::id(&without)]);
+    let said = pair.sender.fails(1, &["send", "/no/such/file", &FileTransferPair::id(&without)]);
     assert!(said.contains("cannot read /no/such/file"), "{said}");
     // One that no hub knows is sent to where it listens.
     let inbox = text(&pair.inbox);
     let alone = pair.network.supernode("alone", &[]);
     let unlisted = pair.network.node("u", "4,4", &["--super", &alone.endpoint("udp"), "--inbox", &inbox]);
-    let id = Pair::id(&unlisted);
+    let id = FileTransferPair::id(&unlisted);
     pair.sender.fails(4, &["send", &file, &id]);
     pair.sender.json(&["send", &file, &id, "--address", &unlisted.endpoint("quic"), "--name", "other.tif"]);
     assert_eq!(pair.names(), ["other.tif", "survey.tif"]);
@@ -136,7 +136,7 @@ fn refused_file_is_explained() {
 
 #[test]
 fn sent_file_resumes_after_any_kill() {
-    let mut pair = Pair::new("1GB", 150 * MB);
+    let mut pair = FileTransferPair::new("1GB", 150 * MB);
     let mut child = pair.start_until(20 * MB);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -160,7 +160,7 @@ fn sent_file_resumes_after_any_kill() {
 /// takes the same file from then on.
 #[test]
 fn killed_sender_resumes() {
-    let mut pair = Pair::new("1GB", 150 * MB);
+    let mut pair = FileTransferPair::new("1GB", 150 * MB);
     let child = pair.start_until(50 * MB);
     pair.sender.process.kill();
     assert!(!child.wait_with_output().unwrap().status.success());
@@ -176,7 +176,7 @@ fn killed_sender_resumes() {
 
 #[test]
 fn changed_file_is_not_kept() {
-    let pair = Pair::new("1GB", 150 * MB);
+    let pair = FileTransferPair::new("1GB", 150 * MB);
     let child = pair.start_until(20 * MB);
     fs::OpenOptions::new().append(true).open(&pair.file).unwrap().write_all(b"more").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -195,7 +195,7 @@ fn the_baseline_refuses_clearly() {
     let receiver = network.node("r", "5,5", &["--server", &endpoint, "--services", "sensor"]);
     let file = network.path("a.txt");
     fs::write(&file, "a").unwrap();
-    let said = sender.fails(5, &["send", &text(&file), &Pair::id(&receiver)]);
+    let said = sender.fails(5, &["send", &text(&file), &FileTransferPair::id(&receiver)]);
     assert!(said.contains("with a server all data goes through it"), "{said}");
 }
 

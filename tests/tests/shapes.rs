@@ -96,7 +96,7 @@ fn shapes() -> Vec<Shape> {
 }
 
 /// A hub, a provider `p` with an inbox, and a requester `s`.
-struct Scene<'a> {
+struct ShapeSetup<'a> {
     network: &'a Network,
     hosts: Star<'a>,
     shape: Shape,
@@ -104,7 +104,7 @@ struct Scene<'a> {
     requester: Client,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> ShapeSetup<'a> {
     fn new(network: &'a Network, shape: Shape) -> Self {
         let mut hosts = Star::behind(network, &[("p", shape.provider), ("s", shape.requester)]);
         if shape.is_mute {
@@ -227,7 +227,7 @@ fn every_shape_delivers_or_says_why() {
             scope.spawn(|| {
                 while let Some(shape) = shapes.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let network = Network::new();
-                    let short = Scene::new(&network, *shape).shortcomings();
+                    let short = ShapeSetup::new(&network, *shape).shortcomings();
                     wrong.lock().unwrap().extend(short);
                 }
             });

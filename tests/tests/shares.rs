@@ -10,7 +10,7 @@ use roost_proto::wire::{
 };
 use roost_proto::{Address, Area, Cell, LinkId, Nonce, RequestId, Scheme, Service, ServiceSet};
 use roost_tests::beside::Served;
-use roost_tests::liar::Liar;
+use roost_tests::liar::Adversary;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::{binary, wait_until};
 
@@ -58,7 +58,7 @@ fn request(number: u32, service: Service, mode: RequestMode) -> Request {
 
 /// A member that asks a provider itself, and reads nothing.
 struct Hoarder {
-    liar: Liar,
+    liar: Adversary,
     provider: LinkId,
     service: Service,
     asked: u32,
@@ -66,7 +66,7 @@ struct Hoarder {
 
 impl Hoarder {
     fn new(network: &Network, [hub, provider]: [&Daemon; 2], name: &str, service: Service) -> Self {
-        let liar = Liar::at(&network.identity(name, "node"), at(hub));
+        let liar = Adversary::at(&network.identity(name, "node"), at(hub));
         let provider = liar.reach(vec![Address::single(Scheme::Udp, at(provider))]);
         Self { liar, provider, service, asked: 0 }
     }
@@ -143,7 +143,7 @@ fn lookup_flood_spares_other_nodes() {
     let [hub, _provider, requester] = scene_of(&network, &["--lookups-per-second", "200"]);
     let what = ["lookup", "video", "--near", "5,5"];
     assert!(Served::count(|| requester.roost(&what).status.success()).all("a lookup, alone"));
-    let liar = Liar::at(&network.identity("m1", "node"), at(&hub));
+    let liar = Adversary::at(&network.identity("m1", "node"), at(&hub));
     let mut number = 0;
     let attack = || {
         for _ in 0..FLOOD {
@@ -157,9 +157,9 @@ fn lookup_flood_spares_other_nodes() {
 }
 
 /// The request that the hub hands to a provider.
-fn forwarded(liar: &Liar) -> ProviderRequest {
+fn forwarded(liar: &Adversary) -> ProviderRequest {
     let forward = wait_until(PATIENCE, || {
-        let heard = liar.hear(Duration::from_millis(50));
+        let heard = liar.receive_messages(Duration::from_millis(50));
         heard.into_iter().find_map(|message| match message {
             Message::ProviderRequest(forward) => Some(forward),
             _ => None,
@@ -173,7 +173,7 @@ fn trickling_object_ends_within_patience() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
-    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let liar = Adversary::at(&network.identity("liar", "node"), at(&hub));
     let cell = Cell { x: 5, y: 5 };
     let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
@@ -193,7 +193,7 @@ fn trickling_object_ends_within_patience() {
         assert!(began.elapsed() < Duration::from_secs(20), "it waits still, for {offset} bytes");
         liar.say_to(link, &Message::Chunk(Chunk { id, offset, payload: Bytes::from_static(b"x") }));
         offset += 1;
-        liar.hear(Duration::from_millis(200));
+        liar.receive_messages(Duration::from_millis(200));
     }
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -208,7 +208,7 @@ fn absurd_lengths_end_only_request() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
-    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let liar = Adversary::at(&network.identity("liar", "node"), at(&hub));
     let cell = Cell { x: 5, y: 5 };
     let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
@@ -230,7 +230,7 @@ fn absurd_lengths_end_only_request() {
             for at in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
                 liar.say_to(link, &Message::Chunk(Chunk { id, offset: at, payload: Bytes::from_static(b"xy") }));
             }
-            liar.hear(Duration::from_millis(100));
+            liar.receive_messages(Duration::from_millis(100));
         }
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -246,7 +246,7 @@ fn unusable_stream_is_failure() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let requester = network.node("r", "1,1", &["--super", &hub.endpoint("udp")]);
-    let liar = Liar::at(&network.identity("liar", "node"), at(&hub));
+    let liar = Adversary::at(&network.identity("liar", "node"), at(&hub));
     let cell = Cell { x: 5, y: 5 };
     let nowhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     liar.say(&Message::Publish(liar.record(cell, ServiceSet::ALL, nowhere.local_addr().unwrap())));
@@ -271,7 +271,7 @@ fn unusable_stream_is_failure() {
         for message in [&accept, &packet, &Message::End { id, packets: 1, bytes, digest }] {
             liar.say_to(link, message);
         }
-        liar.hear(Duration::from_millis(100));
+        liar.receive_messages(Duration::from_millis(100));
     }
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use roost_control::ClientError;
 use roost_control::error::plain;
-use roost_terminal::{Output, OutputError, Trouble};
+use roost_terminal::{ErrorReport, Output, OutputError};
 
 use crate::args::default_sockets;
 
@@ -32,7 +32,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// The code with this number.
-    fn of(number: u8) -> Self {
+    fn from_number(number: u8) -> Self {
         let all = [Self::Usage, Self::Unreachable, Self::NotFound, Self::Refused, Self::TimedOut, Self::Damaged];
         all.into_iter().find(|code| *code as u8 == number).unwrap_or(Self::Failed)
     }
@@ -57,7 +57,7 @@ impl Code {
 pub(crate) enum Failure {
     /// One sentence that says what is wrong and what to do.
     #[error("{message}")]
-    Said {
+    Reported {
         /// The exit code.
         code: Code,
         /// The kind of failure, for scripts: finer than the exit code.
@@ -76,12 +76,12 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// A failure with a code of its own.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self::Said { code, kind: code.name(), message: message.into() }
+        Self::Reported { code, kind: code.name(), message: message.into() }
     }
 
     /// A failure of one of the kinds that daemons tell apart.
     pub(crate) fn of_kind(code: roost_control::Code, message: impl Into<String>) -> Self {
-        Self::Said { code: Code::of(code.exit_code()), kind: kind(code), message: message.into() }
+        Self::Reported { code: Code::from_number(code.exit_code()), kind: kind(code), message: message.into() }
     }
 
     /// What a daemon answered with.
@@ -96,15 +96,15 @@ impl Failure {
     /// The code with which the command ends.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Said { code, .. } => *code as u8,
+            Self::Reported { code, .. } => *code as u8,
             Self::ClosedPipe => 0,
         }
     }
 
     /// Says it to whoever started the command.
     pub(crate) fn report(&self, output: Output) {
-        if let Self::Said { code, kind, message } = self {
-            output.trouble(Trouble { kind, exit: *code as u8, message: &plain(message) });
+        if let Self::Reported { code, kind, message } = self {
+            output.report_error(ErrorReport { kind, exit: *code as u8, message: &plain(message) });
         }
     }
 
@@ -138,7 +138,7 @@ impl From<ClientError> for Failure {
         match &error {
             ClientError::Api(error) => Self::api(error),
             ClientError::Unreachable { socket, source } => Self::new(Code::Unreachable, unreachable(socket, source)),
-            _ => Self::new(Code::of(error.exit_code()), error.to_string()),
+            _ => Self::new(Code::from_number(error.exit_code()), error.to_string()),
         }
     }
 }

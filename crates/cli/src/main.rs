@@ -57,7 +57,7 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Watch(args) => commands::watch::run(args, socket, output).await,
         Command::Services => commands::services::run(socket, output).await,
         Command::Status => commands::status::run(socket, output).await,
-        Command::Peers { paths } => commands::peers::run(socket, *paths, output).await,
+        Command::Connections { paths } => commands::peers::run(socket, *paths, output).await,
         Command::Streams { to } => commands::streams::run(socket, *to, output).await,
         Command::Index(args) => commands::index::run(args, socket, output).await,
         Command::Move(args) => commands::relocate::run(args, socket, output).await,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::failure::{Failure, Outcome};
 
 /// The path of another program of Roost.
-pub(crate) fn program(name: &str) -> Outcome<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Outcome<PathBuf> {
     let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot tell where I am: {error}")))?;
     let path = own.with_file_name(name);
     if path.is_file() {

@@ -18,7 +18,7 @@ use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
 use crate::query::{LookupQuery, RequestQuery, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
-    Index, LogLevel, Lookup, Moved, Peers, Ping, Roster, SendEvent, Services, Status, Streams, WatchEvent,
+    Connections, Index, LogLevel, Lookup, Moved, Ping, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
 use crate::{FRAMES, SCHEMA};
 
@@ -106,7 +106,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn peers(&self) -> Result<Peers, ClientError> {
+    pub async fn connections(&self) -> Result<Connections, ClientError> {
         self.json(Method::GET, "/v1/peers").await
     }
 
@@ -202,7 +202,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn piece(&self, session: u64, offset: u64, bytes: Bytes) -> Result<(), ClientError> {
+    pub async fn send_chunk(&self, session: u64, offset: u64, bytes: Bytes) -> Result<(), ClientError> {
         let target = format!("/v1/piece?session={session}&offset={offset}");
         collect(self.send_body(Method::POST, &target, "application/json", bytes).await?).await.map(drop)
     }
@@ -211,7 +211,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn end(&self, request: u64) -> Result<(), ClientError> {
+    pub async fn end_request(&self, request: u64) -> Result<(), ClientError> {
         let target = format!("/v1/end?request={request}");
         collect(self.send(Method::POST, &target, "application/json").await?).await.map(drop)
     }

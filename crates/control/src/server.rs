@@ -135,9 +135,9 @@ impl Drop for Socket {
 
 /// An [`Error`] as an answer.
 #[derive(Debug)]
-pub struct Refusal(pub Error);
+pub struct ApiError(pub Error);
 
-impl Refusal {
+impl ApiError {
     /// An error with a code and a sentence.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self(Error::new(code, message))
@@ -149,13 +149,13 @@ impl Refusal {
     }
 }
 
-impl From<QueryError> for Refusal {
+impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
         Self::new(Code::Usage, error.to_string())
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, json(&self.body())).into_response()
@@ -178,24 +178,24 @@ pub fn json_line<T: Serialize>(value: &T) -> String {
 pub struct Pairs(pub Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Pairs {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match Query::<Vec<(String, String)>>::from_request_parts(parts, state).await {
             Ok(Query(pairs)) => Ok(Self(pairs)),
-            Err(rejection) => Err(Refusal::new(Code::Usage, rejection.body_text())),
+            Err(rejection) => Err(ApiError::new(Code::Usage, rejection.body_text())),
         }
     }
 }
 
 /// The router with an error in the form of all errors wherever there is no such endpoint.
-pub fn answering(router: Router) -> Router {
+pub fn with_fallback(router: Router) -> Router {
     router.fallback(no_such_endpoint).method_not_allowed_fallback(no_such_endpoint)
 }
 
-async fn no_such_endpoint(request: axum::extract::Request) -> Refusal {
+async fn no_such_endpoint(request: axum::extract::Request) -> ApiError {
     let message = format!("this daemon has no {} {}", request.method(), request.uri().path());
-    Refusal::new(Code::NoSuchEndpoint, message)
+    ApiError::new(Code::NoSuchEndpoint, message)
 }
 
 #[cfg(test)]

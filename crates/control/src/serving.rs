@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::error::Code;
-use crate::server::{Refusal, json_line};
+use crate::server::{ApiError, json_line};
 
 /// Most connections to the control socket at once: one for each request that a machine has under way, and as many
 /// again for other calls.
@@ -84,11 +84,11 @@ struct Callers(Mutex<Table>);
 struct Table {
     /// Counts when callers fell silent.
     turns: u64,
-    all: BTreeMap<u64, Standing>,
+    all: BTreeMap<u64, CallerState>,
 }
 
 /// The state of one caller.
-struct Standing {
+struct CallerState {
     /// The turn in which it fell silent; `None` while it is answered.
     silent: Option<u64>,
     /// The task that serves it; known once that has begun.
@@ -102,7 +102,7 @@ impl Callers {
 
     /// Serves a caller, who is silent so far.
     fn enter(&self, number: u64, serving: impl Future<Output = ()> + Send + 'static) {
-        self.lock().all.insert(number, Standing { silent: None, serving: None });
+        self.lock().all.insert(number, CallerState { silent: None, serving: None });
         self.falls_silent(number);
         let serving = tokio::spawn(serving).abort_handle();
         if let Some(known) = self.lock().all.get_mut(&number) {
@@ -162,7 +162,7 @@ impl Drop for Answering {
 
 /// Says that there is no room, to whoever listens.
 async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, _slot: OwnedSemaphorePermit) -> io::Result<()> {
-    let body = json_line(&Refusal::new(Code::Busy, "too many are connected to this daemon: try again later").body());
+    let body = json_line(&ApiError::new(Code::Busy, "too many are connected to this daemon: try again later").body());
     let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json";
     let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(answer.as_bytes()).await?;
@@ -191,7 +191,7 @@ impl Caller {
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
-        let connection = builder.serve_connection(TokioIo::new(Prompt::new(stream)), service);
+        let connection = builder.serve_connection(TokioIo::new(WriteTimeout::new(stream)), service);
         let told = async move { ended.wait_for(|ended| *ended).await.is_ok() };
         tokio::pin!(connection);
         let outcome = tokio::select! {
@@ -239,13 +239,13 @@ async fn answer(
 }
 
 /// A stream that breaks when nobody reads what is written to it.
-struct Prompt<S> {
+struct WriteTimeout<S> {
     stream: S,
     /// The time at which the pending write fails; `None` if no write is pending.
     until: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Prompt<S> {
+impl<S> WriteTimeout<S> {
     const fn new(stream: S) -> Self {
         Self { stream, until: None }
     }
@@ -263,13 +263,13 @@ impl<S> Prompt<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Prompt<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, into)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Prompt<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(cx, written)

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::{answering, serve};
+use roost_control::server::{serve, with_fallback};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -27,7 +27,7 @@ impl Server {
     fn start(router: Router) -> Self {
         let folder = TempDir::new().unwrap();
         let listener = UnixListener::bind(folder.path().join("sock")).unwrap();
-        tokio::spawn(serve(listener, answering(router), CONNECTIONS, pending()));
+        tokio::spawn(serve(listener, with_fallback(router), CONNECTIONS, pending()));
         Self { folder }
     }
 

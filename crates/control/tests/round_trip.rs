@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::{Pairs, Refusal, Socket, SocketError, answering, json, json_line};
+use roost_control::server::{ApiError, Pairs, Socket, SocketError, json, json_line, with_fallback};
 use roost_control::{
-    Candidate, Client, ClientError, Code, Error, FRAMES, Frame, Index, IndexTotals, Moved, Peers, Progress,
+    Candidate, Client, ClientError, Code, Connections, Error, FRAMES, Frame, Index, IndexTotals, Moved, Progress,
     RequestEvent, RequestQuery, SCHEMA, WatchEvent, WatchQuery,
 };
 use roost_proto::{Area, Cell, NodeId, Service, ServiceSet};
@@ -23,7 +23,7 @@ async fn serve(router: Router) -> (TempDir, Client) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("run/daemon.sock");
     let socket = Socket::bind(&path).await.unwrap();
-    tokio::spawn(socket.serve(answering(router), std::future::pending()));
+    tokio::spawn(socket.serve(with_fallback(router), std::future::pending()));
     (folder, Client::connect(path).await.unwrap())
 }
 
@@ -40,9 +40,9 @@ async fn json_goes_both_ways() {
 
 #[tokio::test]
 async fn an_error_arrives_with_its_code() {
-    let busy = || async { Refusal::new(Code::Busy, "all are busy") };
+    let busy = || async { ApiError::new(Code::Busy, "all are busy") };
     let (_folder, client) = serve(Router::new().route("/v1/peers", get(busy)).route("/v1/move", get(busy))).await;
-    let error = client.peers().await.unwrap_err();
+    let error = client.connections().await.unwrap_err();
     assert!(matches!(&error, ClientError::Api(Error { code: Code::Busy, .. })), "{error:?}");
     assert_eq!((error.exit_code(), error.to_string()), (5, "all are busy".to_owned()));
     let there_is_not = [client.status().await.map(drop), client.move_to(Cell::new(0, 0)).await.map(drop)];
@@ -89,7 +89,7 @@ async fn long_index_is_paged() {
 async fn other_schema_is_rejected() {
     let later = || async { r#"{"schema":2,"peers":[]}"# };
     let (_folder, client) = serve(Router::new().route("/v1/peers", get(later))).await;
-    assert!(matches!(client.peers().await, Err(ClientError::Malformed(_))));
+    assert!(matches!(client.connections().await, Err(ClientError::Malformed(_))));
 }
 
 fn frames() -> [Frame; 2] {
@@ -153,7 +153,7 @@ async fn watch_streams_lines() {
 
 #[tokio::test]
 async fn refused_watch_gives_reason() {
-    let refuse = || async { json_line(&Refusal::new(Code::Busy, "too many watches").body()) };
+    let refuse = || async { json_line(&ApiError::new(Code::Busy, "too many watches").body()) };
     let (_folder, client) = serve(Router::new().route("/v1/watch", get(refuse))).await;
     let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, names: false };
     let error = client.watch(&query).await.unwrap().next().await.unwrap_err();
@@ -223,9 +223,9 @@ async fn concurrent_sockets_keep_their_modes() {
 
 #[tokio::test]
 async fn empty_connections_match_schema() {
-    let none = || async { json(&Peers { schema: SCHEMA, peers: Vec::new(), down: Vec::new() }) };
+    let none = || async { json(&Connections { schema: SCHEMA, connections: Vec::new(), down: Vec::new() }) };
     let (_folder, client) = serve(Router::new().route("/v1/peers", get(none))).await;
-    assert!(client.peers().await.unwrap().peers.is_empty());
+    assert!(client.connections().await.unwrap().connections.is_empty());
 }
 
 /// Takes the next connection, over which a request has to come, and refuses that.

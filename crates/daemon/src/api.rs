@@ -9,28 +9,28 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use roost_control::query::Params;
-use roost_control::server::{Pairs, Refusal, answering, json};
-use roost_control::{Code, LogLevel, Peers, SCHEMA, Status};
+use roost_control::server::{ApiError, Pairs, json, with_fallback};
+use roost_control::{Code, Connections, LogLevel, SCHEMA, Status};
 
 use crate::config::Settings;
-use crate::driver::Gone;
+use crate::driver::DriverStopped;
 use crate::failure::Failure;
 use crate::metrics::TEXT_FORMAT;
-use crate::shared::Shared;
+use crate::shared::DaemonContext;
 
 /// What a daemon adds to what all of them have.
-pub trait Service: Clone + Send + Sync + 'static {
+pub trait DaemonService: Clone + Send + Sync + 'static {
     /// What all daemons have.
-    fn shared(&self) -> &Arc<Shared>;
+    fn shared(&self) -> &Arc<DaemonContext>;
 
     /// Its status.
-    fn status(&self) -> impl Future<Output = Result<Status, Gone>> + Send;
+    fn status(&self) -> impl Future<Output = Result<Status, DriverStopped>> + Send;
 
     /// Its associations.
-    fn peers(&self) -> impl Future<Output = Result<Peers, Gone>> + Send;
+    fn connections(&self) -> impl Future<Output = Result<Connections, DriverStopped>> + Send;
 
     /// Has the machine's own loop give a sign of life.
-    fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static;
+    fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static;
 
     /// Brings its metrics up to date.
     fn update_metrics(&self) -> impl Future<Output = ()> + Send;
@@ -45,14 +45,14 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn drain(&self) -> impl Future<Output = ()> + Send;
 }
 
-impl From<Gone> for Unavailable {
-    fn from(gone: Gone) -> Self {
-        Self(Refusal::new(Code::Leaving, gone.to_string()))
+impl From<DriverStopped> for Unavailable {
+    fn from(gone: DriverStopped) -> Self {
+        Self(ApiError::new(Code::Leaving, gone.to_string()))
     }
 }
 
 /// The answer of a daemon whose machine is no longer driven.
-pub struct Unavailable(Refusal);
+pub struct Unavailable(ApiError);
 
 impl IntoResponse for Unavailable {
     fn into_response(self) -> Response {
@@ -61,22 +61,22 @@ impl IntoResponse for Unavailable {
 }
 
 /// Everything that is served on the Unix socket.
-pub fn local<S: Service>(service: S) -> Router {
+pub fn local<S: DaemonService>(service: S) -> Router {
     let own = service.routes();
     let common = Router::new()
         .route("/v1/status", get(status::<S>))
-        .route("/v1/peers", get(peers::<S>))
+        .route("/v1/peers", get(connections::<S>))
         .route("/v1/log", post(log::<S>))
         .with_state(service.clone());
-    answering(own.merge(common).merge(observable(service)))
+    with_fallback(own.merge(common).merge(observable(service)))
 }
 
 /// What is served over HTTP.
-pub fn public<S: Service>(service: S) -> Router {
-    answering(observable(service))
+pub fn public<S: DaemonService>(service: S) -> Router {
+    with_fallback(observable(service))
 }
 
-fn observable<S: Service>(service: S) -> Router {
+fn observable<S: DaemonService>(service: S) -> Router {
     Router::new()
         .route("/metrics", get(metrics::<S>))
         .route("/healthz", get(|| async { "alive\n" }))
@@ -85,28 +85,28 @@ fn observable<S: Service>(service: S) -> Router {
         .with_state(service)
 }
 
-async fn status<S: Service>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
+async fn status<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
     Ok(json(&service.status().await?))
 }
 
-async fn peers<S: Service>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
-    Ok(json(&service.peers().await?))
+async fn connections<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
+    Ok(json(&service.connections().await?))
 }
 
-async fn log<S: Service>(Extract(service): Extract<S>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn log<S: DaemonService>(Extract(service): Extract<S>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let level: String = Params::new(&pairs, &["level"], false)?.required("level")?;
-    service.shared().level.set(&level).map_err(|reason| Refusal::new(Code::Usage, reason))?;
+    service.shared().level.set(&level).map_err(|reason| ApiError::new(Code::Usage, reason))?;
     tracing::info!(%level, "the log level was changed through the control socket");
     Ok(json(&LogLevel { schema: SCHEMA, level }))
 }
 
-async fn ready<S: Service>(Extract(service): Extract<S>) -> Response {
+async fn ready<S: DaemonService>(Extract(service): Extract<S>) -> Response {
     let shared = service.shared();
     let code = if shared.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, format!("{:?}\n", shared.state()).to_lowercase()).into_response()
 }
 
-async fn metrics<S: Service>(Extract(service): Extract<S>) -> Response {
+async fn metrics<S: DaemonService>(Extract(service): Extract<S>) -> Response {
     service.shared().update_metrics();
     service.update_metrics().await;
     match service.shared().metrics.text() {

@@ -2,17 +2,17 @@
 
 use tokio::task::JoinHandle;
 
-use crate::driver::Gone;
+use crate::driver::DriverStopped;
 
 /// Asks the machine for a sign of life, one at a time: a machine that hangs gives none.
 #[derive(Debug, Default)]
-pub(crate) struct Heart {
-    asking: Option<JoinHandle<Result<(), Gone>>>,
+pub(crate) struct MachineWatchdog {
+    asking: Option<JoinHandle<Result<(), DriverStopped>>>,
 }
 
-impl Heart {
+impl MachineWatchdog {
     /// Waits for what the machine does between two inputs, unless it has not yet done what it was asked before.
-    pub(crate) fn ask(&mut self, beat: impl Future<Output = Result<(), Gone>> + Send + 'static) {
+    pub(crate) fn ask(&mut self, beat: impl Future<Output = Result<(), DriverStopped>> + Send + 'static) {
         if self.asking.as_ref().is_none_or(JoinHandle::is_finished) {
             self.asking = Some(tokio::spawn(beat));
         }
@@ -29,7 +29,7 @@ mod tests {
     #[tokio::test]
     async fn machine_that_hangs_is_asked_once() {
         let (asked, beats) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-        let mut heart = Heart::default();
+        let mut heart = MachineWatchdog::default();
         let mut ask = |hangs: bool| {
             let (asked, beats) = (Arc::clone(&asked), Arc::clone(&beats));
             heart.ask(async move {

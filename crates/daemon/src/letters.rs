@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::pace::Pace;
+use crate::pace::LogLimiter;
 
 /// The most letters that wait. Who can wait waits for room before giving one more.
-pub(crate) const MAX_LETTERS: usize = 1024;
+pub(crate) const MAX_QUEUED: usize = 1024;
 
 /// The most letters beyond that of those who cannot wait: some megabytes. More are dropped, which
 /// the log says: whoever is so far behind stands still, and nobody knows for how long.
@@ -18,7 +18,7 @@ const MAX_POSTED: usize = 1 << 16;
 
 /// Nobody takes letters any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub(crate) struct QueueClosed;
 
 /// A letter, and the place that it takes.
 struct Envelope<T> {
@@ -31,7 +31,7 @@ pub(crate) struct Sender<T> {
     letters: UnboundedSender<Envelope<T>>,
     room: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
-    dropped: Arc<Pace>,
+    dropped: Arc<LogLimiter>,
 }
 
 impl<T> Clone for Sender<T> {
@@ -49,9 +49,9 @@ pub(crate) struct Receiver<T> {
 }
 
 /// A queue.
-pub(crate) fn letters<T>() -> (Sender<T>, Receiver<T>) {
+pub(crate) fn command_queue<T>() -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let (room, reserve) = (Arc::new(Semaphore::new(MAX_LETTERS)), Arc::new(Semaphore::new(MAX_POSTED)));
+    let (room, reserve) = (Arc::new(Semaphore::new(MAX_QUEUED)), Arc::new(Semaphore::new(MAX_POSTED)));
     let sender = Sender { letters: sender, room: Arc::clone(&room), reserve, dropped: Arc::default() };
     (sender, Receiver { letters: receiver, envelopes: Vec::new(), room })
 }
@@ -61,9 +61,9 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// [`Gone`].
-    pub(crate) async fn send(&self, letter: T) -> Result<(), Gone> {
-        let place = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Gone)?;
-        self.letters.send(Envelope { letter, _place: place }).map_err(|_| Gone)
+    pub(crate) async fn send(&self, letter: T) -> Result<(), QueueClosed> {
+        let place = Arc::clone(&self.room).acquire_owned().await.map_err(|_| QueueClosed)?;
+        self.letters.send(Envelope { letter, _place: place }).map_err(|_| QueueClosed)
     }
 
     /// Whether nobody takes letters any more.
@@ -124,27 +124,27 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn posts_to_full_queue_keep_order() {
-        let (sender, mut receiver) = letters();
-        (0..10 * MAX_LETTERS).for_each(|number| sender.post(number));
-        assert!(all(&mut receiver, 10 * MAX_LETTERS).await.is_sorted());
+        let (sender, mut receiver) = command_queue();
+        (0..10 * MAX_QUEUED).for_each(|number| sender.post(number));
+        assert!(all(&mut receiver, 10 * MAX_QUEUED).await.is_sorted());
     }
 
     #[tokio::test]
     async fn waiting_send_follows_earlier_posts() {
-        let (sender, mut receiver) = letters();
-        (0..MAX_LETTERS + 5).for_each(|number| sender.post(number));
+        let (sender, mut receiver) = command_queue();
+        (0..MAX_QUEUED + 5).for_each(|number| sender.post(number));
         let waiter = sender.clone();
-        let waits = tokio::spawn(async move { waiter.send(MAX_LETTERS + 5).await });
+        let waits = tokio::spawn(async move { waiter.send(MAX_QUEUED + 5).await });
         tokio::task::yield_now().await;
         assert!(!waits.is_finished(), "there is no room for who can wait");
-        assert!(all(&mut receiver, MAX_LETTERS + 6).await.is_sorted());
+        assert!(all(&mut receiver, MAX_QUEUED + 6).await.is_sorted());
         assert_eq!(waits.await.unwrap(), Ok(()));
     }
 
     #[tokio::test]
     async fn no_more_wait_than_may() {
-        let (sender, mut receiver) = letters();
-        let limit = MAX_LETTERS + MAX_POSTED;
+        let (sender, mut receiver) = command_queue();
+        let limit = MAX_QUEUED + MAX_POSTED;
         (0..2 * limit).for_each(|number| sender.post(number));
         assert_eq!(receiver.letters.len(), limit);
         all(&mut receiver, limit).await;
@@ -154,13 +154,13 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_who_is_gone() {
-        let (sender, receiver) = letters();
-        (0..MAX_LETTERS).for_each(|number| sender.post(number));
+        let (sender, receiver) = command_queue();
+        (0..MAX_QUEUED).for_each(|number| sender.post(number));
         let waiter = sender.clone();
         let waits = tokio::spawn(async move { waiter.send(1).await });
         tokio::task::yield_now().await;
         drop(receiver);
-        assert_eq!(waits.await.unwrap(), Err(Gone));
+        assert_eq!(waits.await.unwrap(), Err(QueueClosed));
         sender.post(2);
     }
 }

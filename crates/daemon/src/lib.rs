@@ -34,9 +34,9 @@ mod systemd;
 pub mod traffic;
 
 pub use failure::Failure;
-pub use pace::Pace;
+pub use pace::LogLimiter;
 pub use program::{Base, Program, Running, main, table};
-pub use shared::Shared;
+pub use shared::DaemonContext;
 
 /// A number from the system for the seed of a machine's jitter.
 ///

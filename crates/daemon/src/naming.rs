@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use roost_control::Code;
-use roost_control::server::Refusal;
+use roost_control::server::ApiError;
 use roost_proto::{NodeId, NodeSelector, format_node, printable};
 
-use crate::shared::Shared;
+use crate::shared::DaemonContext;
 
 /// The most names that are remembered; the one that was heard longest ago makes room.
 const MAX_NAMES: usize = 4_096;
@@ -28,7 +28,7 @@ struct Known {
 
 impl Names {
     /// Notes what a node is called.
-    pub fn note(&self, node: NodeId, name: &str) {
+    pub fn record_name(&self, node: NodeId, name: &str) {
         let mut known = self.lock();
         known.heard += 1;
         let heard = known.heard;
@@ -44,14 +44,14 @@ impl Names {
     }
 
     /// A node as people read it.
-    pub fn who(&self, shared: &Shared, node: NodeId) -> String {
+    pub fn who(&self, shared: &DaemonContext, node: NodeId) -> String {
         format_node(node, self.get(shared, node).as_deref())
     }
 
     /// The name of a node: from its certificate if there is a connection with it, else as it was heard.
-    pub fn get(&self, shared: &Shared, node: NodeId) -> Option<String> {
+    pub fn get(&self, shared: &DaemonContext, node: NodeId) -> Option<String> {
         if let Some(name) = certified(shared, node) {
-            self.note(node, &name);
+            self.record_name(node, &name);
             return Some(name);
         }
         self.lock().names.get(&node).map(|(_, name)| name.clone())
@@ -63,7 +63,7 @@ impl Names {
 }
 
 /// The name in the certificate of a node with which there is an association; also this daemon's own.
-pub fn certified(shared: &Shared, node: NodeId) -> Option<String> {
+pub fn certified(shared: &DaemonContext, node: NodeId) -> Option<String> {
     if node == shared.node() {
         return Some(shared.name().to_owned());
     }
@@ -71,7 +71,7 @@ pub fn certified(shared: &Shared, node: NodeId) -> Option<String> {
 }
 
 /// The nodes with which there is an association, and their names.
-pub fn connected(shared: &Shared) -> BTreeMap<NodeId, Option<String>> {
+pub fn connected(shared: &DaemonContext) -> BTreeMap<NodeId, Option<String>> {
     shared.transport.links().into_iter().map(|link| (link.remote.node, Some(link.remote.name))).collect()
 }
 
@@ -79,11 +79,11 @@ pub fn connected(shared: &Shared) -> BTreeMap<NodeId, Option<String>> {
 ///
 /// # Errors
 /// Fails with `nobody` if there is none, and with their ids if there are several.
-pub fn pick(
+pub fn resolve_node(
     called: &NodeSelector,
     known: &BTreeMap<NodeId, Option<String>>,
-    nobody: impl FnOnce() -> Refusal,
-) -> Result<NodeId, Refusal> {
+    nobody: impl FnOnce() -> ApiError,
+) -> Result<NodeId, ApiError> {
     if let Ok(node) = called.as_str().parse() {
         return Ok(node);
     }
@@ -106,7 +106,7 @@ pub fn pick(
             let ids = ids.join(", ");
             let message =
                 format!("{called} may mean {count} nodes, {ids}{more}: give as much of the id as tells them apart");
-            Err(Refusal::new(Code::Usage, message))
+            Err(ApiError::new(Code::Usage, message))
         }
     }
 }
@@ -120,19 +120,19 @@ mod tests {
         nodes.iter().map(|(digits, name)| (id(digits), name.map(str::to_owned))).collect()
     }
 
-    fn nobody() -> Refusal {
-        Refusal::new(Code::NotFound, "nobody")
+    fn nobody() -> ApiError {
+        ApiError::new(Code::NotFound, "nobody")
     }
 
     #[test]
     fn name_goes_before_beginning_of_id() {
         let known = known(&[("ab1", Some("uav1")), ("ab2", Some("uav12")), ("c", Some("ab1")), ("d", None)]);
         for (called, node) in [("uav1", "ab1"), ("uav12", "ab2"), ("ab1", "c"), ("ab2", "ab2"), ("D", "d")] {
-            let picked = pick(&called.parse().unwrap(), &known, nobody).unwrap();
+            let picked = resolve_node(&called.parse().unwrap(), &known, nobody).unwrap();
             assert_eq!(picked.to_string(), format!("{node:0<32}"), "{called}");
         }
         for (called, code) in [("ab", Code::Usage), ("uav", Code::NotFound), ("e", Code::NotFound)] {
-            let refusal = pick(&called.parse().unwrap(), &known, nobody).unwrap_err();
+            let refusal = resolve_node(&called.parse().unwrap(), &known, nobody).unwrap_err();
             assert_eq!(refusal.0.code, code, "{called}");
         }
     }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn ambiguous_name_lists_nodes() {
         let known = known(&[("a", Some("uav")), ("b", Some("uav")), ("c", Some("uav7"))]);
-        let refusal = pick(&"uav".parse().unwrap(), &known, nobody).unwrap_err();
+        let refusal = resolve_node(&"uav".parse().unwrap(), &known, nobody).unwrap_err();
         let message = refusal.0.message;
         assert!(message.contains(&format!("{:0<32} (uav), {:0<32} (uav)", "a", "b")), "{message}");
         assert!(!message.contains("uav7"), "{message}");
@@ -150,7 +150,7 @@ mod tests {
     fn oldest_name_makes_room() {
         let names = Names::default();
         for number in 0..=MAX_NAMES as u128 {
-            names.note(NodeId::from_bytes(number.to_be_bytes()), "n");
+            names.record_name(NodeId::from_bytes(number.to_be_bytes()), "n");
         }
         let known = names.lock();
         assert_eq!(known.names.len(), MAX_NAMES);

@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The allowance of one kind of line.
 #[derive(Debug, Default)]
-pub struct Pace(Mutex<State>);
+pub struct LogLimiter(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -21,7 +21,7 @@ struct State {
     suppressed: u64,
 }
 
-impl Pace {
+impl LogLimiter {
     /// Whether a line may be written now; if so, what to say of those left out
     /// since the last one, if there are any.
     pub fn admit(&self) -> Option<Option<u64>> {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn log_flood_is_limited_and_counted() {
-        let (pace, began) = (Pace::default(), Instant::now());
+        let (pace, began) = (LogLimiter::default(), Instant::now());
         let at = |seconds| pace.admit_at(began + Duration::from_secs(seconds));
         let written = (0..1_000).filter(|_| at(1) == Some(None)).count();
         assert_eq!(written, BURST as usize);

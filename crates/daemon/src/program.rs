@@ -20,14 +20,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Service;
+use crate::api::DaemonService;
 use crate::check::check;
 use crate::config::{self, default_toml, reference, show};
 use crate::config::{Action, Common, ConfigError, Invocation, Setting, Settings, common_settings};
 use crate::failure::Failure;
 use crate::logging::{self, Level};
 use crate::serve::serve;
-use crate::shared::Shared;
+use crate::shared::DaemonContext;
 use crate::systemd;
 
 /// Time between two looks at the clock while the daemon's certificate is not valid by it.
@@ -48,7 +48,7 @@ pub trait Program: 'static {
     /// Its own settings, read.
     type Config: Send + Sync;
     /// What it adds to the endpoints that all daemons have.
-    type Service: Service;
+    type Service: DaemonService;
 
     /// The rows that it adds to the common settings.
     fn settings() -> Vec<Setting>;
@@ -79,7 +79,7 @@ pub struct Base {
     /// What comes from the transports; they themselves are in `shared`.
     pub events: Events,
     /// What every endpoint can tell.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<DaemonContext>,
     /// Cancelled when the machine shall leave.
     pub stop: CancellationToken,
 }
@@ -190,7 +190,7 @@ pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Ope
     };
     let listen = common.listen.clone();
     let (transport, events) = bind::<P>(&common, listen, &identity, &policy).await.map_err(Failure::failed)?;
-    let shared = Shared::new(Arc::clone(&identity), transport, P::STATE, level).map_err(Failure::failed)?;
+    let shared = DaemonContext::new(Arc::clone(&identity), transport, P::STATE, level).map_err(Failure::failed)?;
     let base = Base { common, identity, events, shared: Arc::new(shared), stop: CancellationToken::new() };
     Ok(Opened { base, policy, socket, http })
 }
@@ -242,7 +242,7 @@ pub(crate) fn state_directory() -> Option<PathBuf> {
 fn remember(policy: &Policy, common: &Common) -> Result<(), Failure> {
     // Without a folder for it, the identity's own.
     match policy.remember_in(state_directory().as_deref().unwrap_or(&common.identity)) {
-        Err(unkept @ LoadError::Unkept { .. }) => {
+        Err(unkept @ LoadError::ListNumberUnwritable { .. }) => {
             tracing::warn!("{unkept}");
             Ok(())
         }

@@ -10,11 +10,11 @@ const REMEMBERED: usize = 16;
 
 /// The sentences that were logged lately.
 #[derive(Debug, Default)]
-pub struct Repeats(Vec<(String, Instant)>);
+pub struct LogDedup(Vec<(String, Instant)>);
 
-impl Repeats {
+impl LogDedup {
     /// Whether `sentence` is to be logged: it was not within the last 5 min.
-    pub fn is_news(&mut self, now: Instant, sentence: &str) -> bool {
+    pub fn should_log(&mut self, now: Instant, sentence: &str) -> bool {
         self.0.retain(|(_, logged)| now.saturating_duration_since(*logged) < QUIET);
         if self.0.iter().any(|(known, _)| known == sentence) {
             return false;
@@ -38,21 +38,21 @@ mod tests {
 
     #[test]
     fn repeated_line_is_suppressed_until_cleared() {
-        let (mut repeats, start) = (Repeats::default(), Instant::now());
-        assert!(repeats.is_news(start, "a") && repeats.is_news(start, "b"));
-        assert!(!repeats.is_news(start + QUIET / 2, "a"));
-        assert!(repeats.is_news(start + QUIET, "a"));
+        let (mut repeats, start) = (LogDedup::default(), Instant::now());
+        assert!(repeats.should_log(start, "a") && repeats.should_log(start, "b"));
+        assert!(!repeats.should_log(start + QUIET / 2, "a"));
+        assert!(repeats.should_log(start + QUIET, "a"));
         repeats.clear();
-        assert!(repeats.is_news(start + QUIET, "a"));
+        assert!(repeats.should_log(start + QUIET, "a"));
     }
 
     #[test]
     fn only_so_many_are_remembered() {
-        let (mut repeats, start) = (Repeats::default(), Instant::now());
+        let (mut repeats, start) = (LogDedup::default(), Instant::now());
         for number in 0..=REMEMBERED {
-            assert!(repeats.is_news(start, &number.to_string()));
+            assert!(repeats.should_log(start, &number.to_string()));
         }
         assert_eq!(repeats.0.len(), REMEMBERED);
-        assert!(repeats.is_news(start, "0"));
+        assert!(repeats.should_log(start, "0"));
     }
 }

@@ -90,7 +90,7 @@ fn is_of_this_host(host: IpAddr) -> bool {
 /// the start gets a stand-in, so that the machine dials it like any other: an
 /// area that is cut off from its resolver still serves itself.
 #[derive(Clone, Debug, Default)]
-pub struct Redial {
+pub struct EndpointResolver {
     names: Vec<Arc<Named>>,
 }
 
@@ -141,7 +141,7 @@ fn stand_in(endpoint: &Endpoint, number: u32) -> Address {
     Address { scheme: endpoint.scheme, port: endpoint.port, hosts: vec![nowhere.into()] }
 }
 
-impl Redial {
+impl EndpointResolver {
     /// The hubs' addresses, or stand-ins, for the machine. Waits a bounded time
     /// for the resolver, and for nothing where all hosts are addresses.
     pub async fn resolve(hubs: &[Vec<Endpoint>]) -> (Self, Vec<Vec<Address>>) {
@@ -212,7 +212,8 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_need_no_resolver() {
-        let (redial, hubs) = Redial::resolve(&[vec![endpoint("udp://[::1]:9"), endpoint("tcp://127.0.0.1:9")]]).await;
+        let (redial, hubs) =
+            EndpointResolver::resolve(&[vec![endpoint("udp://[::1]:9"), endpoint("tcp://127.0.0.1:9")]]).await;
         assert_eq!(hubs[0].iter().map(ToString::to_string).collect::<Vec<_>>(), ["udp://[::1]:9", "tcp://127.0.0.1:9"]);
         assert!(!redial.concerns(&hubs[0]));
     }
@@ -220,7 +221,7 @@ mod tests {
     #[tokio::test]
     async fn name_is_resolved_at_each_dial() {
         let (redial, hubs) =
-            Redial::resolve(&[vec![endpoint("udp://localhost:9"), endpoint("tcp://localhost:9")]]).await;
+            EndpointResolver::resolve(&[vec![endpoint("udp://localhost:9"), endpoint("tcp://localhost:9")]]).await;
         assert!(redial.concerns(&hubs[0]));
         assert_eq!(redial.refresh(hubs[0].clone()).await, Ok(hubs[0].clone()));
         let udp_only: Vec<Address> =
@@ -234,7 +235,7 @@ mod tests {
         // Longer than a label may be: no resolver is asked.
         let names = ["a", "b"].map(|letter| format!("udp://{}:9", letter.repeat(64)));
         let configured = [vec![endpoint(&names[0])], vec![endpoint(&names[1]), endpoint("udp://127.0.0.1:9")]];
-        let (redial, hubs) = Redial::resolve(&configured).await;
+        let (redial, hubs) = EndpointResolver::resolve(&configured).await;
         assert_ne!(hubs[0][0], hubs[1][0]);
         assert_eq!([redial.name(&hubs[0][0]), redial.name(&hubs[1][0])], names);
         let error = redial.refresh(hubs[0].clone()).await.unwrap_err().to_string();

@@ -13,13 +13,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, Service};
+use crate::api::{self, DaemonService};
 use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
-use crate::heart::Heart;
-use crate::pace::Pace;
+use crate::heart::MachineWatchdog;
+use crate::pace::LogLimiter;
 use crate::program::{Opened, Program, Running, read_identity, table};
-use crate::signals::{Request, Signals};
+use crate::signals::{SignalAction, Signals};
 use crate::{metrics, systemd};
 
 /// How often the daemon looks after itself.
@@ -66,7 +66,7 @@ pub(crate) async fn serve<P: Program>(
     tracing::info!(%role, name, group, %node, %listen, "serving");
     systemd::ready(&format!("{name} of group {group} listens on {listen}"));
 
-    let heart = Heart::default();
+    let heart = MachineWatchdog::default();
     let mut running = Daemon::<P> {
         service,
         policy,
@@ -77,7 +77,7 @@ pub(crate) async fn serve<P: Program>(
         heart,
         refused: 0,
         counters: Counters::default(),
-        refusals: Pace::default(),
+        refusals: LogLimiter::default(),
     };
     let mut driver = driver;
     let mut housekeeping =
@@ -86,16 +86,16 @@ pub(crate) async fn serve<P: Program>(
     loop {
         tokio::select! {
             request = signals.next() => match request {
-                Request::Drain => break,
-                Request::Reload => running.reload().await,
-                Request::Dump => running.dump().await,
+                SignalAction::Drain => break,
+                SignalAction::Reload => running.reload().await,
+                SignalAction::Dump => running.dump().await,
             },
             _ = housekeeping.tick() => running.look_after(),
             _ = recheck.tick() => drop(shared.transport.recheck().await),
             ended = &mut driver => return Err(fault(ended)),
         }
     }
-    running.end(signals, Ends { stop_machine, driver, stop_api, local }).await
+    running.end(signals, DaemonTasks { stop_machine, driver, stop_api, local }).await
 }
 
 /// The driver ends only when told to.
@@ -113,11 +113,11 @@ struct Daemon<P: Program> {
     settings: Settings,
     layers: Layers,
     drain: Duration,
-    heart: Heart,
+    heart: MachineWatchdog,
     /// Peers refused up to the last look, and all counts when that was written last.
     refused: u64,
     counters: Counters,
-    refusals: Pace,
+    refusals: LogLimiter,
 }
 
 impl<P: Program> Daemon<P> {
@@ -175,7 +175,7 @@ impl<P: Program> Daemon<P> {
 
     fn complain(&self, error: &str) {
         tracing::warn!("{error}");
-        self.service.shared().note_error(error);
+        self.service.shared().set_last_error(error);
     }
 
     /// Writes the state to the log.
@@ -189,7 +189,7 @@ impl<P: Program> Daemon<P> {
     /// Has the machine tell the service manager that it lives, and tells the operator of
     /// peers that were refused.
     fn look_after(&mut self) {
-        self.heart.ask(self.service.beat(systemd::alive));
+        self.heart.ask(self.service.check_liveness(systemd::alive));
         let shared = self.service.shared();
         let counters = shared.transport.counters();
         let refused = metrics::refused(&counters);
@@ -207,8 +207,8 @@ impl<P: Program> Daemon<P> {
     }
 
     /// Ends within the bound, or at once when told again.
-    async fn end(self, mut signals: Signals, ends: Ends) -> Result<ExitCode, Failure> {
-        let again = async { while signals.next().await != Request::Drain {} };
+    async fn end(self, mut signals: Signals, ends: DaemonTasks) -> Result<ExitCode, Failure> {
+        let again = async { while signals.next().await != SignalAction::Drain {} };
         tokio::select! {
             clean = self.wind_down(ends) => {
                 tracing::info!(clean, "ended");
@@ -223,7 +223,7 @@ impl<P: Program> Daemon<P> {
 
     /// Lets what is under way finish, withdraws and closes; whether all of it
     /// came to its own end.
-    async fn wind_down(&self, ends: Ends) -> bool {
+    async fn wind_down(&self, ends: DaemonTasks) -> bool {
         let shared = self.service.shared();
         let deadline = Instant::now() + self.drain;
         tracing::info!(bound = ?self.drain, "draining");
@@ -253,7 +253,7 @@ fn last_seen(counters: &Counters, before: &Counters) -> String {
 }
 
 /// What has to be ended, and how.
-struct Ends {
+struct DaemonTasks {
     stop_machine: CancellationToken,
     driver: JoinHandle<()>,
     stop_api: CancellationToken,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use roost_control::{PathRow, PeerRow, Peers, SCHEMA, State, Status, TransportBytes, TransportTotals};
+use roost_control::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_identity::Identity;
 use roost_proto::{NodeId, Role, Scheme, Traffic};
 use roost_transport::{LinkInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
@@ -15,7 +15,7 @@ use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
 use crate::traffic::TrafficBytes;
 
 /// Who the daemon is, its transports and its counters.
-pub struct Shared {
+pub struct DaemonContext {
     identity: Arc<Identity>,
     listen: Vec<String>,
     started: Instant,
@@ -35,7 +35,7 @@ pub struct Shared {
     pub level: Level,
 }
 
-impl Shared {
+impl DaemonContext {
     /// Brings everything together.
     ///
     /// # Errors
@@ -97,11 +97,11 @@ impl Shared {
 
     /// Whether the daemon does what it is there for.
     pub fn is_ready(&self) -> bool {
-        matches!(self.state(), State::Attached | State::Listening | State::OnLink)
+        matches!(self.state(), State::Attached | State::Listening | State::MulticastOnly)
     }
 
     /// Remembers what went wrong last, for `status`.
-    pub fn note_error(&self, error: impl Into<String>) {
+    pub fn set_last_error(&self, error: impl Into<String>) {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), error.into()));
     }
 
@@ -147,9 +147,10 @@ impl Shared {
     }
 
     /// The associations that are up, and by how many seconds the `clocks` of others are ahead.
-    pub fn peers(&self, clocks: &BTreeMap<NodeId, i64>) -> Peers {
-        let row = |link: &LinkInfo| PeerRow { clock_ahead_s: clocks.get(&link.remote.node).copied(), ..peer_row(link) };
-        Peers { schema: SCHEMA, peers: self.transport.links().iter().map(row).collect(), down: Vec::new() }
+    pub fn connections(&self, clocks: &BTreeMap<NodeId, i64>) -> Connections {
+        let row =
+            |link: &LinkInfo| ConnectionRow { clock_ahead_s: clocks.get(&link.remote.node).copied(), ..peer_row(link) };
+        Connections { schema: SCHEMA, connections: self.transport.links().iter().map(row).collect(), down: Vec::new() }
     }
 
     /// Takes the transports' totals over into the metrics.
@@ -202,8 +203,8 @@ fn totals(schemes: &[SchemeCounters; 3], multicast: Option<MulticastCounters>) -
     totals
 }
 
-fn peer_row(link: &LinkInfo) -> PeerRow {
-    PeerRow {
+fn peer_row(link: &LinkInfo) -> ConnectionRow {
+    ConnectionRow {
         node: link.remote.node,
         name: link.remote.name.clone(),
         role: link.remote.role,
@@ -211,7 +212,7 @@ fn peer_row(link: &LinkInfo) -> PeerRow {
         tier: None,
         transport: link.scheme,
         address: link.address.to_string(),
-        dialled: link.dialled,
+        dialed: link.dialled,
         rtt_ms: millis(link.rtt),
         sent_bytes: link.bytes_sent,
         received_bytes: link.bytes_received,

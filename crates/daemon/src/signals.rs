@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum SignalAction {
     /// Finish and end.
     Drain,
     /// Read settings and the revocation list again.
@@ -38,12 +38,12 @@ impl Signals {
     }
 
     /// Waits for the next signal. Loses nothing when dropped.
-    pub(crate) async fn next(&mut self) -> Request {
+    pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Request::Drain,
-            _ = self.interrupt.recv() => Request::Drain,
-            _ = self.hangup.recv() => Request::Reload,
-            _ = self.user.recv() => Request::Dump,
+            _ = self.terminate.recv() => SignalAction::Drain,
+            _ = self.interrupt.recv() => SignalAction::Drain,
+            _ = self.hangup.recv() => SignalAction::Reload,
+            _ = self.user.recv() => SignalAction::Dump,
         }
     }
 }

@@ -6,7 +6,7 @@ use sd_notify::NotifyState;
 
 /// Tells the service manager something. Without one nothing happens; a manager
 /// that does not listen is no reason to stop.
-fn tell(state: &[NotifyState<'_>]) {
+fn notify_manager(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "the service manager was not told");
     }
@@ -14,26 +14,26 @@ fn tell(state: &[NotifyState<'_>]) {
 
 /// The daemon serves.
 pub(crate) fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    notify_manager(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// The daemon has not begun to serve, and needs so much longer at least.
 pub(crate) fn waiting(status: &str, longer: Duration) {
     let micros = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
-    tell(&[NotifyState::ExtendTimeoutUsec(micros), NotifyState::Status(status)]);
+    notify_manager(&[NotifyState::ExtendTimeoutUsec(micros), NotifyState::Status(status)]);
 }
 
 /// The daemon reads its settings again; [`ready`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Ok(now) => notify_manager(&[NotifyState::Reloading, now]),
         Err(error) => tracing::debug!(%error, "the clock for the service manager failed"),
     }
 }
 
 /// The daemon is on its way out.
 pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify_manager(&[NotifyState::Stopping]);
 }
 
 /// How often the service manager wants to hear that the daemon lives.
@@ -43,5 +43,5 @@ pub(crate) fn watchdog_interval() -> Option<Duration> {
 
 /// The daemon lives.
 pub(crate) fn alive() {
-    tell(&[NotifyState::Watchdog]);
+    notify_manager(&[NotifyState::Watchdog]);
 }

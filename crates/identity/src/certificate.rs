@@ -93,7 +93,7 @@ impl<'a> Certificate<'a> {
         Some(Leaf {
             node: node_id(spki),
             subject: self.subject()?,
-            standing: Standing {
+            standing: CertificateStatus {
                 serial: Serial::from_raw(x509.raw_serial()),
                 not_before: system_time(x509.validity().not_before)?,
                 not_after: system_time(x509.validity().not_after)?,
@@ -143,13 +143,13 @@ pub(crate) fn date(time: SystemTime) -> String {
 pub(crate) struct Leaf {
     pub(crate) node: NodeId,
     pub(crate) subject: Subject,
-    pub(crate) standing: Standing,
+    pub(crate) standing: CertificateStatus,
 }
 
 /// What time and revocation can turn against a member that once passed: its
 /// certificate's serial number and validity. [`crate::Policy::recheck`] judges it.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct CertificateStatus {
     pub(crate) serial: Serial,
     pub(crate) not_before: SystemTime,
     pub(crate) not_after: SystemTime,
@@ -161,7 +161,7 @@ impl Leaf {
     }
 }
 
-impl Standing {
+impl CertificateStatus {
     /// Both ends of the validity belong to it (RFC 5280, section 4.1.2.5).
     pub(crate) fn check_time(&self, now: SystemTime) -> Result<(), Refusal> {
         // Certificates count whole seconds.

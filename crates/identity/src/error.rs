@@ -114,7 +114,7 @@ pub enum LoadError {
     },
     /// The number of the newest revocation list cannot be kept.
     #[error("the number of the revocation list cannot be kept in {}: {source}; an older list is not noticed after a restart", path.display())]
-    Unkept {
+    ListNumberUnwritable {
         /// The file that is to keep the number.
         path: PathBuf,
         /// The system's error.

@@ -39,7 +39,7 @@ mod subject;
 pub mod tls;
 
 pub use bundle::Identity;
-pub use certificate::{Standing, read_unverified};
+pub use certificate::{CertificateStatus, read_unverified};
 pub use error::{ListFault, LoadError};
 pub use group_key::{GroupKey, KEY_BYTES};
 pub use policy::Policy;

@@ -9,7 +9,7 @@ use roost_proto::RoleSet;
 use roost_proto::machine::Peer;
 
 use crate::bundle::Identity;
-use crate::certificate::{Authority, Certificate, Leaf, Standing};
+use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};
 use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
 use crate::revocation::{RevocationList, Seen};
@@ -33,10 +33,10 @@ impl Policy {
     /// # Errors
     /// None at present; a policy may come to need more files.
     pub fn new(identity: &Identity) -> Result<Arc<Self>, LoadError> {
-        Ok(Arc::new(Self::of(identity.authority(), identity.list(), identity.list_path())))
+        Ok(Arc::new(Self::from_parts(identity.authority(), identity.list(), identity.list_path())))
     }
 
-    pub(crate) fn of(authority: &Arc<Authority>, list: &Arc<RevocationList>, list_path: &Path) -> Self {
+    pub(crate) fn from_parts(authority: &Arc<Authority>, list: &Arc<RevocationList>, list_path: &Path) -> Self {
         let list = RwLock::new(Arc::clone(list));
         Self {
             authority: Arc::clone(authority),
@@ -63,7 +63,12 @@ impl Policy {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn admit(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<(Peer, Standing), Refusal> {
+    pub fn admit(
+        &self,
+        leaf_der: &[u8],
+        expect: RoleSet,
+        now: SystemTime,
+    ) -> Result<(Peer, CertificateStatus), Refusal> {
         let verdict = self.judge_leaf(leaf_der, expect, now);
         if verdict.is_err() {
             let claimed = Certificate::parse(leaf_der).and_then(|certificate| certificate.subject());
@@ -72,7 +77,7 @@ impl Policy {
         verdict
     }
 
-    fn judge_leaf(&self, der: &[u8], expect: RoleSet, now: SystemTime) -> Result<(Peer, Standing), Refusal> {
+    fn judge_leaf(&self, der: &[u8], expect: RoleSet, now: SystemTime) -> Result<(Peer, CertificateStatus), Refusal> {
         let leaf = member(der, &self.authority)?;
         self.recheck(&leaf.standing, now)?;
         if !expect.contains(leaf.subject.role) {
@@ -91,7 +96,7 @@ impl Policy {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn recheck(&self, standing: &Standing, now: SystemTime) -> Result<(), Refusal> {
+    pub fn recheck(&self, standing: &CertificateStatus, now: SystemTime) -> Result<(), Refusal> {
         standing.check_time(now)?;
         if self.held().contains(&standing.serial) { Err(Refusal::Revoked) } else { Ok(()) }
     }
@@ -129,7 +134,7 @@ impl Policy {
         let kept = self.seen.get().map_or(Ok(()), |seen| self.judge(seen, &offered));
         match kept {
             // It is in force all the same.
-            Ok(()) | Err(LoadError::Unkept { .. }) => *held = offered,
+            Ok(()) | Err(LoadError::ListNumberUnwritable { .. }) => *held = offered,
             Err(older) => return Err(older),
         }
         Ok(held.len())
@@ -162,7 +167,7 @@ pub(crate) fn member(der: &[u8], authority: &Authority) -> Result<Leaf, Refusal>
     if !certificate.is_signed_by(authority) {
         // The name of another group is its own claim, good enough for a reason.
         let elsewhere = certificate.subject().is_some_and(|subject| subject.group != authority.group());
-        return Err(if elsewhere { Refusal::WrongGroup } else { Refusal::Stranger });
+        return Err(if elsewhere { Refusal::WrongGroup } else { Refusal::UnknownAuthority });
     }
     let leaf = certificate.leaf().ok_or(Refusal::Malformed)?;
     if leaf.subject.group != authority.group() {

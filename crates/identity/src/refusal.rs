@@ -15,7 +15,7 @@ pub enum Refusal {
     /// No certificate, or not one of the form that a group issues.
     Malformed = 1,
     /// Signed by an unknown authority, without the name of another group.
-    Stranger = 2,
+    UnknownAuthority = 2,
     /// Names another group.
     WrongGroup = 3,
     /// Its time is over.
@@ -32,7 +32,7 @@ impl Refusal {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Malformed,
-        Self::Stranger,
+        Self::UnknownAuthority,
         Self::WrongGroup,
         Self::Expired,
         Self::NotYetValid,
@@ -54,7 +54,7 @@ impl Refusal {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
-            Self::Stranger => "stranger",
+            Self::UnknownAuthority => "stranger",
             Self::WrongGroup => "wrong_group",
             Self::Expired => "expired",
             Self::NotYetValid => "not_yet_valid",
@@ -94,7 +94,7 @@ impl Refusal {
     /// Whose refusal a sentence of [`Side::sentence`] speaks of: the one form
     /// in which the end of a link tells it on every transport.
     pub fn in_sentence(text: &str) -> Option<(Side, Self)> {
-        let sides = [Side::Us, Side::Peer].into_iter();
+        let sides = [Side::Local, Side::Remote].into_iter();
         let mut all = sides.flat_map(|side| Self::ALL.into_iter().map(move |refusal| (side, refusal)));
         all.find(|(side, refusal)| side.sentence(*refusal) == text)
     }
@@ -108,7 +108,7 @@ impl Refusal {
     pub(crate) fn certificate_error(self) -> CertificateError {
         match self {
             Self::Malformed => CertificateError::BadEncoding,
-            Self::Stranger => CertificateError::UnknownIssuer,
+            Self::UnknownAuthority => CertificateError::UnknownIssuer,
             Self::WrongGroup => CertificateError::UnknownRevocationStatus,
             Self::Expired => CertificateError::Expired,
             Self::NotYetValid => CertificateError::Other(OtherError(Arc::new(self))),
@@ -129,7 +129,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed => "it is malformed",
-            Self::Stranger => "it was signed by an unknown authority",
+            Self::UnknownAuthority => "it was signed by an unknown authority",
             Self::WrongGroup => "it belongs to another group",
             Self::Expired => "it has expired",
             Self::NotYetValid => "it is not valid yet",
@@ -145,9 +145,9 @@ impl std::error::Error for Refusal {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// We refused the peer's certificate.
-    Us,
+    Local,
     /// The peer refused ours.
-    Peer,
+    Remote,
 }
 
 impl Side {
@@ -155,8 +155,8 @@ impl Side {
     /// or error message.
     pub fn sentence(self, refusal: Refusal) -> String {
         match self {
-            Self::Us => format!("we refused the peer's certificate because {refusal}"),
-            Self::Peer => format!("the peer refused our certificate because {refusal}"),
+            Self::Local => format!("we refused the peer's certificate because {refusal}"),
+            Self::Remote => format!("the peer refused our certificate because {refusal}"),
         }
     }
 }
@@ -166,10 +166,10 @@ impl Side {
 pub fn refusal_from_tls_error(error: &rustls::Error) -> Option<(Side, Refusal)> {
     match error {
         rustls::Error::InvalidCertificate(inner) => {
-            Refusal::from_certificate_error(inner).map(|refusal| (Side::Us, refusal))
+            Refusal::from_certificate_error(inner).map(|refusal| (Side::Local, refusal))
         }
         rustls::Error::AlertReceived(alert) => {
-            Refusal::from_alert(u8::from(*alert)).map(|refusal| (Side::Peer, refusal))
+            Refusal::from_alert(u8::from(*alert)).map(|refusal| (Side::Remote, refusal))
         }
         _ => None,
     }
@@ -184,7 +184,7 @@ mod tests {
         for refusal in Refusal::ALL {
             assert_eq!(Refusal::from_code(refusal.code()), Some(refusal));
             let error = rustls::Error::InvalidCertificate(refusal.certificate_error());
-            assert_eq!(refusal_from_tls_error(&error), Some((Side::Us, refusal)));
+            assert_eq!(refusal_from_tls_error(&error), Some((Side::Local, refusal)));
         }
         assert_eq!(Refusal::from_code(0), None);
     }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn alerts_round_trip_except_unknown_authority() {
         for refusal in Refusal::ALL {
-            let told = if refusal == Refusal::Stranger { Refusal::WrongGroup } else { refusal };
+            let told = if refusal == Refusal::UnknownAuthority { Refusal::WrongGroup } else { refusal };
             assert_eq!(Refusal::from_alert(refusal.alert()), Some(told));
         }
         assert_eq!(Refusal::from_alert(AlertDescription::HandshakeFailure.into()), None);
@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn sentences_read_back() {
-        for (side, refusal) in [Side::Us, Side::Peer].into_iter().flat_map(|side| Refusal::ALL.map(|r| (side, r))) {
+        for (side, refusal) in [Side::Local, Side::Remote].into_iter().flat_map(|side| Refusal::ALL.map(|r| (side, r)))
+        {
             assert_eq!(Refusal::in_sentence(&side.sentence(refusal)), Some((side, refusal)));
         }
         assert_eq!(Refusal::in_sentence("the peer closed the link"), None);
@@ -214,9 +215,9 @@ mod tests {
 
     #[test]
     fn both_sides_read_well() {
-        assert_eq!(Side::Peer.sentence(Refusal::Expired), "the peer refused our certificate because it has expired");
+        assert_eq!(Side::Remote.sentence(Refusal::Expired), "the peer refused our certificate because it has expired");
         assert_eq!(
-            Side::Us.sentence(Refusal::WrongRole),
+            Side::Local.sentence(Refusal::WrongRole),
             "we refused the peer's certificate because its role is not the one required"
         );
     }

@@ -117,7 +117,7 @@ impl Seen {
             return Ok(());
         }
         let written = replace_public(&self.0, &format!("{number}\n"));
-        written.map_err(|source| LoadError::Unkept { path: self.0.clone(), source })
+        written.map_err(|source| LoadError::ListNumberUnwritable { path: self.0.clone(), source })
     }
 }
 

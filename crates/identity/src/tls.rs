@@ -66,7 +66,7 @@ pub fn server_config(
     policy: &Arc<Policy>,
     admit: RoleSet,
 ) -> Result<Arc<ServerConfig>, ConfigError> {
-    let shown = Shown::new(identity)?;
+    let shown = CertificateResolver::new(identity)?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(Arc::new(Verifier::new(policy, admit)))
@@ -87,7 +87,7 @@ pub fn client_config(
     policy: &Arc<Policy>,
     expect: RoleSet,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
-    let shown = Shown::new(identity)?;
+    let shown = CertificateResolver::new(identity)?;
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
@@ -100,12 +100,12 @@ pub fn client_config(
 }
 
 /// Shows in each handshake the certificate held at that moment, so that a renewal counts at once.
-struct Shown {
+struct CertificateResolver {
     identity: Arc<Identity>,
     key: Arc<dyn SigningKey>,
 }
 
-impl Shown {
+impl CertificateResolver {
     fn new(identity: &Arc<Identity>) -> Result<Arc<Self>, ConfigError> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key_pkcs8_der().to_vec()));
         let this = Self { identity: Arc::clone(identity), key: any_supported_type(&key)? };
@@ -119,19 +119,19 @@ impl Shown {
     }
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for CertificateResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shown").field("identity", &self.identity).finish()
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::new(self.now()))
     }
 }
 
-impl ResolvesClientCert for Shown {
+impl ResolvesClientCert for CertificateResolver {
     fn resolve(&self, _root_hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(Arc::new(self.now()))
     }

@@ -16,13 +16,13 @@ use rustls::{ClientConfig, ClientConnection, Connection, HandshakeKind, ServerCo
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-struct World {
+struct HandshakeFixture {
     dir: tempfile::TempDir,
     group: Group,
     policy: Arc<Policy>,
 }
 
-impl World {
+impl HandshakeFixture {
     fn new(name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let group = Group::init(&dir.path().join("group"), name).unwrap();
@@ -105,7 +105,7 @@ enum Presents {
 /// Runs a handshake in which one side presents `bad` and the other requires
 /// `roles`, and returns what the refusing and the refused side make of it.
 fn refused(
-    world: &World,
+    world: &HandshakeFixture,
     bad: &Arc<Identity>,
     swap: Option<Arc<SingleCertAndKey>>,
     roles: RoleSet,
@@ -136,19 +136,25 @@ fn refused(
     }
 }
 
-fn check(world: &World, bad: &Arc<Identity>, swap: Option<Arc<SingleCertAndKey>>, roles: RoleSet, refusal: Refusal) {
+fn check(
+    world: &HandshakeFixture,
+    bad: &Arc<Identity>,
+    swap: Option<Arc<SingleCertAndKey>>,
+    roles: RoleSet,
+    refusal: Refusal,
+) {
     // An unknown authority is, to who is refused, another group's.
-    let told = if refusal == Refusal::Stranger { Refusal::WrongGroup } else { refusal };
+    let told = if refusal == Refusal::UnknownAuthority { Refusal::WrongGroup } else { refusal };
     for presents in [Presents::Client, Presents::Server] {
         let (ours, theirs) = refused(world, bad, swap.clone(), roles, presents);
-        assert_eq!(ours, Some((Side::Us, refusal)), "{presents:?} presents");
-        assert_eq!(theirs, Some((Side::Peer, told)), "{presents:?} presents");
+        assert_eq!(ours, Some((Side::Local, refusal)), "{presents:?} presents");
+        assert_eq!(theirs, Some((Side::Remote, told)), "{presents:?} presents");
     }
 }
 
 #[test]
 fn members_meet_and_know_each_other() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     let (a, b) = (world.member("a"), Arc::new(world.group.issue_in_memory("b", Role::SuperNode).unwrap()));
     let client = client_config(&a, &world.policy, RoleSet::only(Role::SuperNode)).unwrap();
     let server = server_config(&b, &world.policy, RoleSet::only(Role::Node)).unwrap();
@@ -164,49 +170,49 @@ fn members_meet_and_know_each_other() {
 
 #[test]
 fn a_malformed_certificate() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     check(&world, &world.member("a"), Some(world.authority()), RoleSet::ALL, Refusal::Malformed);
 }
 
 #[test]
 fn a_stranger() {
-    let (world, impostor) = (World::new("alpha"), World::new("alpha"));
-    check(&world, &impostor.member("a"), None, RoleSet::ALL, Refusal::Stranger);
+    let (world, impostor) = (HandshakeFixture::new("alpha"), HandshakeFixture::new("alpha"));
+    check(&world, &impostor.member("a"), None, RoleSet::ALL, Refusal::UnknownAuthority);
 }
 
 #[test]
 fn another_groups_member() {
-    let (world, beta) = (World::new("alpha"), World::new("beta"));
+    let (world, beta) = (HandshakeFixture::new("alpha"), HandshakeFixture::new("beta"));
     check(&world, &beta.member("a"), None, RoleSet::ALL, Refusal::WrongGroup);
 }
 
 #[test]
 fn an_expired_certificate() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     check(&world, &world.member_at(-1), None, RoleSet::ALL, Refusal::Expired);
 }
 
 #[test]
 fn a_certificate_from_the_future() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     check(&world, &world.member_at(1), None, RoleSet::ALL, Refusal::NotYetValid);
 }
 
 #[test]
 fn a_revoked_certificate() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     check(&world, &world.revoked_member(), None, RoleSet::ALL, Refusal::Revoked);
 }
 
 #[test]
 fn a_role_that_does_not_fit() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     check(&world, &world.member("a"), None, RoleSet::only(Role::SuperNode), Refusal::WrongRole);
 }
 
 #[test]
 fn no_certificate_no_handshake() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     let good = world.member("good");
     let server = server_config(&good, &world.policy, RoleSet::ALL).unwrap();
     let mut client = client_config(&good, &world.policy, RoleSet::ALL).unwrap();
@@ -230,7 +236,7 @@ impl rustls::client::ResolvesClientCert for Nobody {
 
 #[test]
 fn repeated_handshake_rechecks_policy() {
-    let world = World::new("alpha");
+    let world = HandshakeFixture::new("alpha");
     let bundle = world.dir.path().join("a");
     world.group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
     let client = client_config(&Arc::new(Identity::load(&bundle).unwrap()), &world.policy, RoleSet::ALL).unwrap();
@@ -243,6 +249,6 @@ fn repeated_handshake_rechecks_policy() {
     world.group.revoke("a").unwrap();
     world.policy.reload().unwrap();
     let (_, _, client_end, server_end) = run(client, server);
-    assert_eq!(refusal_from_tls_error(&server_end.unwrap_err()), Some((Side::Us, Refusal::Revoked)));
-    assert_eq!(refusal_from_tls_error(&client_end.unwrap_err()), Some((Side::Peer, Refusal::Revoked)));
+    assert_eq!(refusal_from_tls_error(&server_end.unwrap_err()), Some((Side::Local, Refusal::Revoked)));
+    assert_eq!(refusal_from_tls_error(&client_end.unwrap_err()), Some((Side::Remote, Refusal::Revoked)));
 }

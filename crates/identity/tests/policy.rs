@@ -19,14 +19,14 @@ use rustls_pki_types::pem::PemObject;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A group with its directory, a member and the group's policy.
-struct World {
+struct PolicyFixture {
     dir: tempfile::TempDir,
     group: Group,
     member: Identity,
     policy: Arc<Policy>,
 }
 
-impl World {
+impl PolicyFixture {
     fn new(name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let group = Group::init(&dir.path().join("group"), name).unwrap();
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-static WORLD: LazyLock<World> = LazyLock::new(|| World::new("alpha"));
+static WORLD: LazyLock<PolicyFixture> = LazyLock::new(|| PolicyFixture::new("alpha"));
 
 fn member_params(uri: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
@@ -68,13 +68,13 @@ fn a_member_is_accepted() {
 
 #[test]
 fn other_group_differs_from_unknown_authority() {
-    let (beta, impostor) = (World::new("beta"), World::new("alpha"));
+    let (beta, impostor) = (PolicyFixture::new("beta"), PolicyFixture::new("alpha"));
     assert_eq!(WORLD.verify(&beta.member.certificate_der()), Err(Refusal::WrongGroup));
-    assert_eq!(WORLD.verify(&impostor.member.certificate_der()), Err(Refusal::Stranger));
+    assert_eq!(WORLD.verify(&impostor.member.certificate_der()), Err(Refusal::UnknownAuthority));
     let web = CertificateParams::new(["example.org".to_owned()]).unwrap();
-    assert_eq!(WORLD.verify(web.self_signed(&p256()).unwrap().der()), Err(Refusal::Stranger));
+    assert_eq!(WORLD.verify(web.self_signed(&p256()).unwrap().der()), Err(Refusal::UnknownAuthority));
     let p384 = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
-    assert_eq!(WORLD.verify(web.self_signed(&p384).unwrap().der()), Err(Refusal::Stranger));
+    assert_eq!(WORLD.verify(web.self_signed(&p384).unwrap().der()), Err(Refusal::UnknownAuthority));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_member_cannot_sign_for_others() {
     params.is_ca = IsCa::NoCa;
     let issuer = Issuer::new(member_params("roost:alpha:node:uav7"), key);
     let forged = params.signed_by(&p256(), &issuer).unwrap();
-    assert_eq!(WORLD.verify(forged.der()), Err(Refusal::Stranger));
+    assert_eq!(WORLD.verify(forged.der()), Err(Refusal::UnknownAuthority));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn roles_are_enforced() {
 
 #[test]
 fn reasons_have_an_order() {
-    let world = World::new("alpha");
+    let world = PolicyFixture::new("alpha");
     let bundle = world.dir.path().join("a");
     let (not_before, not_after) = (SystemTime::now() - HOUR * 2, SystemTime::now() - HOUR);
     world.group.issue("a", Role::Node, Validity::Between { not_before, not_after }, &bundle).unwrap();
@@ -239,7 +239,7 @@ fn list_applies_without_stored_number() {
     group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
     let policy = Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
     let unkept = policy.remember_in(&dir.path().join("missing")).unwrap_err();
-    assert!(matches!(unkept, LoadError::Unkept { .. }), "{unkept}");
+    assert!(matches!(unkept, LoadError::ListNumberUnwritable { .. }), "{unkept}");
     std::fs::copy(group.revoke("a").unwrap().list, bundle.join("revoked.pem")).unwrap();
     assert_eq!(policy.reload().unwrap(), 1);
 }

@@ -19,7 +19,7 @@ mod table;
 pub mod usage;
 
 pub use finding::{Finding, Verdict, show};
-pub use output::{Output, OutputError, SCHEMA, Trouble};
-pub use speech::SpeechArgs;
+pub use output::{ErrorReport, Output, OutputError, SCHEMA};
+pub use speech::OutputArgs;
 pub use steps::{Steps, TICK};
-pub use table::{Side, Table};
+pub use table::{Alignment, Table};

@@ -33,7 +33,7 @@ impl From<io::Error> for OutputError {
 
 /// What went wrong with a command, as [`Output::trouble`] says it.
 #[derive(Clone, Copy, Debug)]
-pub struct Trouble<'a> {
+pub struct ErrorReport<'a> {
     /// The kind of failure, for scripts.
     pub kind: &'a str,
     /// The exit code.
@@ -136,8 +136,8 @@ impl Output {
     }
 
     /// Says what went wrong, and to scripts in JSON as well.
-    pub fn trouble(self, trouble: Trouble<'_>) {
-        let Trouble { kind, exit, message } = trouble;
+    pub fn report_error(self, trouble: ErrorReport<'_>) {
+        let ErrorReport { kind, exit, message } = trouble;
         let label = if !self.plain && io::stderr().is_terminal() {
             paint(AnsiColor::Red.on_default().bold(), "error:")
         } else {

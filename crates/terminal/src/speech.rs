@@ -7,7 +7,7 @@ use crate::output::Output;
 /// The flags that every command has, to be flattened into its own.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Global options")]
-pub struct SpeechArgs {
+pub struct OutputArgs {
     /// Print JSON (each object carries "schema") instead of tables
     #[arg(long, global = true)]
     pub json: bool,
@@ -22,7 +22,7 @@ pub struct SpeechArgs {
     pub no_color: bool,
 }
 
-impl SpeechArgs {
+impl OutputArgs {
     /// The output that these flags and the environment ask for.
     pub fn output(self) -> Output {
         Output::new(self.json, self.quiet, self.verbose, self.no_color)

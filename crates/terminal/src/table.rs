@@ -4,7 +4,7 @@ use roost_proto::printable;
 
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Alignment {
     /// Words.
     Left,
     /// Numbers.
@@ -14,7 +14,7 @@ pub enum Side {
 /// Rows under a heading.
 #[derive(Clone, Debug)]
 pub struct Table {
-    heading: Vec<(&'static str, Side)>,
+    heading: Vec<(&'static str, Alignment)>,
     rows: Vec<Vec<String>>,
 }
 
@@ -26,8 +26,8 @@ impl Table {
     /// a column of numbers.
     pub fn new(columns: &[&'static str]) -> Self {
         let side = |text: &'static str| match text.strip_prefix('>') {
-            Some(rest) => (rest, Side::Right),
-            None => (text, Side::Left),
+            Some(rest) => (rest, Alignment::Right),
+            None => (text, Alignment::Left),
         };
         Self { heading: columns.iter().map(|text| side(text)).collect(), rows: Vec::new() }
     }
@@ -64,8 +64,8 @@ impl Table {
 
     fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
         let padded = cells.zip(widths).zip(&self.heading).map(|((cell, &width), &(_, side))| match side {
-            Side::Left => format!("{cell:<width$}"),
-            Side::Right => format!("{cell:>width$}"),
+            Alignment::Left => format!("{cell:<width$}"),
+            Alignment::Right => format!("{cell:>width$}"),
         });
         padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     }

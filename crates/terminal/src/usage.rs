@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::output::{Output, OutputError, Trouble};
+use crate::output::{ErrorReport, Output, OutputError};
 
 /// The exit code of a wrong command line.
 pub const EXIT: u8 = 2;
@@ -19,7 +19,7 @@ pub fn explain(error: &clap::Error) -> ExitCode {
             let printed = error.print().and_then(|()| std::io::stdout().flush()).map_err(OutputError::from);
             match printed {
                 Err(unwritten @ OutputError::Write(_)) => {
-                    output().trouble(Trouble { kind: "failed", exit: 1, message: &unwritten.to_string() });
+                    output().report_error(ErrorReport { kind: "failed", exit: 1, message: &unwritten.to_string() });
                     ExitCode::FAILURE
                 }
                 _ => ExitCode::SUCCESS,
@@ -30,7 +30,7 @@ pub fn explain(error: &clap::Error) -> ExitCode {
             ExitCode::from(EXIT)
         }
         _ => {
-            output().trouble(Trouble { kind: "usage", exit: EXIT, message: &sentence(error) });
+            output().report_error(ErrorReport { kind: "usage", exit: EXIT, message: &sentence(error) });
             ExitCode::from(EXIT)
         }
     }

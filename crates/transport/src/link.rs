@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use roost_identity::Standing;
+use roost_identity::CertificateStatus;
 use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, LinkId, Scheme};
 
@@ -103,7 +103,7 @@ impl LiveConnectionCounters {
 #[derive(Clone, Debug)]
 pub(crate) struct VerifiedRemote {
     pub(crate) remote: Peer,
-    pub(crate) standing: Standing,
+    pub(crate) standing: CertificateStatus,
 }
 
 /// What never changes in a link's life.
@@ -111,7 +111,7 @@ pub(crate) struct VerifiedRemote {
 pub(crate) struct ConnectionIdentity {
     pub(crate) link: LinkId,
     pub(crate) remote: Peer,
-    pub(crate) standing: Standing,
+    pub(crate) standing: CertificateStatus,
     pub(crate) address: Address,
     pub(crate) dialled: bool,
     pub(crate) rtt: Duration,

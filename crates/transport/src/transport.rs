@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use roost_identity::{GroupKey, Identity, Policy, Side, Standing};
+use roost_identity::{CertificateStatus, GroupKey, Identity, Policy, Side};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use roost_proto::{
     Address, Channel, Congestion, Delivery, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme, printable,
@@ -300,9 +300,9 @@ impl Transport {
             let Err(refusal) = context.policy.recheck(&standing, SystemTime::now()) else { continue };
             let Some(LinkInfo { remote: peer, .. }) = describe(link, &carrier) else { continue };
             let sender = EventSource::Node(peer.node);
-            self.close(link, Side::Peer.sentence(refusal));
+            self.close(link, Side::Remote.sentence(refusal));
             context.queue.discard_messages(sender, link);
-            context.queue.push(sender, Event::down(link, Side::Us.sentence(refusal)));
+            context.queue.push(sender, Event::down(link, Side::Local.sentence(refusal)));
             ended += 1;
         }
         ended
@@ -377,7 +377,7 @@ impl Transport {
     }
 }
 
-fn standing(link: LinkId, carrier: &AnyConnection) -> Option<Standing> {
+fn standing(link: LinkId, carrier: &AnyConnection) -> Option<CertificateStatus> {
     match carrier {
         AnyConnection::Udp(endpoint, slot) => endpoint.standing(*slot, link),
         AnyConnection::Tcp(tcp) => Some(tcp.standing().clone()),

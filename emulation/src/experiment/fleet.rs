@@ -352,7 +352,7 @@ impl Member {
 
 /// Whether it serves: a hub that listens, a node that is attached.
 fn is_ready(status: &Status) -> bool {
-    matches!(status.state, State::Listening | State::Attached | State::OnLink)
+    matches!(status.state, State::Listening | State::Attached | State::MulticastOnly)
 }
 
 /// Asks the daemons behind these sockets side by side, some at once.

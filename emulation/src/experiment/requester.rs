@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use roost_control::error::{Code, Error};
-use roost_control::{Client, ClientError, Frame, PeerRow, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_control::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
 use roost_proto::{Area, NodeId, Time};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
@@ -86,7 +86,7 @@ pub(super) struct Requester {
 struct Peers {
     asked: Instant,
     answered: Instant,
-    rows: Vec<PeerRow>,
+    rows: Vec<ConnectionRow>,
 }
 
 /// What has come of a request so far.
@@ -254,8 +254,8 @@ async fn receive(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time, p
 /// The associations that a daemon has.
 async fn peers(socket: PathBuf) -> Option<Peers> {
     let asked = Instant::now();
-    let ask = async { Client::connect(&socket).await?.peers().await };
-    let rows = tokio::time::timeout(ANSWER, ask).await.ok()?.ok()?.peers;
+    let ask = async { Client::connect(&socket).await?.connections().await };
+    let rows = tokio::time::timeout(ANSWER, ask).await.ok()?.ok()?.connections;
     Some(Peers { asked, answered: Instant::now(), rows })
 }
 
@@ -320,7 +320,7 @@ impl Progress {
     /// since the request began. What a hub relays needs none.
     fn is_first_contact(&self, began: Instant, peers: &Peers) -> Option<bool> {
         let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
-        let is_it = |peer: &&PeerRow| peer.node == provider && peer.transport.name() == transport;
+        let is_it = |peer: &&ConnectionRow| peer.node == provider && peer.transport.name() == transport;
         let up = peers.rows.iter().filter(is_it).map(|peer| peer.since_s).reduce(f64::max)?;
         let since_began = |at: Instant| at.saturating_duration_since(began).as_secs_f64();
         match up {
@@ -351,8 +351,8 @@ mod tests {
         NodeId::from_bytes([number; 16])
     }
 
-    fn row(number: u8, since_s: f64) -> PeerRow {
-        PeerRow {
+    fn row(number: u8, since_s: f64) -> ConnectionRow {
+        ConnectionRow {
             node: node(number),
             name: String::new(),
             role: Role::Node,
@@ -360,7 +360,7 @@ mod tests {
             tier: None,
             transport: Scheme::Udp,
             address: String::new(),
-            dialled: true,
+            dialed: true,
             rtt_ms: 0.0,
             sent_bytes: 0,
             received_bytes: 0,

@@ -12,15 +12,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use roost_daemon::driver::Mailbox;
 use roost_daemon::naming::Names;
-use roost_daemon::{Pace, Shared};
+use roost_daemon::{DaemonContext, LogLimiter};
 use roost_proto::peer::{NodeCommand, Peer, Provider, ServiceRequest};
 use roost_proto::wire::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint};
 use roost_proto::{Area, NodeId, Service};
-use roost_services::{Finished, MIN_PART_BYTES, Part, SinkError, Whole};
+use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, SinkError};
 
-use crate::tickets::{Purpose, Reply, Tickets, ask};
+use crate::tickets::{Purpose, Reply, Tickets, open_ticket};
 use names::{hidden, is_sane, named, sender_of_part};
-use room::{Listed, Room, on_disk};
+use room::{InboxQuota, Listed, on_disk};
 
 /// Longest time until the sender accepts the request for what it has offered. After that its offer is
 /// answered as busy, and the sender makes it again.
@@ -43,34 +43,34 @@ const MAX_ENTRIES: usize = 2 * room::MAX_FILES;
 pub(crate) struct Inbox {
     folder: PathBuf,
     limit: u64,
-    room: Mutex<Room>,
-    read: Mutex<Option<Read>>,
+    room: Mutex<InboxQuota>,
+    read: Mutex<Option<FolderScan>>,
 }
 
 /// The end of the folder's last reading, and the time that it took.
 #[derive(Clone, Copy, Debug)]
-struct Read {
+struct FolderScan {
     at: Instant,
     took: Duration,
 }
 
 /// The inbox, and the handles that ask the machine for an offered file.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct InboxService {
     pub(crate) inbox: Option<Arc<Inbox>>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) mailbox: Mailbox<Peer>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DaemonContext>,
     pub(crate) names: Arc<Names>,
     /// Of lines about what is not taken: one member may offer thousands a second.
-    pub(crate) refusals: Arc<Pace>,
+    pub(crate) refusals: Arc<LogLimiter>,
 }
 
-impl Desk {
+impl InboxService {
     /// Takes what a node offers, or does not, and says so.
-    pub(crate) async fn take(self, from: NodeId, push: Push) {
+    pub(crate) async fn receive_file(self, from: NodeId, push: Push) {
         let reception = match &self.inbox {
-            Some(inbox) => inbox.take(&self, from, &push).await,
+            Some(inbox) => inbox.receive_push(&self, from, &push).await,
             None => PushState::NoInbox,
         };
         let (name, bytes, sender) = (&push.name, push.bytes, self.names.who(&self.shared, from));
@@ -87,7 +87,7 @@ impl Desk {
 impl Inbox {
     /// The inbox in a folder, whose files may take `limit` bytes of its disk.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
-        Self { folder, limit, room: Mutex::new(Room::new(limit)), read: Mutex::default() }
+        Self { folder, limit, room: Mutex::new(InboxQuota::new(limit)), read: Mutex::default() }
     }
 
     /// Checks that files can be written there; makes the folder if it is not there.
@@ -104,14 +104,14 @@ impl Inbox {
         })
     }
 
-    async fn take(self: &Arc<Self>, desk: &Desk, from: NodeId, push: &Push) -> PushState {
+    async fn receive_push(self: &Arc<Self>, desk: &InboxService, from: NodeId, push: &Push) -> PushState {
         if !is_sane(&push.name) {
             return PushState::BadName;
         }
         if on_disk(push.bytes) > self.limit {
             return PushState::TooLarge;
         }
-        let whole = Whole { digest: push.digest, length: push.bytes };
+        let whole = ObjectIdentity { digest: push.digest, length: push.bytes };
         let object = hidden(from, &whole);
         self.look_again(READ_AGAIN).await;
         if !self.has_place(from, &object, push.bytes) {
@@ -125,8 +125,8 @@ impl Inbox {
         }
         let mut incoming = Incoming { inbox: Arc::clone(self), from, object, whole, part: None, has_begun: false };
         let path = self.folder.join(&incoming.object);
-        let Ok(part) = blocking(move || Part::find(&path, |_| {})).await else { return PushState::Busy };
-        incoming.part = part.filter(|part| part.of() == whole);
+        let Ok(part) = blocking(move || PartialFile::find(&path, |_| {})).await else { return PushState::Busy };
+        incoming.part = part.filter(|part| part.object() == whole);
         incoming.receive(desk, push).await
     }
 
@@ -150,14 +150,14 @@ impl Inbox {
         *last = Some(self.read_now());
     }
 
-    fn read_now(&self) -> Read {
+    fn read_now(&self) -> FolderScan {
         let began = Instant::now();
         self.lock().begin_reading();
         let entries = fs::read_dir(&self.folder).into_iter().flatten().take(MAX_ENTRIES).flatten();
         let listed = entries.filter_map(|entry| listed(&entry)).collect();
         let old = self.lock().read(listed, SystemTime::now());
         self.remove(&old);
-        Read { at: Instant::now(), took: began.elapsed() }
+        FolderScan { at: Instant::now(), took: began.elapsed() }
     }
 
     /// Removes parts. Blocks.
@@ -170,7 +170,7 @@ impl Inbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Room> {
+    fn lock(&self) -> MutexGuard<'_, InboxQuota> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -189,15 +189,15 @@ struct Incoming {
     inbox: Arc<Inbox>,
     from: NodeId,
     object: String,
-    whole: Whole,
+    whole: ObjectIdentity,
     /// The part on disk; `None` before the first data.
-    part: Option<Part>,
+    part: Option<PartialFile>,
     has_begun: bool,
 }
 
 impl Incoming {
     /// Asks for what was offered, from where the part ends, and gives it its name.
-    async fn receive(mut self, desk: &Desk, push: &Push) -> PushState {
+    async fn receive(mut self, desk: &InboxService, push: &Push) -> PushState {
         let offset = self.come();
         let wanted = ServiceRequest {
             deadline: PATIENCE,
@@ -207,8 +207,11 @@ impl Incoming {
             ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
         let purpose = Purpose::Request(Service::Image, RequestMode::Forward);
-        let asked =
-            ask(&desk.tickets, &desk.mailbox, purpose, |ticket| NodeCommand::Request { ticket, request: wanted }).await;
+        let asked = open_ticket(&desk.tickets, &desk.mailbox, purpose, |ticket| NodeCommand::Request {
+            ticket,
+            request: wanted,
+        })
+        .await;
         let Ok(mut replies) = asked else { return PushState::Busy };
         let mut is_accepted = false;
         loop {
@@ -229,7 +232,7 @@ impl Incoming {
                 }
                 Some(Reply::Finished(summary)) if summary.complete || summary.digest_ok == Some(false) => {
                     if let Some(part) = self.part.as_mut().filter(|_| summary.digest_ok == Some(true)) {
-                        part.trust();
+                        part.mark_verified();
                     }
                     break;
                 }
@@ -243,7 +246,7 @@ impl Incoming {
 
     /// Length of the part so far, bytes: the transfer resumes there.
     fn come(&self) -> u64 {
-        self.part.as_ref().map_or(0, Part::bytes)
+        self.part.as_ref().map_or(0, PartialFile::bytes)
     }
 
     /// Adds what has come, for which other parts may have to go.
@@ -260,14 +263,14 @@ impl Incoming {
             removed.await.map_err(|error| complain(&error))?;
         }
         self.begin().await?;
-        Part::add(&mut self.part, data).await.map_err(|error| complain(&error))
+        PartialFile::add(&mut self.part, data).await.map_err(|error| complain(&error))
     }
 
     /// Makes the part, if there is none.
     async fn begin(&mut self) -> Result<(), PushState> {
         if self.part.is_none() {
             let (path, whole) = (self.inbox.folder.join(&self.object), self.whole);
-            let part = blocking(move || Part::create(&path, whole)).await;
+            let part = blocking(move || PartialFile::create(&path, whole)).await;
             self.part = Some(part.map_err(|error| complain(&error))?);
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use roost_proto::NodeId;
 use roost_proto::flow::digest_text;
 use roost_proto::printable::is_plain;
-use roost_services::Whole;
+use roost_services::ObjectIdentity;
 
 /// Most names that are tried for a file whose own is taken.
 const MAX_NAMES: u32 = 10_000;
@@ -39,7 +39,7 @@ fn is_device(name: &str) -> bool {
 
 /// The name of an object's part, before `.part`. It contains the length and the sender, so that
 /// neither an offer of another length nor another sender touches the part.
-pub(super) fn hidden(from: NodeId, whole: &Whole) -> String {
+pub(super) fn hidden(from: NodeId, whole: &ObjectIdentity) -> String {
     format!(".{}-{}-{from}", &digest_text(&whole.digest)[..DIGEST_DIGITS], whole.length)
 }
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn parts_are_known_by_their_names() {
         let from = NodeId::from_bytes([7; 16]);
-        let name = hidden(from, &Whole { digest: [1; 32], length: 900 });
+        let name = hidden(from, &ObjectIdentity { digest: [1; 32], length: 900 });
         for end in [".part", ".part.json"] {
             assert_eq!(sender_of_part(&format!("{name}{end}")), Some((name.as_str(), from)));
         }

@@ -59,7 +59,7 @@ struct Claim {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct InboxQuota {
     limit: u64,
     /// Space that each whole file takes, bytes, by its name.
     files: BTreeMap<String, u64>,
@@ -74,7 +74,7 @@ pub(super) struct Room {
     fresh: BTreeSet<String>,
 }
 
-impl Room {
+impl InboxQuota {
     pub(super) const fn new(limit: u64) -> Self {
         Self {
             limit,

@@ -34,7 +34,7 @@ fn files_count_with_their_blocks() {
 fn only_old_parts_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = Inbox::new(folder.path().to_owned(), 1 << 20);
-    let part = format!("{}.part", hidden(node(1), &Whole { digest: [1; 32], length: 9 }));
+    let part = format!("{}.part", hidden(node(1), &ObjectIdentity { digest: [1; 32], length: 9 }));
     let old = SystemTime::now() - room::PART_LIFE - Duration::from_secs(60);
     let names = [part.as_str(), &format!("{part}.json"), "survey.tif", ".other.part", "x.part.json"];
     for name in names {
@@ -68,10 +68,10 @@ fn transfer_must_match_its_offer() {
 fn transfer_without_data_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = Arc::new(Inbox::new(folder.path().to_owned(), 1 << 30));
-    let whole = Whole { digest: [1; 32], length: 2 * MIN_PART_BYTES };
+    let whole = ObjectIdentity { digest: [1; 32], length: 2 * MIN_PART_BYTES };
     let object = hidden(node(1), &whole);
     assert!(inbox.lock().enter(node(1), &object));
-    let part = Some(Part::create(&folder.path().join(&object), whole).unwrap());
+    let part = Some(PartialFile::create(&folder.path().join(&object), whole).unwrap());
     let incoming = Incoming { inbox: Arc::clone(&inbox), from: node(1), object, whole, part, has_begun: false };
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     drop(incoming);

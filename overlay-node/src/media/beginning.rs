@@ -13,7 +13,7 @@ const MAX_PARAMETERS: usize = 16;
 
 /// A stream from its last key frame on, with the parameters before that.
 #[derive(Default)]
-pub(super) struct Beginning {
+pub(super) struct GopCache {
     payloads: Vec<Bytes>,
     bytes: usize,
     /// Whether the key frame is there.
@@ -23,9 +23,9 @@ pub(super) struct Beginning {
     was_parameters: bool,
 }
 
-impl Beginning {
+impl GopCache {
     /// Takes note of a packet, in order.
-    pub(super) fn note(&mut self, flags: Flags, payload: &Bytes) {
+    pub(super) fn record_packet(&mut self, flags: Flags, payload: &Bytes) {
         let (is_key, is_parameters) = (flags.has(Flags::KEY_FRAME), flags.has(Flags::PARAMETERS));
         if is_key {
             // A key frame may have its own; earlier ones come with parts of frames that nobody can decode.
@@ -63,9 +63,9 @@ mod tests {
 
     /// What there is after packets of these flags, numbered from 0.
     fn after(flags: &[Flags]) -> Vec<u8> {
-        let mut beginning = Beginning::default();
+        let mut beginning = GopCache::default();
         for (number, flags) in flags.iter().enumerate() {
-            beginning.note(*flags, &Bytes::from(vec![number as u8]));
+            beginning.record_packet(*flags, &Bytes::from(vec![number as u8]));
         }
         beginning.payloads().iter().map(|payload| payload[0]).collect()
     }
@@ -84,16 +84,16 @@ mod tests {
 
     #[test]
     fn oversized_gop_is_dropped() {
-        let mut beginning = Beginning::default();
+        let mut beginning = GopCache::default();
         let key = Flags::default().with(Flags::KEY_FRAME);
         for (count, payload) in [(2000, &[0; 1000][..]), (20_000, &[])] {
-            beginning.note(key, &Bytes::new());
+            beginning.record_packet(key, &Bytes::new());
             for _ in 0..count {
-                beginning.note(Flags::default(), &Bytes::from_static(payload));
+                beginning.record_packet(Flags::default(), &Bytes::from_static(payload));
             }
             assert!(beginning.payloads().is_empty());
         }
-        beginning.note(key, &Bytes::new());
+        beginning.record_packet(key, &Bytes::new());
         assert_eq!(beginning.payloads().len(), 1);
     }
 }

@@ -8,39 +8,39 @@ use std::collections::BTreeMap;
 use roost_proto::NodeId;
 use roost_proto::reflection::StreamId;
 
-use super::watched::Watched;
+use super::watched::Playout;
 
 /// A stream by the word of a provider; of none while nobody has said whose it is.
-pub(super) type CopyId = (StreamId, Option<NodeId>);
+pub(super) type PlayoutId = (StreamId, Option<NodeId>);
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Copies(BTreeMap<StreamId, BTreeMap<Option<NodeId>, Watched>>);
+pub(super) struct Playouts(BTreeMap<StreamId, BTreeMap<Option<NodeId>, Playout>>);
 
-impl Copies {
+impl Playouts {
     /// Keeps what comes of a stream until somebody says whose it is.
     pub(super) fn collect(&mut self, stream: StreamId) {
-        self.0.entry(stream).or_default().entry(None).or_insert_with(|| Watched::new(stream));
+        self.0.entry(stream).or_default().entry(None).or_insert_with(|| Playout::new(stream));
     }
 
     /// A stream by the word of a provider, which may open what has come before it.
-    pub(super) fn of_word(&mut self, stream: StreamId, provider: NodeId) -> &mut Watched {
+    pub(super) fn of_word(&mut self, stream: StreamId, provider: NodeId) -> &mut Playout {
         let copies = self.0.entry(stream).or_default();
-        let begun = copies.get(&None).map(Watched::unopened);
-        copies.entry(Some(provider)).or_insert_with(|| begun.unwrap_or_else(|| Watched::new(stream)))
+        let begun = copies.get(&None).map(Playout::unopened);
+        copies.entry(Some(provider)).or_insert_with(|| begun.unwrap_or_else(|| Playout::new(stream)))
     }
 
-    pub(super) fn get_mut(&mut self, (stream, provider): CopyId) -> Option<&mut Watched> {
+    pub(super) fn get_mut(&mut self, (stream, provider): PlayoutId) -> Option<&mut Playout> {
         self.0.get_mut(&stream)?.get_mut(&provider)
     }
 
     /// A stream by everybody's word.
-    pub(super) fn of(&mut self, stream: StreamId) -> impl Iterator<Item = &mut Watched> {
+    pub(super) fn playouts_of(&mut self, stream: StreamId) -> impl Iterator<Item = &mut Playout> {
         self.0.get_mut(&stream).into_iter().flat_map(BTreeMap::values_mut)
     }
 
     /// Forgets by whose word a stream is not wanted; answers whether by somebody's it is.
-    pub(super) fn keep(&mut self, stream: StreamId, is_wanted: impl Fn(CopyId) -> bool) -> bool {
+    pub(super) fn keep(&mut self, stream: StreamId, is_wanted: impl Fn(PlayoutId) -> bool) -> bool {
         let Some(copies) = self.0.get_mut(&stream) else { return false };
         copies.retain(|provider, _| is_wanted((stream, *provider)));
         let is_kept = !copies.is_empty();
@@ -54,11 +54,11 @@ impl Copies {
         self.0.is_empty()
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (StreamId, &Watched)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (StreamId, &Playout)> {
         self.0.iter().flat_map(|(stream, copies)| copies.values().map(|watched| (*stream, watched)))
     }
 
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Watched> {
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Playout> {
         self.0.values_mut().flat_map(BTreeMap::values_mut)
     }
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn foreign_claim_cannot_open_or_block() {
-        let (now, mut scratch, mut copies) = (Time::ZERO, Vec::new(), Copies::default());
+        let (now, mut scratch, mut copies) = (Time::ZERO, Vec::new(), Playouts::default());
         let mut publisher = Publisher::new(now, STREAM, FIRST, &secret(1), EpochLimits::default()).unwrap();
         let mut packet = || {
             let mut packet = BytesMut::new();
@@ -93,14 +93,14 @@ mod tests {
             packet
         };
         copies.collect(STREAM);
-        copies.of(STREAM).for_each(|copy| copy.open(now, &packet(), &mut scratch));
+        copies.playouts_of(STREAM).for_each(|copy| copy.open(now, &packet(), &mut scratch));
         // The liar is the first to say a word, and says it again and again.
         for epoch in [FIRST, Epoch(u32::MAX - 1), Epoch(u32::MAX)] {
             copies.of_word(STREAM, node(2)).key(now, (epoch, &secret(2)), true, &mut scratch);
         }
         copies.of_word(STREAM, node(1)).key(now, (FIRST, &secret(1)), true, &mut scratch);
         let packet = packet();
-        copies.of(STREAM).for_each(|copy| copy.open(now, &packet, &mut scratch));
+        copies.playouts_of(STREAM).for_each(|copy| copy.open(now, &packet, &mut scratch));
         let mut got = |provider| copies.get_mut((STREAM, provider)).unwrap().poll(now);
         for _ in 0..2 {
             assert_eq!(got(Some(node(1))), Some(Bytes::from_static(b"live")));
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn unwanted_stream_is_forgotten() {
-        let mut copies = Copies::default();
+        let mut copies = Playouts::default();
         copies.collect(STREAM);
         copies.of_word(STREAM, node(1));
         assert!(copies.keep(STREAM, |(_, provider)| provider.is_some()));

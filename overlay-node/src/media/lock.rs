@@ -29,9 +29,9 @@ const MAX_AGE: Duration = Duration::from_secs(660);
 const SALT: &[u8] = b"roost opening 1";
 
 /// Seals and opens with the group's key.
-pub(crate) struct Lock(GroupKey);
+pub(crate) struct KeySealer(GroupKey);
 
-impl Lock {
+impl KeySealer {
     pub(crate) fn new(key: GroupKey) -> Self {
         Self(key)
     }
@@ -103,8 +103,8 @@ mod tests {
 
     use super::*;
 
-    fn lock(key: u8) -> Lock {
-        Lock::new(GroupKey::from_bytes([key; 32]))
+    fn lock(key: u8) -> KeySealer {
+        KeySealer::new(GroupKey::from_bytes([key; 32]))
     }
 
     fn node(number: u8) -> NodeId {

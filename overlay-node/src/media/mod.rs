@@ -21,25 +21,25 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prometheus::IntCounter;
-use roost_daemon::Shared;
+use roost_daemon::DaemonContext;
 use roost_daemon::driver::Mailbox;
-use roost_daemon::media::Ends;
+use roost_daemon::media::RelayHandler;
 use roost_proto::peer::{NodeCommand, Peer, SessionId, Ticket};
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 use roost_reflector::relay::RelayEvent;
-use roost_services::KeyFrames;
+use roost_services::KeyFrameRequester;
 use tokio::sync::oneshot;
 
-pub(crate) use lock::Lock;
+pub(crate) use lock::KeySealer;
 use publish::Published;
-pub(crate) use tally::Tallies;
-use watch::Watches;
-pub(crate) use watching::{Ending, Watching};
+pub(crate) use tally::ReceptionTable;
+use watch::Subscriptions;
+pub(crate) use watching::{RelayClient, SubscriberOutput};
 
 /// What the node asks of its relay.
-pub(crate) enum Order {
+pub(crate) enum RelayCommand {
     /// A session's source has started: begin its stream.
     Publish {
         /// The session.
@@ -52,7 +52,7 @@ pub(crate) enum Order {
         /// What the stream is.
         format: String,
         /// Where to ask for a key frame, if the source makes some.
-        key_frames: Option<KeyFrames>,
+        key_frames: Option<KeyFrameRequester>,
         /// Hears that it has begun, or why not.
         begun: oneshot::Sender<Result<(), String>>,
     },
@@ -85,19 +85,19 @@ pub(crate) enum Order {
 }
 
 /// What this node publishes and watches.
-pub(crate) struct NodeEnds {
+pub(crate) struct NodeRelayHandler {
     mailbox: Mailbox<Peer>,
-    shared: Arc<Shared>,
+    shared: Arc<DaemonContext>,
     too_long: IntCounter,
     published: BTreeMap<StreamId, Published>,
-    watches: Watches,
+    watches: Subscriptions,
 }
 
-impl NodeEnds {
+impl NodeRelayHandler {
     /// `too_long` counts what is too long to be reflected.
-    pub(crate) fn new(ending: Ending, shared: Arc<Shared>, too_long: IntCounter) -> Self {
+    pub(crate) fn new(ending: SubscriberOutput, shared: Arc<DaemonContext>, too_long: IntCounter) -> Self {
         let (mailbox, published) = (ending.mailbox.clone(), BTreeMap::new());
-        Self { mailbox, shared, too_long, published, watches: Watches::new(ending) }
+        Self { mailbox, shared, too_long, published, watches: Subscriptions::new(ending) }
     }
 
     /// The streams that requests have, each with one of these.
@@ -118,7 +118,7 @@ impl NodeEnds {
             self.too_long.inc();
             if published.is_new_to_it() {
                 tracing::warn!("{error}");
-                self.shared.note_error(error.to_string());
+                self.shared.set_last_error(error.to_string());
             }
         }
     }
@@ -143,12 +143,12 @@ impl NodeEnds {
     }
 }
 
-impl Ends for NodeEnds {
-    type Order = Order;
+impl RelayHandler for NodeRelayHandler {
+    type RelayCommand = RelayCommand;
 
-    fn order(&mut self, now: Time, relay: &mut Relay, order: Order) {
+    fn handle_command(&mut self, now: Time, relay: &mut Relay, order: RelayCommand) {
         match order {
-            Order::Publish { session, stream, epoch, secret, format, key_frames, begun } => {
+            RelayCommand::Publish { session, stream, epoch, secret, format, key_frames, begun } => {
                 let published = Published::new(now, session, (stream, epoch), &secret, &format);
                 let published = published.map(|published| published.asking(key_frames)).map_err(|e| e.to_string());
                 let is_begun = published.and_then(|published| self.publish(now, relay, stream, published));
@@ -157,29 +157,29 @@ impl Ends for NodeEnds {
                     self.unpublish(now, relay, session);
                 }
             }
-            Order::Payload { stream, payload } => self.seal(now, relay, stream, &payload),
-            Order::Unpublish { session } => self.unpublish(now, relay, session),
-            Order::Offer { stream, to, tag } => {
+            RelayCommand::Payload { stream, payload } => self.seal(now, relay, stream, &payload),
+            RelayCommand::Unpublish { session } => self.unpublish(now, relay, session),
+            RelayCommand::Offer { stream, to, tag } => {
                 if let Err(reason) = relay.offer(now, stream, to, tag) {
                     tracing::warn!(%reason, "a stream is not offered");
                 }
             }
-            Order::MemberLeft { session } => {
+            RelayCommand::MemberLeft { session } => {
                 self.published.values_mut().filter(|one| one.session() == session).for_each(Published::member_left);
                 self.rekey(now);
             }
-            Order::Expect { ticket, tag, door } => {
+            RelayCommand::Expect { ticket, tag, door } => {
                 self.watches.expect(now, relay, ticket, tag);
                 door.into_iter().for_each(|door| relay.punch_hole(now, tag, door));
             }
-            Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed: true } => {
-                self.watches.reflected(now, relay, ticket, (tag, stream, provider), (epoch, &secret));
+            RelayCommand::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed: true } => {
+                self.watches.set_confirmed_stream(now, relay, ticket, (tag, stream, provider), (epoch, &secret));
             }
-            Order::Reflected { ticket, stream, provider, epoch, secret, is_confirmed: false, .. } => {
-                self.watches.foretold(now, ticket, (stream, provider), (epoch, &secret));
+            RelayCommand::Reflected { ticket, stream, provider, epoch, secret, is_confirmed: false, .. } => {
+                self.watches.set_provisional_stream(now, ticket, (stream, provider), (epoch, &secret));
             }
-            Order::Key { ticket, epoch, secret } => self.watches.key(now, ticket, epoch, &secret),
-            Order::Release { ticket } => self.watches.release(now, relay, ticket),
+            RelayCommand::Key { ticket, epoch, secret } => self.watches.key(now, ticket, epoch, &secret),
+            RelayCommand::Release { ticket } => self.watches.release(now, relay, ticket),
         }
     }
 
@@ -191,8 +191,8 @@ impl Ends for NodeEnds {
         match event {
             RelayEvent::Began { tag, stream } => self.watches.began(now, relay, tag, stream),
             RelayEvent::OfferTimedOut { tag } => self.watches.unoffered(now, relay, tag),
-            RelayEvent::Lost { stream } => self.watches.find_another_way(stream, true),
-            RelayEvent::UpstreamLeaving { stream } => self.watches.find_another_way(stream, false),
+            RelayEvent::Lost { stream } => self.watches.resubscribe(stream, true),
+            RelayEvent::UpstreamLeaving { stream } => self.watches.resubscribe(stream, false),
             RelayEvent::Idle { stream } => {
                 if let Some(published) = self.published.get(&stream) {
                     self.mailbox.post(NodeCommand::Idle { session: published.session() });

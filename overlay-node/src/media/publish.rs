@@ -11,7 +11,7 @@ use roost_reflector::packet::MAX_PAYLOAD_BYTES;
 use roost_reflector::{EpochLimits, Flags, Publisher, SealError};
 use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
 use roost_services::video::ts;
-use roost_services::{KeyFrames, format};
+use roost_services::{KeyFrameRequester, format};
 
 /// After how long a source is asked again for its first key frame.
 const ASKED_AGAIN: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(super) struct Published {
     publisher: Publisher,
     marker: Marker,
     sealed: BytesMut,
-    key_frames: Option<KeyFrames>,
+    key_frames: Option<KeyFrameRequester>,
     /// When a key frame is asked for because there has been none yet; `None` once there was one.
     asks: Option<Time>,
     has_warned: bool,
@@ -57,7 +57,7 @@ enum Marker {
 }
 
 impl Marker {
-    fn of(format: &str) -> Self {
+    fn from_format(format: &str) -> Self {
         match format {
             format::MPEG_TS => Self::TransportStream(TransportStream::default()),
             format::RTP_H264 => Self::RtpH264(RtpH264::default()),
@@ -112,7 +112,7 @@ impl Published {
         Ok(Self {
             session,
             publisher,
-            marker: Marker::of(format),
+            marker: Marker::from_format(format),
             sealed: BytesMut::new(),
             key_frames: None,
             asks: Some(now),
@@ -122,14 +122,14 @@ impl Published {
     }
 
     /// The same, of a source that can be asked for key frames.
-    pub(super) fn asking(self, key_frames: Option<KeyFrames>) -> Self {
+    pub(super) fn asking(self, key_frames: Option<KeyFrameRequester>) -> Self {
         Self { key_frames, ..self }
     }
 
     /// Somebody waits for a key frame.
     pub(super) fn ask_key_frame(&self) {
         if let Some(key_frames) = &self.key_frames {
-            key_frames.ask();
+            key_frames.request_key_frame();
         }
     }
 

@@ -7,7 +7,7 @@ use roost_proto::reflection::{StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
-use super::copies::CopyId;
+use super::copies::PlayoutId;
 
 /// The time for which a stream is asked for anew that comes and is of no use: as long as one that does not come.
 const HOPE: Duration = Duration::from_secs(30);
@@ -17,7 +17,7 @@ pub(super) const MAX_TAGS: usize = 4;
 
 /// One request.
 #[derive(Default)]
-pub(super) struct Request {
+pub(super) struct ReflectedRequest {
     pub(super) tags: VecDeque<StreamTag>,
     /// The tag under which its stream comes that was accepted last.
     pub(super) accepted: Option<StreamTag>,
@@ -35,12 +35,12 @@ pub(super) struct Request {
     is_heard: bool,
 }
 
-impl Request {
+impl ReflectedRequest {
     pub(super) fn stream(&self) -> Option<StreamId> {
         self.copy.map(|(stream, _)| stream)
     }
 
-    pub(super) fn wants(&self, (stream, provider): CopyId) -> bool {
+    pub(super) fn wants(&self, (stream, provider): PlayoutId) -> bool {
         match provider {
             Some(provider) => self.copy == Some((stream, provider)),
             // What opens its own may be told wrongly until the provider has said it.
@@ -50,7 +50,7 @@ impl Request {
     }
 
     /// Its stream comes in vain. Answers whether it has for so long that it will not come to anything.
-    pub(super) fn is_hopeless(&mut self, now: Time, handed: u64) -> bool {
+    pub(super) fn should_give_up(&mut self, now: Time, handed: u64) -> bool {
         let before = self.in_vain.filter(|(_, before)| *before == handed);
         let (since, _) = *self.in_vain.insert(before.unwrap_or((now, handed)));
         now.since(since) >= HOPE
@@ -104,7 +104,7 @@ mod tests {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
         let (mut relay, unoffered) =
             (Relay::new(RelayConfig::default(), [7; 32]), Some(RelayEvent::OfferTimedOut { tag: TAG }));
-        let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
+        let mut request = ReflectedRequest { tags: VecDeque::from([TAG]), ..ReflectedRequest::default() };
         relay.expect_offer(at(0), TAG).unwrap();
         for seconds in [5, 10] {
             assert_eq!(said(&mut relay, at(seconds)), unoffered);
@@ -119,8 +119,9 @@ mod tests {
     #[test]
     fn packets_kept_until_provider_confirms() {
         let (stream, [told, other]) = (StreamId(9), [1, 2].map(|number| NodeId::from_bytes([number; 16])));
-        let mut request = Request { copy: Some((stream, told)), ..Request::default() };
-        let wanted = |request: &Request| [None, Some(told), Some(other)].map(|word| request.wants((stream, word)));
+        let mut request = ReflectedRequest { copy: Some((stream, told)), ..ReflectedRequest::default() };
+        let wanted =
+            |request: &ReflectedRequest| [None, Some(told), Some(other)].map(|word| request.wants((stream, word)));
         assert_eq!(wanted(&request), [true, true, false]);
         request.is_confirmed = true;
         request.begun.push_back(stream);
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn accepted_tag_is_missed_despite_retry() {
         let mut relay = Relay::new(RelayConfig::default(), [7; 32]);
-        let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
+        let mut request = ReflectedRequest { tags: VecDeque::from([TAG]), ..ReflectedRequest::default() };
         relay.expect_offer(Time::ZERO, TAG).unwrap();
         request.accept(Time::ZERO, &mut relay, TAG);
         request.tags.push_back(StreamTag(6));
@@ -142,7 +143,7 @@ mod tests {
     fn accepted_stream_without_packets_ends() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
         let mut relay = Relay::new(RelayConfig::default(), [7; 32]);
-        let mut request = Request::default();
+        let mut request = ReflectedRequest::default();
         assert_eq!(request.gives_up_at(), None, "nobody has accepted");
         for (seconds, tag) in [(1, StreamTag(5)), (8, StreamTag(6))] {
             request.accept(at(seconds), &mut relay, tag);
@@ -156,9 +157,9 @@ mod tests {
     #[test]
     fn undecodable_stream_is_given_up() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let mut request = Request::default();
+        let mut request = ReflectedRequest::default();
         let tried = [(0, 7), (20, 7), (29, 8), (50, 8), (58, 8), (59, 8)];
-        let hopeless = tried.map(|(seconds, handed)| request.is_hopeless(at(seconds), handed));
+        let hopeless = tried.map(|(seconds, handed)| request.should_give_up(at(seconds), handed));
         assert_eq!(hopeless, [false, false, false, false, false, true]);
     }
 }

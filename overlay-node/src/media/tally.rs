@@ -10,7 +10,7 @@ use roost_proto::wire::Reason;
 
 /// What has come for one request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ReceptionStats {
     /// Payload bytes.
     pub(crate) bytes: u64,
     /// Datagrams.
@@ -29,10 +29,10 @@ pub(crate) struct Tally {
 
 /// All of them. The relay's thread writes, the machine's owner takes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tallies(Arc<Mutex<HashMap<Ticket, Tally>>>);
+pub(crate) struct ReceptionTable(Arc<Mutex<HashMap<Ticket, ReceptionStats>>>);
 
-impl Tallies {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Ticket, Tally>> {
+impl ReceptionTable {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Ticket, ReceptionStats>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -43,7 +43,7 @@ impl Tallies {
 
     /// Changes what is noted of a request; does nothing if that is over. Until `change` has
     /// returned the request is not over, so that what is counted and what is handed over agree.
-    pub(super) fn note(&self, ticket: Ticket, change: impl FnOnce(&mut Tally)) {
+    pub(super) fn update_stats(&self, ticket: Ticket, change: impl FnOnce(&mut ReceptionStats)) {
         if let Some(tally) = self.lock().get_mut(&ticket) {
             change(tally);
         }
@@ -60,12 +60,12 @@ impl Tallies {
     }
 
     /// Forgets a request, and says what came for it.
-    pub(crate) fn take(&self, ticket: Ticket) -> Option<Tally> {
+    pub(crate) fn remove_stats(&self, ticket: Ticket) -> Option<ReceptionStats> {
         self.lock().remove(&ticket)
     }
 }
 
-impl Tally {
+impl ReceptionStats {
     /// How many datagrams were not counted since the last one, at the rate at which they came before: where a
     /// stream goes on as another one their numbers do not tell.
     pub(super) fn missed_since(&self, now: Instant) -> u64 {
@@ -146,33 +146,33 @@ mod tests {
     fn gap_counts_at_the_rate_before() {
         let began = Instant::now();
         let at = |millis| began + Duration::from_millis(millis);
-        let tally = Tally { packets: 100, span: Some((began, at(1000))), ..Tally::default() };
+        let tally = ReceptionStats { packets: 100, span: Some((began, at(1000))), ..ReceptionStats::default() };
         assert_eq!([1000, 1500, 4000].map(|millis| tally.missed_since(at(millis))), [0, 50, 300]);
-        assert_eq!(Tally::default().missed_since(began), 0);
+        assert_eq!(ReceptionStats::default().missed_since(began), 0);
     }
 
     #[test]
     fn silent_source_explains_empty_stream() {
         let media = Some(SocketAddr::from(([127, 0, 0, 1], 44_487)));
-        let said = |said, tally: Tally| tally.emptiness(said, "uav7", media);
-        let (reason, why) = said(Some(Reason::SourceFailed), Tally::default()).unwrap();
+        let said = |said, tally: ReceptionStats| tally.emptiness(said, "uav7", media);
+        let (reason, why) = said(Some(Reason::SourceFailed), ReceptionStats::default()).unwrap();
         assert_eq!((reason, why.contains("the source of uav7 gives nothing")), (Reason::SourceFailed, true), "{why}");
-        let (reason, why) = said(None, Tally::default()).unwrap();
+        let (reason, why) = said(None, ReceptionStats::default()).unwrap();
         assert_eq!(
             (reason, why.contains("media port, 44487, and the media port")),
             (Reason::Unreachable, true),
             "{why}"
         );
-        assert_eq!(said(Some(Reason::SourceFailed), Tally { packets: 1, ..Tally::default() }), None);
+        assert_eq!(said(Some(Reason::SourceFailed), ReceptionStats { packets: 1, ..ReceptionStats::default() }), None);
     }
 
     #[test]
     fn ended_request_counts_nothing() {
-        let (tallies, ticket) = (Tallies::default(), Ticket(7));
+        let (tallies, ticket) = (ReceptionTable::default(), Ticket(7));
         tallies.begin(ticket);
-        tallies.note(ticket, |tally| tally.count(100));
-        assert_eq!(tallies.take(ticket).map(|tally| (tally.bytes, tally.packets)), Some((100, 1)));
-        tallies.note(ticket, |_| panic!("it is over"));
-        assert!(tallies.take(ticket).is_none());
+        tallies.update_stats(ticket, |tally| tally.count(100));
+        assert_eq!(tallies.remove_stats(ticket).map(|tally| (tally.bytes, tally.packets)), Some((100, 1)));
+        tallies.update_stats(ticket, |_| panic!("it is over"));
+        assert!(tallies.remove_stats(ticket).is_none());
     }
 }

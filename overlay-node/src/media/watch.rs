@@ -9,10 +9,10 @@ use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
-use super::copies::Copies;
-use super::request::{MAX_TAGS, Request};
-use super::watched::{Missed, Watched};
-use super::watching::Ending;
+use super::copies::Playouts;
+use super::request::{MAX_TAGS, ReflectedRequest};
+use super::watched::{Missed, Playout};
+use super::watching::SubscriberOutput;
 
 /// How often it is noted how evenly streams come.
 const MEASURED: Duration = Duration::from_millis(500);
@@ -22,18 +22,18 @@ const HOPELESS: &str = "what comes of this stream has not opened for 30 seconds 
     ask for it from another provider";
 
 /// All that is watched here.
-pub(super) struct Watches {
-    ending: Ending,
-    requests: BTreeMap<Ticket, Request>,
-    copies: Copies,
+pub(super) struct Subscriptions {
+    ending: SubscriberOutput,
+    requests: BTreeMap<Ticket, ReflectedRequest>,
+    copies: Playouts,
     opened: Vec<u8>,
     /// When it is looked again how evenly streams come.
     measures: Time,
 }
 
-impl Watches {
-    pub(super) fn new(ending: Ending) -> Self {
-        let (requests, copies) = (BTreeMap::new(), Copies::default());
+impl Subscriptions {
+    pub(super) fn new(ending: SubscriberOutput) -> Self {
+        let (requests, copies) = (BTreeMap::new(), Playouts::default());
         Self { ending, requests, copies, opened: Vec::new(), measures: Time::ZERO }
     }
 
@@ -61,7 +61,7 @@ impl Watches {
             return self.forget_unwanted(now, relay, stream);
         };
         request.is_begun();
-        ticket.into_iter().for_each(|ticket| self.ending.tallies.note(ticket, |tally| tally.is_offered = true));
+        ticket.into_iter().for_each(|ticket| self.ending.tallies.update_stats(ticket, |tally| tally.is_offered = true));
         if request.stream() != Some(stream) || !request.is_confirmed {
             self.copies.collect(stream);
         }
@@ -75,7 +75,7 @@ impl Watches {
     }
 
     /// The provider has said which stream a request gets, and what opens it.
-    pub(super) fn reflected(
+    pub(super) fn set_confirmed_stream(
         &mut self,
         now: Time,
         relay: &mut Relay,
@@ -97,7 +97,7 @@ impl Watches {
     }
 
     /// A hub says so, before the provider has: what else has begun may be what that says.
-    pub(super) fn foretold(
+    pub(super) fn set_provisional_stream(
         &mut self,
         now: Time,
         ticket: Ticket,
@@ -125,7 +125,7 @@ impl Watches {
         }
         let counted = (watched.skipped(), watched.subscriber.counts().duplicate);
         let (mut missed, mut is_new) = (Missed::default(), true);
-        self.ending.tallies.note(ticket, |tally| {
+        self.ending.tallies.update_stats(ticket, |tally| {
             is_new = tally.packets == 0;
             missed = Missed {
                 lost: tally.lost.saturating_add(tally.missed_since(Instant::now())).wrapping_sub(counted.0),
@@ -141,7 +141,8 @@ impl Watches {
 
     /// What opens an epoch of a request's stream: by the provider's word, once there is one.
     pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &EpochSecret) {
-        let Some(&Request { copy: Some((stream, provider)), is_confirmed, .. }) = self.requests.get(&ticket) else {
+        let Some(&ReflectedRequest { copy: Some((stream, provider)), is_confirmed, .. }) = self.requests.get(&ticket)
+        else {
             return;
         };
         let Some(watched) = self.copies.get_mut((stream, Some(provider))) else { return };
@@ -152,10 +153,10 @@ impl Watches {
     /// A packet has come.
     pub(super) fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
         // The relay tells only afterwards that a stream has begun.
-        if self.copies.of(stream).next().is_none() {
+        if self.copies.playouts_of(stream).next().is_none() {
             self.copies.collect(stream);
         }
-        for watched in self.copies.of(stream) {
+        for watched in self.copies.playouts_of(stream) {
             watched.open(now, packet, &mut self.opened);
             hand_over(&self.ending, now, watched);
         }
@@ -170,7 +171,7 @@ impl Watches {
     }
 
     /// The way of a stream is gone, or will be.
-    pub(super) fn find_another_way(&self, stream: StreamId, lost: bool) {
+    pub(super) fn resubscribe(&self, stream: StreamId, lost: bool) {
         let tickets = self.requests.iter().filter(|(_, request)| request.stream() == Some(stream));
         tickets.for_each(|(ticket, _)| self.ending.mailbox.post(NodeCommand::Resubscribe { ticket: *ticket, lost }));
     }
@@ -188,7 +189,7 @@ impl Watches {
 
     /// A request is over.
     pub(super) fn release(&mut self, now: Time, relay: &mut Relay, ticket: Ticket) {
-        let Some(Request { copy, begun, .. }) = self.requests.remove(&ticket) else { return };
+        let Some(ReflectedRequest { copy, begun, .. }) = self.requests.remove(&ticket) else { return };
         self.part(ticket, copy);
         let streams = copy.map(|(stream, _)| stream).into_iter().chain(begun);
         streams.for_each(|stream| self.forget_unwanted(now, relay, stream));
@@ -218,7 +219,7 @@ impl Watches {
     pub(super) fn poll_deadline(&self) -> Option<Time> {
         let sequences = self.copies.all().filter_map(|(_, watched)| watched.poll_deadline());
         let measures = (!self.copies.is_empty()).then_some(self.measures);
-        sequences.chain(measures).chain(self.requests.values().filter_map(Request::gives_up_at)).min()
+        sequences.chain(measures).chain(self.requests.values().filter_map(ReflectedRequest::gives_up_at)).min()
     }
 
     /// That time has come.
@@ -229,7 +230,7 @@ impl Watches {
             self.ask_anew(now);
         }
         self.give_up(now);
-        let is_due = |watched: &&mut Watched| watched.poll_deadline().is_some_and(|due| due <= now);
+        let is_due = |watched: &&mut Playout| watched.poll_deadline().is_some_and(|due| due <= now);
         self.copies.all_mut().filter(is_due).for_each(|watched| hand_over(&self.ending, now, watched));
     }
 
@@ -241,7 +242,7 @@ impl Watches {
             }
             // It may have a stream that came for another one already.
             let mut came = 0;
-            self.ending.tallies.note(*ticket, |tally| came = tally.packets);
+            self.ending.tallies.update_stats(*ticket, |tally| came = tally.packets);
             request.is_begun();
             if came == 0 {
                 self.ending.mailbox.post(NodeCommand::EndSubscription { ticket: *ticket });
@@ -251,15 +252,15 @@ impl Watches {
 
     /// Asks once more for streams that come in vain, and gives up what has been asked for so for long.
     fn ask_anew(&mut self, now: Time) {
-        for watched in self.copies.all_mut().filter_map(|watched| watched.comes_in_vain(now).then_some(watched)) {
+        for watched in self.copies.all_mut().filter_map(|watched| watched.is_undecodable(now).then_some(watched)) {
             for ticket in watched.requests.keys().copied() {
                 // The others await their provider's word.
                 let Some(request) = self.requests.get_mut(&ticket).filter(|request| request.is_confirmed) else {
                     continue;
                 };
                 let mut handed = 0;
-                self.ending.tallies.note(ticket, |tally| handed = tally.packets);
-                match request.is_hopeless(now, handed) {
+                self.ending.tallies.update_stats(ticket, |tally| handed = tally.packets);
+                match request.should_give_up(now, handed) {
                     true => self.ending.end(ticket, HOPELESS.to_owned()),
                     false => self.ending.mailbox.post(NodeCommand::Resubscribe { ticket, lost: true }),
                 }
@@ -270,19 +271,22 @@ impl Watches {
     fn note_jitter(&self, relay: &Relay) {
         for (stream, watched) in self.copies.all() {
             let Some(jitter) = relay.jitter(stream) else { continue };
-            watched.requests.keys().for_each(|ticket| self.ending.tallies.note(*ticket, |tally| tally.jitter = jitter));
+            watched
+                .requests
+                .keys()
+                .for_each(|ticket| self.ending.tallies.update_stats(*ticket, |tally| tally.jitter = jitter));
         }
     }
 }
 
 /// Hands what is in order to those who watch.
-fn hand_over(ending: &Ending, now: Time, watched: &mut Watched) {
+fn hand_over(ending: &SubscriberOutput, now: Time, watched: &mut Playout) {
     while let Some(payload) = watched.poll(now) {
         watched.requests.keys().for_each(|ticket| ending.hand_over(*ticket, &payload));
     }
     let (lost, duplicates) = (watched.skipped(), watched.subscriber.counts().duplicate);
     for (ticket, missed) in &watched.requests {
-        ending.tallies.note(*ticket, |tally| {
+        ending.tallies.update_stats(*ticket, |tally| {
             tally.lost = lost.wrapping_add(missed.lost);
             tally.duplicates = duplicates.wrapping_add(missed.duplicates);
         });

@@ -9,7 +9,7 @@ use roost_proto::peer::Ticket;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
 use roost_reflector::{Header, OpenError, ReorderBuffer, Subscriber};
 
-use super::beginning::Beginning;
+use super::beginning::GopCache;
 
 /// How long what comes waits for what is missing before it: as long as super nodes keep packets to
 /// repair others with.
@@ -23,7 +23,7 @@ const MAX_SEALED_BYTES: usize = 1 << 20;
 const VAIN_PATIENCE: Duration = Duration::from_secs(3);
 
 /// One stream, of which several requests may be served.
-pub(super) struct Watched {
+pub(super) struct Playout {
     pub(super) subscriber: Subscriber,
     sequence: ReorderBuffer,
     /// What came before the key of its epoch.
@@ -32,7 +32,7 @@ pub(super) struct Watched {
     /// Since when packets have come, and none was of use.
     in_vain: Option<Time>,
     /// What who comes later begins with.
-    pub(super) beginning: Beginning,
+    pub(super) beginning: GopCache,
     /// Who watches, and what had been lost and had come twice before.
     pub(super) requests: BTreeMap<Ticket, Missed>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Missed {
     pub(super) duplicates: u64,
 }
 
-impl Watched {
+impl Playout {
     pub(super) fn new(stream: StreamId) -> Self {
         Self {
             subscriber: Subscriber::new(stream),
@@ -52,7 +52,7 @@ impl Watched {
             sealed: VecDeque::new(),
             sealed_bytes: 0,
             in_vain: None,
-            beginning: Beginning::default(),
+            beginning: GopCache::default(),
             requests: BTreeMap::new(),
         }
     }
@@ -85,7 +85,7 @@ impl Watched {
             if self.subscriber.add_epoch(epoch, secret) {
                 // Old footage, perhaps: what lies between it and what is live is not lost.
                 self.sequence.restart();
-                self.beginning = Beginning::default();
+                self.beginning = GopCache::default();
             }
         } else {
             self.subscriber.add_provisional_epoch(epoch, secret);
@@ -126,7 +126,7 @@ impl Watched {
     pub(super) fn poll(&mut self, now: Time) -> Option<Bytes> {
         let (flags, payload) = self.sequence.poll(now)?;
         self.in_vain = None;
-        self.beginning.note(flags, &payload);
+        self.beginning.record_packet(flags, &payload);
         Some(payload)
     }
 
@@ -142,7 +142,7 @@ impl Watched {
 
     /// Whether packets have come for a while of which none is of use: what opens them was lost or is wrong, or
     /// others came before them that were not their publisher's. Then it is asked for anew.
-    pub(super) fn comes_in_vain(&mut self, now: Time) -> bool {
+    pub(super) fn is_undecodable(&mut self, now: Time) -> bool {
         self.in_vain.take_if(|since| now.since(*since) >= VAIN_PATIENCE).is_some()
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         let mut publisher = Publisher::new(now, stream, epoch, &right, EpochLimits::default()).unwrap();
         let mut packet = BytesMut::new();
         publisher.seal(now, 0, Flags::default(), b"live", &mut packet).unwrap();
-        let (mut watched, mut scratch) = (Watched::new(stream), Vec::new());
+        let (mut watched, mut scratch) = (Playout::new(stream), Vec::new());
         watched.key(now, (epoch, &wrong), false, &mut scratch);
         watched.open(now, &packet, &mut scratch);
         assert_eq!(watched.poll(now), None);
@@ -194,8 +194,8 @@ mod tests {
             publisher.seal(sealed, 0, Flags::default(), &[number], &mut packet).unwrap();
             packets.push(packet);
         }
-        let (mut watched, mut scratch, mut came) = (Watched::new(stream), Vec::new(), Vec::new());
-        let drain = |watched: &mut Watched, came: &mut Vec<u8>| {
+        let (mut watched, mut scratch, mut came) = (Playout::new(stream), Vec::new(), Vec::new());
+        let drain = |watched: &mut Playout, came: &mut Vec<u8>| {
             came.extend(std::iter::from_fn(|| watched.poll(now)).map(|payload| payload[0]));
         };
         watched.key(now, (old.0, &old.1), false, &mut scratch);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     /// Takes a packet, and hands over what may be; answers how much.
-    fn take(watched: &mut Watched, now: Time, packet: &[u8]) -> usize {
+    fn open_and_poll(watched: &mut Playout, now: Time, packet: &[u8]) -> usize {
         watched.open(now, packet, &mut Vec::new());
         std::iter::from_fn(|| watched.poll(now)).count()
     }
@@ -243,50 +243,50 @@ mod tests {
     #[test]
     fn stream_undecodable_when_nothing_opens() {
         let (mut right, mut stranger) = (publisher(5, 1), publisher(8, 1));
-        let mut watched = Watched::new(STREAM);
-        assert!(!watched.comes_in_vain(at(9)), "nothing has come");
-        assert_eq!(take(&mut watched, at(10), &seal(&mut right, Hop::default())), 0);
-        assert!(!watched.comes_in_vain(at(12)));
-        assert!(watched.comes_in_vain(at(13)));
-        assert!(!watched.comes_in_vain(at(20)), "it has been asked for, and nothing has come since");
-        assert_eq!(take(&mut watched, at(20), &seal(&mut right, Hop::default())), 0);
-        assert!(watched.comes_in_vain(at(23)));
+        let mut watched = Playout::new(STREAM);
+        assert!(!watched.is_undecodable(at(9)), "nothing has come");
+        assert_eq!(open_and_poll(&mut watched, at(10), &seal(&mut right, Hop::default())), 0);
+        assert!(!watched.is_undecodable(at(12)));
+        assert!(watched.is_undecodable(at(13)));
+        assert!(!watched.is_undecodable(at(20)), "it has been asked for, and nothing has come since");
+        assert_eq!(open_and_poll(&mut watched, at(20), &seal(&mut right, Hop::default())), 0);
+        assert!(watched.is_undecodable(at(23)));
         watched.key(at(24), (Epoch(5), &secret(1)), true, &mut Vec::new());
         assert_eq!(std::iter::from_fn(|| watched.poll(at(24))).count(), 2);
-        assert!(!watched.comes_in_vain(at(30)));
-        assert_eq!(take(&mut watched, at(30), &seal(&mut stranger, Hop::default())), 0);
-        assert_eq!(take(&mut watched, at(32), &seal(&mut right, Hop::default())), 1);
-        assert!(!watched.comes_in_vain(at(40)), "the stream itself opens");
+        assert!(!watched.is_undecodable(at(30)));
+        assert_eq!(open_and_poll(&mut watched, at(30), &seal(&mut stranger, Hop::default())), 0);
+        assert_eq!(open_and_poll(&mut watched, at(32), &seal(&mut right, Hop::default())), 1);
+        assert!(!watched.is_undecodable(at(40)), "the stream itself opens");
     }
 
     #[test]
     fn duplicates_and_forgeries_count_as_undecodable() {
-        let mut watched = Watched::new(STREAM);
+        let mut watched = Playout::new(STREAM);
         watched.key(at(0), (Epoch(5), &secret(1)), true, &mut Vec::new());
         let [mut right, mut wrong] = [1, 2].map(|byte| publisher(5, byte));
         let live = seal(&mut right, Hop::default());
-        assert_eq!(take(&mut watched, at(0), &live), 1);
+        assert_eq!(open_and_poll(&mut watched, at(0), &live), 1);
         let cached = Hop { catch_up: true, ..Hop::default() };
-        assert_eq!(take(&mut watched, at(1), &live), 0);
-        assert_eq!(take(&mut watched, at(1), &seal(&mut wrong, cached)), 0);
-        assert!(!watched.comes_in_vain(at(9)), "what comes twice or from a cache is nothing new");
-        assert_eq!(take(&mut watched, at(10), &seal(&mut wrong, Hop::default())), 0);
-        assert!(watched.comes_in_vain(at(13)));
+        assert_eq!(open_and_poll(&mut watched, at(1), &live), 0);
+        assert_eq!(open_and_poll(&mut watched, at(1), &seal(&mut wrong, cached)), 0);
+        assert!(!watched.is_undecodable(at(9)), "what comes twice or from a cache is nothing new");
+        assert_eq!(open_and_poll(&mut watched, at(10), &seal(&mut wrong, Hop::default())), 0);
+        assert!(watched.is_undecodable(at(13)));
         // Who knows the key jumps ahead.
         let mut ahead = publisher(5, 1);
         let far = (0..5000).map(|_| seal(&mut ahead, Hop::default())).last().unwrap();
-        assert_eq!(take(&mut watched, at(20), &far), 0);
-        assert_eq!(take(&mut watched, at(21), &seal(&mut right, Hop::default())), 1);
-        assert_eq!(take(&mut watched, at(22), &seal(&mut right, Hop::default())), 0);
-        assert!(watched.comes_in_vain(at(25)));
+        assert_eq!(open_and_poll(&mut watched, at(20), &far), 0);
+        assert_eq!(open_and_poll(&mut watched, at(21), &seal(&mut right, Hop::default())), 1);
+        assert_eq!(open_and_poll(&mut watched, at(22), &seal(&mut right, Hop::default())), 0);
+        assert!(watched.is_undecodable(at(25)));
     }
 
     /// However many keys are told: a packet is tried with what may open it, and is not kept beyond that.
     #[test]
     fn buffered_packet_tries_only_its_key() {
-        let mut watched = Watched::new(STREAM);
+        let mut watched = Playout::new(STREAM);
         let sealed: Vec<_> = [6, 7, 8].map(|epoch| seal(&mut publisher(epoch, 1), Hop::default())).into();
-        sealed.iter().for_each(|packet| assert_eq!(take(&mut watched, at(0), packet), 0));
+        sealed.iter().for_each(|packet| assert_eq!(open_and_poll(&mut watched, at(0), packet), 0));
         for epoch in [3, 4, 5, 6, 8] {
             watched.key(at(0), (Epoch(epoch), &secret(2)), true, &mut Vec::new());
         }

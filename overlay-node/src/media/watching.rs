@@ -8,25 +8,25 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use roost_daemon::driver::Mailbox;
-use roost_daemon::media::{Media, Stopped};
+use roost_daemon::media::{RelayMailbox, RelayStopped};
 use roost_proto::NodeId;
 use roost_proto::peer::{NodeCommand, Peer, RequestSummary, Ticket};
 use roost_proto::reflection::StreamTag;
 use roost_proto::wire::Reason;
 
-use super::tally::Tally;
-use super::{NodeEnds, Order, Tallies};
+use super::tally::ReceptionStats;
+use super::{NodeRelayHandler, ReceptionTable, RelayCommand};
 use crate::tickets::{Reply, Tickets};
 
 /// Ends requests for reflected streams that cannot come.
 #[derive(Clone)]
-pub(crate) struct Ending {
+pub(crate) struct SubscriberOutput {
     pub(crate) tickets: Arc<Tickets>,
-    pub(crate) tallies: Tallies,
+    pub(crate) tallies: ReceptionTable,
     pub(crate) mailbox: Mailbox<Peer>,
 }
 
-impl Ending {
+impl SubscriberOutput {
     /// Ends one, with a sentence for who has asked.
     pub(crate) fn end(&self, ticket: Ticket, why: String) {
         let failed = Reply::Failed { reason: Reason::Unreachable, detail: why, retry_after: None };
@@ -37,7 +37,7 @@ impl Ending {
 
     /// Hands a payload over to who watches, and counts it; ends the request for which there is no room.
     pub(super) fn hand_over(&self, ticket: Ticket, payload: &Bytes) {
-        self.tallies.note(ticket, |tally| {
+        self.tallies.update_stats(ticket, |tally| {
             if self.tickets.deliver_data(ticket, payload.clone()).is_some() {
                 self.mailbox.post(NodeCommand::Cancel { ticket });
             }
@@ -52,25 +52,25 @@ impl Ending {
 }
 
 /// Orders to the relay, if there is one, and the requests that it knows of.
-pub(crate) struct Watching {
-    media: Option<Media<NodeEnds>>,
+pub(crate) struct RelayClient {
+    media: Option<RelayMailbox<NodeRelayHandler>>,
     /// The media port.
     address: Option<SocketAddr>,
-    ending: Ending,
+    ending: SubscriberOutput,
     /// When they were made; as many as the machine admits.
     requests: HashMap<Ticket, Instant>,
     /// Of those whose stream goes on without reflection, what had come before; no more than there are requests.
-    before: HashMap<Ticket, Tally>,
+    before: HashMap<Ticket, ReceptionStats>,
 }
 
-impl Watching {
-    pub(crate) fn new(relay: Option<(SocketAddr, Media<NodeEnds>)>, ending: Ending) -> Self {
+impl RelayClient {
+    pub(crate) fn new(relay: Option<(SocketAddr, RelayMailbox<NodeRelayHandler>)>, ending: SubscriberOutput) -> Self {
         let (address, media) = relay.unzip();
         Self { media, address, ending, requests: HashMap::new(), before: HashMap::new() }
     }
 
     /// Asks something of the relay.
-    pub(crate) fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: RelayCommand) {
         if let Some(media) = &self.media {
             media.post(order);
         }
@@ -80,10 +80,10 @@ impl Watching {
     pub(crate) fn expect(&mut self, ticket: Ticket, tag: StreamTag, door: Option<SocketAddr>) {
         self.requests.entry(ticket).or_insert_with(Instant::now);
         self.ending.tallies.begin(ticket);
-        self.order(Order::Expect { ticket, tag, door });
+        self.order(RelayCommand::Expect { ticket, tag, door });
         // Looked at after the request is in the list that a relay which stops goes through.
-        if self.media.as_ref().is_some_and(Media::is_stopped) {
-            self.ending.end(ticket, Stopped.to_string());
+        if self.media.as_ref().is_some_and(RelayMailbox::is_stopped) {
+            self.ending.end(ticket, RelayStopped.to_string());
         }
     }
 
@@ -92,8 +92,8 @@ impl Watching {
         if self.requests.remove(&ticket).is_none() {
             return;
         }
-        self.order(Order::Release { ticket });
-        let tally = self.ending.tallies.take(ticket).filter(|tally| tally.packets > 0);
+        self.order(RelayCommand::Release { ticket });
+        let tally = self.ending.tallies.remove_stats(ticket).filter(|tally| tally.packets > 0);
         self.before.extend(tally.map(|tally| (ticket, tally.broken_off(Instant::now()))));
     }
 
@@ -111,8 +111,8 @@ impl Watching {
             before.precede(summary);
         }
         let began = self.requests.remove(&ticket)?;
-        self.order(Order::Release { ticket });
-        let (tally, summary) = (self.ending.tallies.take(ticket)?, summary?);
+        self.order(RelayCommand::Release { ticket });
+        let (tally, summary) = (self.ending.tallies.remove_stats(ticket)?, summary?);
         tally.complete(summary, began);
         let silent = [Reason::Unreachable, Reason::TimedOut, Reason::SourceFailed];
         let is_silent = summary.reason.is_none_or(|reason| silent.contains(&reason));

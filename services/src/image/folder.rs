@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::{give, jpeg};
 use crate::files::blocking;
 use crate::stored::Digests;
-use crate::{Opened, SourceError, Stored, format};
+use crate::{OpenedSource, SourceError, StoredFile, format};
 
 /// The most entries of a folder that are looked at.
 const MAX_ENTRIES: usize = 100_000;
@@ -49,7 +49,12 @@ struct Entry {
 }
 
 /// The picture to give.
-pub(super) async fn open(folder: &Path, pick: Pick, cursor: &Cursor, digests: &Digests) -> Result<Opened, SourceError> {
+pub(super) async fn open(
+    folder: &Path,
+    pick: Pick,
+    cursor: &Cursor,
+    digests: &Digests,
+) -> Result<OpenedSource, SourceError> {
     let listed = blocking(folder, list).await?;
     for name in order(listed, pick, cursor.get()).into_iter().take(MAX_TRIES) {
         if let Some(opened) = picture(&folder.join(&name), digests).await {
@@ -95,9 +100,9 @@ fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
 }
 
 /// The picture, if it is a whole JPEG that nobody is writing to.
-async fn picture(path: &Path, digests: &Digests) -> Option<Opened> {
+async fn picture(path: &Path, digests: &Digests) -> Option<OpenedSource> {
     let whole = async {
-        let file = Stored::open(path, digests).await?;
+        let file = StoredFile::open(path, digests).await?;
         let tail = file.length().saturating_sub(HEAD_BYTES).min(jpeg::TAIL_BYTES);
         let ends = [file.read(0, HEAD_BYTES).await?, file.read(file.length() - tail, tail).await?];
         if !jpeg::is_complete(&ends.concat()) {

@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use crate::options::Options;
 use crate::stored::{self, Digests};
-use crate::{MAX_HELD_BYTES, Opened, SourceError, Stored, command, files, format};
+use crate::{MAX_HELD_BYTES, OpenedSource, SourceError, StoredFile, command, files, format};
 use folder::{Cursor, Pick};
 
 pub(crate) const FORMS: &str = "synthetic, file:PATH, dir:FOLDER, dir:FOLDER?pick=newest|next or command:COMMAND";
@@ -29,13 +29,13 @@ pub(crate) const FORMS: &str = "synthetic, file:PATH, dir:FOLDER, dir:FOLDER?pic
 const MAX_WHOLE_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ImageSource {
     File { path: PathBuf, digests: Digests },
     Folder { path: PathBuf, pick: Pick, cursor: Cursor, digests: Digests },
     Command(String),
 }
 
-impl Source {
+impl ImageSource {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(command) = text.strip_prefix("command:") {
             let command = command.trim();
@@ -53,7 +53,7 @@ impl Source {
                 .ok_or("it names no file".to_owned());
         }
         let mut options = Options::split(text);
-        let pick = match options.take("pick") {
+        let pick = match options.take_value("pick") {
             None | Some("newest") => Pick::Newest,
             Some("next") => Pick::Next,
             Some(_) => return Err("its pick is neither newest nor next".to_owned()),
@@ -70,10 +70,10 @@ impl Source {
         }
     }
 
-    pub(crate) async fn open(&self) -> Result<Opened, SourceError> {
+    pub(crate) async fn open(&self) -> Result<OpenedSource, SourceError> {
         match self {
             Self::File { path, digests } => {
-                let stored = Stored::open(path, digests).await?;
+                let stored = StoredFile::open(path, digests).await?;
                 let format = format_of(&stored.read(0, 4).await?);
                 give(stored, format).await
             }
@@ -85,7 +85,7 @@ impl Source {
                     expected: "complete JPEG or PNG",
                     reason: "its output does not begin and end like one".to_owned(),
                 })?;
-                Ok(Opened::Object { bytes: Bytes::from(bytes), format: format.to_owned() })
+                Ok(OpenedSource::Object { bytes: Bytes::from(bytes), format: format.to_owned() })
             }
         }
     }
@@ -94,7 +94,7 @@ impl Source {
     pub(crate) async fn prepare(&self) {
         if let Self::File { path, digests } = self {
             // What is wrong with it is said to whoever asks.
-            let _ = Stored::open(path, digests).await;
+            let _ = StoredFile::open(path, digests).await;
         }
     }
 
@@ -112,12 +112,12 @@ impl Source {
 }
 
 /// A file whole, or piece by piece if it is large.
-async fn give(file: Stored, format: &str) -> Result<Opened, SourceError> {
+async fn give(file: StoredFile, format: &str) -> Result<OpenedSource, SourceError> {
     let format = format.to_owned();
     if file.length() > MAX_WHOLE_BYTES {
-        return Ok(Opened::Stored { file, format });
+        return Ok(OpenedSource::Stored { file, format });
     }
-    Ok(Opened::Object { bytes: file.read(0, file.length()).await?, format })
+    Ok(OpenedSource::Object { bytes: file.read(0, file.length()).await?, format })
 }
 
 /// The media type of a file that begins so.

@@ -11,8 +11,8 @@ fn parse(text: &str) -> Result<SourceSpec, String> {
 
 async fn open(spec: &SourceSpec) -> Result<(Bytes, String), SourceError> {
     spec.open(None).await.map(|opened| match opened {
-        Opened::Object { bytes, format } => (bytes, format),
-        Opened::Stored { .. } | Opened::Stream { .. } => panic!("a small picture is given whole"),
+        OpenedSource::Object { bytes, format } => (bytes, format),
+        OpenedSource::Stored { .. } | OpenedSource::Stream { .. } => panic!("a small picture is given whole"),
     })
 }
 
@@ -81,7 +81,7 @@ async fn large_picture_is_read_from_disk() {
         let spec = parse(&source).unwrap();
         spec.check().await.unwrap();
         spec.prepare().await;
-        let Opened::Stored { file, format } = spec.open(None).await.unwrap() else { panic!("{source}") };
+        let OpenedSource::Stored { file, format } = spec.open(None).await.unwrap() else { panic!("{source}") };
         assert_eq!((format.as_str(), file.length()), (expected, length), "{source}");
     }
     put(&folder, "note.txt", b"any file", 10);

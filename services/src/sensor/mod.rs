@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use crate::{Opened, SourceError, command, files, format};
+use crate::{OpenedSource, SourceError, command, files, format};
 
 pub(crate) const FORMS: &str = "synthetic, file:READING.json or command:COMMAND";
 
@@ -21,12 +21,12 @@ pub(crate) const FORMS: &str = "synthetic, file:READING.json or command:COMMAND"
 const MAX_PACK_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum SensorSource {
     File(PathBuf),
     Command(String),
 }
 
-impl Source {
+impl SensorSource {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':').map(|(kind, rest)| (kind, rest.trim())) {
             Some(("file" | "command", "")) => Err("it names nothing".to_owned()),
@@ -36,7 +36,7 @@ impl Source {
         }
     }
 
-    pub(crate) async fn open(&self) -> Result<Opened, SourceError> {
+    pub(crate) async fn open(&self) -> Result<OpenedSource, SourceError> {
         match self {
             Self::File(path) => {
                 files::blocking(path, |path| pack(files::read(path, MAX_PACK_BYTES)?, path.display().to_string())).await
@@ -55,9 +55,9 @@ impl Source {
     }
 }
 
-fn pack(bytes: Vec<u8>, from: String) -> Result<Opened, SourceError> {
+fn pack(bytes: Vec<u8>, from: String) -> Result<OpenedSource, SourceError> {
     match senml::check(&bytes) {
-        Ok(_) => Ok(Opened::Object { bytes: Bytes::from(bytes), format: format::SENML_JSON.to_owned() }),
+        Ok(_) => Ok(OpenedSource::Object { bytes: Bytes::from(bytes), format: format::SENML_JSON.to_owned() }),
         Err(reason) => Err(SourceError::Malformed { from, expected: "SenML pack", reason }),
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         for text in [format!("file:{}", path.display()), format!("command:cat {}", path.display())] {
             let spec = parse(&text).unwrap();
             spec.check().await.unwrap();
-            let Opened::Object { bytes, format } = spec.open(None).await.unwrap() else { panic!() };
+            let OpenedSource::Object { bytes, format } = spec.open(None).await.unwrap() else { panic!() };
             assert_eq!((&bytes[..], format.as_str()), (pack.as_bytes(), "application/senml+json"));
         }
         std::fs::write(&path, "[{\"n\":\"a\"}]").unwrap();

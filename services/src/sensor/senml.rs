@@ -10,7 +10,7 @@ const VERSION: u64 = 10;
 
 /// A record's fields, section 4. Fields of extensions are let through.
 #[derive(Deserialize)]
-struct Record {
+struct SenmlRecord {
     bn: Option<String>,
     bt: Option<f64>,
     bv: Option<f64>,
@@ -35,7 +35,7 @@ struct Record {
 /// # Errors
 /// What makes it no valid pack, with the record's number where there is one.
 pub fn check(pack: impl AsRef<[u8]>) -> Result<usize, String> {
-    let records: Vec<Record> = serde_json::from_slice(pack.as_ref())
+    let records: Vec<SenmlRecord> = serde_json::from_slice(pack.as_ref())
         .map_err(|error| format!("it is not a JSON array of records ({error})"))?;
     if records.is_empty() || records.len() > MAX_RECORDS {
         return Err(format!("it has {} records, and a pack has 1 to {MAX_RECORDS}", records.len()));
@@ -47,13 +47,13 @@ pub fn check(pack: impl AsRef<[u8]>) -> Result<usize, String> {
         }
         check_record(record, &base).map_err(|reason| format!("record {}: {reason}", index + 1))?;
     }
-    if !records.iter().any(Record::has_value) {
+    if !records.iter().any(SenmlRecord::has_value) {
         return Err("no record has a value".to_owned());
     }
     Ok(records.len())
 }
 
-fn check_record(record: &Record, base: &str) -> Result<(), String> {
+fn check_record(record: &SenmlRecord, base: &str) -> Result<(), String> {
     if record.bver.is_some_and(|version| version > VERSION) {
         return Err(format!("its version is above {VERSION}"));
     }
@@ -85,7 +85,7 @@ fn check_name(base: &str, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Record {
+impl SenmlRecord {
     /// A value of its own, a sum, or a base value that stands for one.
     const fn has_value(&self) -> bool {
         self.v.is_some()

@@ -47,11 +47,11 @@ impl Draft {
         let Some(file) = &mut self.file else { return Ok(()) };
         let result = file.write_all(bytes).await;
         result.map_err(|error| self.unwritable(&error))?;
-        self.settle().await
+        self.flush_if_due().await
     }
 
     /// Writes what has waited for a second.
-    pub(super) async fn settle(&mut self) -> Result<(), SinkError> {
+    pub(super) async fn flush_if_due(&mut self) -> Result<(), SinkError> {
         let Some(file) = &mut self.file else { return Ok(()) };
         if file.buffer().is_empty() || self.written.is_some_and(|written| written.elapsed() < PIECE_TIME) {
             return Ok(());

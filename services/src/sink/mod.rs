@@ -22,7 +22,7 @@ use crate::video::rtp::{self, Packer};
 use crate::{MAX_HELD_BYTES, SinkError, SpecError, format};
 use file::Draft;
 use output::{Output, blocking};
-pub use part::{MIN_PART_BYTES, Part, Whole};
+pub use part::{MIN_PART_BYTES, ObjectIdentity, PartialFile};
 
 const FORMS: &str = "- for standard output, a file's name, udp://HOST:PORT or rtp://HOST:PORT";
 
@@ -113,9 +113,9 @@ impl FromStr for TrackForm {
 
 /// Whether a sink wants more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub enum SinkState {
     /// It does.
-    More,
+    Open,
     /// The reader of the pipe has gone, satisfied: stop, with success.
     Closed,
 }
@@ -207,14 +207,19 @@ impl Sink {
     ///
     /// # Errors
     /// The part cannot be written, or another transfer writes it.
-    pub async fn resume(path: PathBuf, part: Option<Part>, of: Whole, anew: bool) -> Result<Self, SinkError> {
+    pub async fn resume(
+        path: PathBuf,
+        part: Option<PartialFile>,
+        of: ObjectIdentity,
+        anew: bool,
+    ) -> Result<Self, SinkError> {
         let part = blocking(move || match part {
             Some(mut part) => {
-                let is_other = anew || part.of() != of;
+                let is_other = anew || part.object() != of;
                 part.replace(is_other.then_some(of));
                 Ok(part)
             }
-            None => Part::create(&path, of),
+            None => PartialFile::create(&path, of),
         });
         let part = part.await?;
         let bytes = if anew { 0 } else { part.bytes() };
@@ -223,7 +228,7 @@ impl Sink {
     }
 
     /// The part that it was opened with, if it has one.
-    pub fn into_part(self) -> Option<Part> {
+    pub fn into_part(self) -> Option<PartialFile> {
         match self.output {
             Output::Part(part) => part,
             _ => None,
@@ -231,9 +236,9 @@ impl Sink {
     }
 
     /// Somebody else has found that all that came is the object: a part needs no check of its own.
-    pub const fn trust(&mut self) {
+    pub const fn mark_verified(&mut self) {
         if let Output::Part(Some(part)) = &mut self.output {
-            part.trust();
+            part.mark_verified();
         }
     }
 
@@ -241,15 +246,15 @@ impl Sink {
     ///
     /// # Errors
     /// It cannot be written; call [`Sink::finish`] with `complete: false` then.
-    pub async fn write(&mut self, payload: &Bytes) -> Result<Flow, SinkError> {
-        let flow = self.take(payload).await?;
-        self.reader_gone |= flow == Flow::Closed;
+    pub async fn write(&mut self, payload: &Bytes) -> Result<SinkState, SinkError> {
+        let flow = self.write_payload(payload).await?;
+        self.reader_gone |= flow == SinkState::Closed;
         Ok(flow)
     }
 
-    async fn take(&mut self, payload: &Bytes) -> Result<Flow, SinkError> {
+    async fn write_payload(&mut self, payload: &Bytes) -> Result<SinkState, SinkError> {
         if payload.is_empty() {
-            return Ok(Flow::More);
+            return Ok(SinkState::Open);
         }
         match &mut self.form {
             Form::Stream => {
@@ -273,11 +278,11 @@ impl Sink {
                         continue;
                     };
                     self.bytes += line.len() as u64;
-                    if self.output.put(&line).await? == Flow::Closed {
-                        return Ok(Flow::Closed);
+                    if self.output.put(&line).await? == SinkState::Closed {
+                        return Ok(SinkState::Closed);
                     }
                 }
-                Ok(Flow::More)
+                Ok(SinkState::Open)
             }
             Form::Object(held) => {
                 self.bytes += payload.len() as u64;
@@ -286,7 +291,7 @@ impl Sink {
                     return Err(SinkError::TooLarge { limit_bytes: MAX_HELD_BYTES });
                 }
                 held.extend_from_slice(payload);
-                Ok(Flow::More)
+                Ok(SinkState::Open)
             }
         }
     }
@@ -295,8 +300,8 @@ impl Sink {
     ///
     /// # Errors
     /// As for [`Sink::write`].
-    pub async fn settle(&mut self) -> Result<(), SinkError> {
-        self.output.settle().await
+    pub async fn flush_if_due(&mut self) -> Result<(), SinkError> {
+        self.output.flush_if_due().await
     }
 
     /// A session description of what goes to a player, from the stream's first
@@ -328,7 +333,7 @@ impl Sink {
                 return Ok(Finished::Discarded);
             }
             let held = std::mem::take(held);
-            self.reader_gone = self.output.put(&held).await? == Flow::Closed;
+            self.reader_gone = self.output.put(&held).await? == SinkState::Closed;
         }
         if self.reader_gone {
             return Ok(Finished::ReaderGone);

@@ -8,8 +8,8 @@ use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, Stdout};
 use tokio::net::UdpSocket;
 
-use super::part::Part;
-use super::{Draft, Finished, Flow, SinkSpec};
+use super::part::PartialFile;
+use super::{Draft, Finished, SinkSpec, SinkState};
 use crate::SinkError;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) enum Output {
     /// A file in the making.
     Draft(Draft),
     /// A large object in the making; `None` while it is being written to.
-    Part(Option<Part>),
+    Part(Option<PartialFile>),
     /// A player's port, and the one after it if that takes RTCP.
     Udp(SocketAddr, UdpSocket, Option<SocketAddr>),
 }
@@ -49,34 +49,34 @@ impl Output {
     }
 
     /// Writes, and flushes where somebody may be waiting for it.
-    pub(super) async fn put(&mut self, bytes: &[u8]) -> Result<Flow, SinkError> {
+    pub(super) async fn put(&mut self, bytes: &[u8]) -> Result<SinkState, SinkError> {
         let (name, result) = match self {
             Self::Stdout(stdout) => ("standard output", write_through(stdout, bytes).await),
             Self::Device(name, file) => (name.as_str(), write_through(file, bytes).await),
-            Self::Draft(draft) => return draft.write(bytes).await.map(|()| Flow::More),
-            Self::Part(part) => return Part::add(part, bytes).await.map(|()| Flow::More),
+            Self::Draft(draft) => return draft.write(bytes).await.map(|()| SinkState::Open),
+            Self::Part(part) => return PartialFile::add(part, bytes).await.map(|()| SinkState::Open),
             Self::Udp(target, socket, _) => return send(socket, bytes, *target).await,
         };
         match result {
-            Ok(()) => Ok(Flow::More),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Flow::Closed),
+            Ok(()) => Ok(SinkState::Open),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(SinkState::Closed),
             Err(error) => Err(SinkError::unwritable(name, &error)),
         }
     }
 
     /// Writes what waits for more, if it has waited long enough.
-    pub(super) async fn settle(&mut self) -> Result<(), SinkError> {
+    pub(super) async fn flush_if_due(&mut self) -> Result<(), SinkError> {
         match self {
-            Self::Draft(draft) => draft.settle().await,
+            Self::Draft(draft) => draft.flush_if_due().await,
             _ => Ok(()),
         }
     }
 
     /// Sends what is said beside the stream to where a player takes such.
-    pub(super) async fn put_beside(&mut self, bytes: &[u8]) -> Result<Flow, SinkError> {
+    pub(super) async fn put_beside(&mut self, bytes: &[u8]) -> Result<SinkState, SinkError> {
         match self {
             Self::Udp(_, socket, Some(after)) => send(socket, bytes, *after).await,
-            _ => Ok(Flow::More),
+            _ => Ok(SinkState::Open),
         }
     }
 
@@ -98,13 +98,13 @@ pub(super) async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(SinkError::unwritable("the output", &std::io::Error::other(error))))
 }
 
-async fn send(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> Result<Flow, SinkError> {
+async fn send(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> Result<SinkState, SinkError> {
     match socket.send_to(bytes, to).await {
         // Nobody may listen there yet, or no longer; a player that comes later gets the rest.
         Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
             Err(SinkError::unwritable(to.to_string(), &error))
         }
-        _ => Ok(Flow::More),
+        _ => Ok(SinkState::Open),
     }
 }
 

@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Which object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct ObjectIdentity {
     /// Its SHA-256.
     pub digest: [u8; 32],
     /// Its length, bytes.
@@ -49,11 +49,11 @@ struct Note {
 /// The beginning of an object that an earlier transfer has left, and nobody
 /// else writes to as long as this lives. Or a new one.
 #[derive(Debug)]
-pub struct Part {
+pub struct PartialFile {
     file: File,
     target: PathBuf,
     path: PathBuf,
-    of: Whole,
+    of: ObjectIdentity,
     /// Of as much from the beginning on, bytes.
     hash: Sha256,
     hashed: u64,
@@ -62,10 +62,10 @@ pub struct Part {
     /// Data that comes after those bytes and is not written yet.
     gathered: Vec<u8>,
     /// The object whose first data throws away what is there.
-    anew: Option<Whole>,
+    anew: Option<ObjectIdentity>,
 }
 
-impl Part {
+impl PartialFile {
     /// What an earlier transfer has left of `path`, if there is a part of a
     /// known object. Reads it through; `heard` is told of each piece. Blocks.
     ///
@@ -73,7 +73,7 @@ impl Part {
     /// Another transfer writes to it, or it cannot be read.
     pub fn find(path: &Path, mut heard: impl FnMut(u64)) -> Result<Option<Self>, SinkError> {
         let target = canonical(path);
-        let Some(of) = Note::read(&note(&target)) else { return Ok(None) };
+        let Some(of) = Note::read(&note_path_for(&target)) else { return Ok(None) };
         let at = part(&target);
         let failed = |error: Error| SinkError::unwritable(at.display().to_string(), &error);
         let Some(mut file) = open(&at, false)? else { return Ok(None) };
@@ -86,7 +86,7 @@ impl Part {
     ///
     /// # Errors
     /// Another transfer writes to it, or it cannot be written.
-    pub fn create(path: &Path, of: Whole) -> Result<Self, SinkError> {
+    pub fn create(path: &Path, of: ObjectIdentity) -> Result<Self, SinkError> {
         let target = canonical(path);
         let at = part(&target);
         let Some(file) = open(&at, true)? else { return Err(SinkError::InUse { path: at.display().to_string() }) };
@@ -98,21 +98,21 @@ impl Part {
 
     /// Another object is to come, or none other. Its first data throws away what
     /// is there; if none comes, that stays.
-    pub const fn replace(&mut self, by: Option<Whole>) {
+    pub const fn replace(&mut self, by: Option<ObjectIdentity>) {
         self.anew = by;
     }
 
-    fn restart(&mut self, of: Whole) -> Result<(), SinkError> {
+    fn restart(&mut self, of: ObjectIdentity) -> Result<(), SinkError> {
         (self.of, self.hash, self.hashed, self.bytes) = (of, Sha256::new(), 0, 0);
         let note = Note { sha256: digest_text(&of.digest), bytes: of.length };
         let written = self.file.set_len(0).and_then(|()| self.file.rewind());
         // Numbers and texts only, which always have a JSON form.
         let json = serde_json::to_vec(&note).unwrap_or_default();
-        written.and_then(|()| write_note(&self.note(), &json)).map_err(|error| self.unwritable(&error))
+        written.and_then(|()| write_note(&self.note_path(), &json)).map_err(|error| self.unwritable(&error))
     }
 
     /// Of which object.
-    pub const fn of(&self) -> Whole {
+    pub const fn object(&self) -> ObjectIdentity {
         self.of
     }
 
@@ -122,7 +122,7 @@ impl Part {
     }
 
     /// Somebody else has found that what came is the object: it is not hashed here again.
-    pub const fn trust(&mut self) {
+    pub const fn mark_verified(&mut self) {
         self.hashed = u64::MAX;
     }
 
@@ -212,7 +212,7 @@ impl Part {
         // An earlier part may have been longer than the object.
         let named = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
         let named = named.and_then(|()| name(&self.path, &self.target)).map_err(|error| self.unwritable(&error))?;
-        let _ = std::fs::remove_file(self.note());
+        let _ = std::fs::remove_file(self.note_path());
         sync_folder(&named);
         Ok(Finished::Written { bytes, path: Some(named) })
     }
@@ -221,11 +221,11 @@ impl Part {
     pub fn discard(&self) {
         // Nothing more can be done about what cannot be removed; its name tells what it is.
         let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(self.note());
+        let _ = std::fs::remove_file(self.note_path());
     }
 
-    fn note(&self) -> PathBuf {
-        note(&self.target)
+    fn note_path(&self) -> PathBuf {
+        note_path_for(&self.target)
     }
 
     fn unwritable(&self, error: &Error) -> SinkError {
@@ -249,7 +249,7 @@ fn hash_up_to(most: u64, file: &mut File, hash: &mut Sha256, heard: &mut impl Fn
     Ok(bytes)
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // A transfer that is given up goes on from here; what cannot be written comes again.
         let _ = self.write_gathered();
@@ -257,12 +257,12 @@ impl Drop for Part {
 }
 
 impl Note {
-    fn read(path: &Path) -> Option<Whole> {
+    fn read(path: &Path) -> Option<ObjectIdentity> {
         let mut json = Vec::new();
         let file = OpenOptions::new().read(true).custom_flags(NO_LINK).open(path).ok()?;
         file.take(MAX_NOTE_BYTES).read_to_end(&mut json).ok()?;
         let Self { sha256, bytes } = serde_json::from_slice(&json).ok()?;
-        Some(Whole { digest: parse_digest(&sha256)?, length: bytes })
+        Some(ObjectIdentity { digest: parse_digest(&sha256)?, length: bytes })
     }
 }
 
@@ -272,7 +272,7 @@ fn canonical(path: &Path) -> PathBuf {
 }
 
 /// `NAME.part.json`.
-fn note(target: &Path) -> PathBuf {
+fn note_path_for(target: &Path) -> PathBuf {
     let mut name = part(target).into_os_string();
     name.push(".json");
     PathBuf::from(name)
@@ -327,12 +327,12 @@ fn claim(file: &File, path: &Path) -> Result<bool, SinkError> {
 mod tests {
     use super::*;
 
-    fn whole(bytes: &[u8]) -> Whole {
-        Whole { digest: Sha256::digest(bytes).into(), length: bytes.len() as u64 }
+    fn whole(bytes: &[u8]) -> ObjectIdentity {
+        ObjectIdentity { digest: Sha256::digest(bytes).into(), length: bytes.len() as u64 }
     }
 
-    fn found(path: &Path) -> Option<Part> {
-        Part::find(path, |_| {}).unwrap()
+    fn found(path: &Path) -> Option<PartialFile> {
+        PartialFile::find(path, |_| {}).unwrap()
     }
 
     fn names(folder: &tempfile::TempDir) -> Vec<String> {
@@ -347,13 +347,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         assert!(found(&path).is_none());
-        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        let mut part = PartialFile::create(&path, whole(b"whole file")).unwrap();
         part.write(b"whole").unwrap();
-        assert!(matches!(Part::find(&path, |_| {}), Err(SinkError::InUse { .. })), "one transfer at a time");
+        assert!(matches!(PartialFile::find(&path, |_| {}), Err(SinkError::InUse { .. })), "one transfer at a time");
         assert!(matches!(part.finish().unwrap(), Finished::KeptPart { bytes: 5, .. }));
         assert_eq!(names(&folder), ["survey.tif.part", "survey.tif.part.json"]);
         let mut part = found(&path).unwrap();
-        assert_eq!((part.bytes(), part.of()), (5, whole(b"whole file")));
+        assert_eq!((part.bytes(), part.object()), (5, whole(b"whole file")));
         part.write(b" file").unwrap();
         assert!(matches!(part.finish().unwrap(), Finished::Written { bytes: 10, .. }));
         assert_eq!(std::fs::read(&path).unwrap(), b"whole file");
@@ -364,7 +364,7 @@ mod tests {
     fn damaged_part_never_becomes_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
-        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        let mut part = PartialFile::create(&path, whole(b"whole file")).unwrap();
         part.write(b"whole").unwrap();
         drop(part);
         std::fs::write(folder.path().join("survey.tif.part"), "whale").unwrap();
@@ -378,7 +378,7 @@ mod tests {
     fn other_object_restarts_invalid_note_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
-        let mut part = Part::create(&path, whole(b"an old and longer object")).unwrap();
+        let mut part = PartialFile::create(&path, whole(b"an old and longer object")).unwrap();
         part.write(b"an old and longer").unwrap();
         drop(part);
         let mut part = found(&path).unwrap();
@@ -396,12 +396,12 @@ mod tests {
     fn other_object_without_data_keeps_part() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
-        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        let mut part = PartialFile::create(&path, whole(b"whole file")).unwrap();
         part.write(b"whole").unwrap();
         part.replace(Some(whole(b"new")));
         assert!(matches!(part.finish().unwrap(), Finished::KeptPart { bytes: 5, .. }));
         let part = found(&path).unwrap();
-        assert_eq!((part.bytes(), part.of()), (5, whole(b"whole file")));
+        assert_eq!((part.bytes(), part.object()), (5, whole(b"whole file")));
     }
 
     #[tokio::test]
@@ -409,9 +409,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, at) = (folder.path().join("survey.tif"), folder.path().join("survey.tif.part"));
         let object: Vec<u8> = (0..3 * PIECE_BYTES).map(|n| (n % 251) as u8).collect();
-        let mut slot = Some(Part::create(&path, whole(&object)).unwrap());
+        let mut slot = Some(PartialFile::create(&path, whole(&object)).unwrap());
         for (piece, number) in object.chunks(60_000).zip(1..) {
-            Part::add(&mut slot, piece).await.unwrap();
+            PartialFile::add(&mut slot, piece).await.unwrap();
             let written = std::fs::metadata(&at).unwrap().len();
             let came = (number * 60_000).min(object.len() as u64);
             assert!(written <= came && came - written <= PIECE_BYTES as u64, "{written} of {came}");
@@ -427,10 +427,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         for is_trusted in [true, false] {
-            let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+            let mut part = PartialFile::create(&path, whole(b"whole file")).unwrap();
             part.write(b"whale file").unwrap();
             if is_trusted {
-                part.trust();
+                part.mark_verified();
             }
             assert_eq!(part.finish().is_ok(), is_trusted);
         }
@@ -441,7 +441,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("survey.tif");
         // Who sends more than was announced does not get it kept, though the digest would fit.
-        let mut part = Part::create(&path, Whole { length: 5, ..whole(b"whole file") }).unwrap();
+        let mut part = PartialFile::create(&path, ObjectIdentity { length: 5, ..whole(b"whole file") }).unwrap();
         part.write(b"whole").unwrap();
         assert!(matches!(part.write(b" file"), Err(SinkError::Overlong { length: 5, .. })));
         assert_eq!(std::fs::metadata(folder.path().join("survey.tif.part")).unwrap().len(), 5);
@@ -452,14 +452,14 @@ mod tests {
     fn renamed_part_is_not_claimed() {
         let folder = tempfile::tempdir().unwrap();
         let (path, at) = (folder.path().join("survey.tif"), folder.path().join("survey.tif.part"));
-        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        let mut part = PartialFile::create(&path, whole(b"whole file")).unwrap();
         part.write(b"whole file").unwrap();
         let late = OpenOptions::new().read(true).write(true).open(&at).unwrap();
         assert!(matches!(claim(&late, &at), Err(SinkError::InUse { .. })));
         part.finish().unwrap();
         assert!(!claim(&late, &at).unwrap(), "it is the finished file");
         // Nor when another part has come in its place.
-        let fresh = Part::create(&path, whole(b"another")).unwrap();
+        let fresh = PartialFile::create(&path, whole(b"another")).unwrap();
         assert!(!claim(&late, &at).unwrap());
         fresh.discard();
         assert!(!claim(&fresh.file, &at).unwrap(), "it was removed");
@@ -474,7 +474,7 @@ mod tests {
         for name in ["survey.tif.part", "survey.tif.part.json"] {
             let link = folder.path().join(name);
             std::os::unix::fs::symlink(&other, &link).unwrap();
-            assert!(matches!(Part::create(&path, whole(b"new")), Err(SinkError::Unwritable { .. })), "{name}");
+            assert!(matches!(PartialFile::create(&path, whole(b"new")), Err(SinkError::Unwritable { .. })), "{name}");
             std::fs::remove_file(&link).unwrap();
         }
         assert_eq!(std::fs::read(&other).unwrap(), b"precious");

@@ -11,7 +11,7 @@ use super::TrackForm;
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct RawLine<'a> {
     #[serde(borrow)]
     raw: Option<Cow<'a, str>>,
 }
@@ -27,7 +27,7 @@ pub(super) fn convert(line: &[u8], form: TrackForm) -> Option<Cow<'_, [u8]>> {
     if !line.starts_with(b"{") {
         return None; // an array would do for a struct as well
     }
-    let record: Line<'_> = serde_json::from_slice(line).ok()?;
+    let record: RawLine<'_> = serde_json::from_slice(line).ok()?;
     let text = match (form, record.raw) {
         (TrackForm::Raw, Some(raw)) => raw.as_bytes().trim_ascii_end().to_vec(),
         (TrackForm::JsonLines, Some(_)) => without_raw(line),

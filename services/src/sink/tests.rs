@@ -45,7 +45,7 @@ async fn object_appears_only_when_complete() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("picture.jpg");
     let mut sink = open(Service::Image, &path).await.unwrap();
-    assert_eq!(sink.write(&Bytes::from_static(b"half")).await.unwrap(), Flow::More);
+    assert_eq!(sink.write(&Bytes::from_static(b"half")).await.unwrap(), SinkState::Open);
     assert!(!path.exists());
     assert_eq!(sink.finish(false).await.unwrap(), Finished::Discarded);
     assert!(names(&folder).is_empty());
@@ -97,7 +97,7 @@ async fn slow_stream_flushes_each_second() {
     while drafted(&folder) < 2 * 1316 {
         assert!(begun.elapsed().as_secs() < 5, "it waits for more");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        sink.settle().await.unwrap();
+        sink.flush_if_due().await.unwrap();
     }
 }
 

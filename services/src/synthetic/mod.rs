@@ -30,12 +30,12 @@ use crate::pace::{Due, Schedule};
 ///     roost_services::synthetic::stream(Service::Track, Duration::from_secs(10), 0).map(|due| due.payload.len()).sum();
 /// assert_eq!(bytes, 50_000);
 /// ```
-pub fn stream(service: Service, duration: Duration, started_ms: u64) -> Stream {
+pub fn stream(service: Service, duration: Duration, started_ms: u64) -> SyntheticStream {
     let schedule = match service.form() {
         Form::Stream { bits_per_second, packet_bytes } => Schedule::new(bits_per_second, packet_bytes, duration),
         Form::Object { .. } => Schedule::new(0, 0, duration),
     };
-    Stream { service, schedule, started_ms }
+    SyntheticStream { service, schedule, started_ms }
 }
 
 /// An object service's object; empty for a service whose data is a stream.
@@ -62,13 +62,13 @@ pub const fn format(service: Service) -> &'static str {
 
 /// See [`stream`].
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct SyntheticStream {
     service: Service,
     schedule: Schedule,
     started_ms: u64,
 }
 
-impl Iterator for Stream {
+impl Iterator for SyntheticStream {
     type Item = Due;
 
     fn next(&mut self) -> Option<Due> {

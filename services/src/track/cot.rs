@@ -4,7 +4,7 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::MAX_ID_BYTES;
-use super::record::{Origin, Record, time};
+use super::record::{Origin, TrackRecord, time};
 
 /// The most XML events (tags, texts) looked at in one message.
 const MAX_XML_EVENTS: usize = 1000;
@@ -18,7 +18,7 @@ const UNKNOWN: f64 = 9_999_999.0;
 ///
 /// # Errors
 /// Why it is none, in a few words.
-pub fn parse(xml: &str) -> Result<Record, &'static str> {
+pub fn parse(xml: &str) -> Result<TrackRecord, &'static str> {
     let mut reader = Reader::from_str(xml);
     let mut found = Found::default();
     for _ in 0..MAX_XML_EVENTS {
@@ -69,8 +69,8 @@ impl Found {
         Ok(())
     }
 
-    fn record(self, xml: &str) -> Result<Record, &'static str> {
-        let record = Record {
+    fn record(self, xml: &str) -> Result<TrackRecord, &'static str> {
+        let record = TrackRecord {
             time: self.time,
             id: self.uid.filter(|uid| (1..=MAX_ID_BYTES).contains(&uid.len())).ok_or("it has no event with a uid")?,
             lat: self.lat.ok_or("it has no point with a latitude")?,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::MAX_ID_BYTES;
-use super::record::{Origin, Record, time};
+use super::record::{Origin, TrackRecord, time};
 
 /// What makes gpsd send its reports.
 pub const WATCH: &[u8] = b"?WATCH={\"enable\":true,\"json\":true};\n";
@@ -31,7 +31,7 @@ struct Tpv {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
     /// A position.
-    Position(Record),
+    Position(TrackRecord),
     /// A report of another class, or one without a fix.
     Other,
 }
@@ -42,7 +42,7 @@ pub fn parse(line: &str) -> Option<Report> {
     let (true, Some(lat), Some(lon)) = (tpv.class == "TPV", tpv.lat, tpv.lon) else {
         return Some(Report::Other);
     };
-    let record = Record {
+    let record = TrackRecord {
         time: tpv.time.as_deref().and_then(time),
         id: tpv.device.filter(|device| device.len() <= MAX_ID_BYTES).unwrap_or_else(|| "gpsd".to_owned()),
         lat,

@@ -13,7 +13,7 @@ use super::{cot, gpsd};
 use crate::SourceError;
 use crate::error::plain;
 use crate::net::{Datagrams, Decode, Port};
-use crate::upstream::{Outlet, Reader};
+use crate::upstream::{Outlet, SourceReader};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -40,7 +40,7 @@ pub(super) struct Gpsd {
     stream: TcpStream,
 }
 
-impl Reader for Gpsd {
+impl SourceReader for Gpsd {
     async fn run(mut self, outlet: Outlet) -> SourceError {
         let (mut lines, mut buffer) = (Lines::default(), vec![0; 4096]);
         let reason = loop {

@@ -29,8 +29,8 @@ use roost_proto::Service;
 
 use crate::net::{Port, check_address};
 use crate::options::Options;
-use crate::upstream::Shared;
-use crate::{Feed, Opened, SourceError, format};
+use crate::upstream::ReaderSlot;
+use crate::{Feed, OpenedSource, SourceError, format};
 
 pub(crate) const FORMS: &str =
     "synthetic, gpsd://HOST:PORT, cot+udp://HOST:PORT, nmea+udp://HOST:PORT or file:TRACK.jsonl|.nmea|.xml";
@@ -42,41 +42,41 @@ const KEEPALIVE: Duration = Duration::from_secs(2);
 const MAX_ID_BYTES: usize = 128;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct TrackSource {
     bits_per_second: u32,
     /// The target's name where the data has none.
     id: String,
-    kind: Kind,
+    kind: TrackInput,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum TrackInput {
     File(PathBuf),
-    Gpsd { address: String, shared: Shared },
-    Cot { port: Port, shared: Shared },
-    Nmea { port: Port, shared: Shared },
+    Gpsd { address: String, shared: ReaderSlot },
+    Cot { port: Port, shared: ReaderSlot },
+    Nmea { port: Port, shared: ReaderSlot },
 }
 
-impl Source {
+impl TrackSource {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut options = Options::split(text);
         let bits_per_second = options.rate(Service::Track)?;
         let interface = options.interface()?;
-        let id = options.take("id").unwrap_or("target").to_owned();
+        let id = options.take_value("id").unwrap_or("target").to_owned();
         if id.is_empty() || id.len() > MAX_ID_BYTES {
             return Err(format!("its id is not of 1 to {MAX_ID_BYTES} bytes"));
         }
         let body = options.finish()?;
         let kind = match (body.strip_prefix("file:"), body.split_once("://")) {
             (Some(""), _) => return Err("it names no file".to_owned()),
-            (Some(path), _) => Kind::File(PathBuf::from(path)),
+            (Some(path), _) => TrackInput::File(PathBuf::from(path)),
             (None, Some((scheme @ ("gpsd" | "cot+udp" | "nmea+udp"), address))) => {
                 check_address(address)?;
-                let (address, shared) = (address.to_owned(), Shared::default());
+                let (address, shared) = (address.to_owned(), ReaderSlot::default());
                 match scheme {
-                    "gpsd" => Kind::Gpsd { address, shared },
-                    "cot+udp" => Kind::Cot { port: Port { address, interface }, shared },
-                    _ => Kind::Nmea { port: Port { address, interface }, shared },
+                    "gpsd" => TrackInput::Gpsd { address, shared },
+                    "cot+udp" => TrackInput::Cot { port: Port { address, interface }, shared },
+                    _ => TrackInput::Nmea { port: Port { address, interface }, shared },
                 }
             }
             _ => return Err("it is unknown".to_owned()),
@@ -84,29 +84,29 @@ impl Source {
         Ok(Self { bits_per_second, id, kind })
     }
 
-    pub(crate) async fn open(&self, duration: Duration) -> Result<Opened, SourceError> {
+    pub(crate) async fn open(&self, duration: Duration) -> Result<OpenedSource, SourceError> {
         let feed = match &self.kind {
-            Kind::File(path) => Feed::planned(file::open(path, &self.id).await?, duration),
-            Kind::Gpsd { address, shared } => {
+            TrackInput::File(path) => Feed::planned(file::open(path, &self.id).await?, duration),
+            TrackInput::Gpsd { address, shared } => {
                 Feed::live(shared.join(address, None, live::gpsd(address)).await?, duration)
             }
-            Kind::Cot { port, shared } => {
+            TrackInput::Cot { port, shared } => {
                 Feed::live(shared.join(&port.address, None, live::cot(port)).await?, duration)
             }
-            Kind::Nmea { port, shared } => {
+            TrackInput::Nmea { port, shared } => {
                 Feed::live(shared.join(&port.address, None, live::nmea(port, &self.id)).await?, duration)
             }
         };
         let format = format::JSON_LINES.to_owned();
-        Ok(Opened::Stream { bits_per_second: self.bits_per_second, format, feed: feed.with_keepalive(KEEPALIVE) })
+        Ok(OpenedSource::Stream { bits_per_second: self.bits_per_second, format, feed: feed.with_keepalive(KEEPALIVE) })
     }
 
     pub(crate) async fn check(&self) -> Result<(), SourceError> {
         match &self.kind {
-            Kind::File(path) => file::open(path, &self.id).await.map(drop),
-            Kind::Gpsd { .. } => Ok(()),
-            Kind::Cot { shared, .. } | Kind::Nmea { shared, .. } if shared.is_running().await => Ok(()),
-            Kind::Cot { port, .. } | Kind::Nmea { port, .. } => port.listen().await.map(drop),
+            TrackInput::File(path) => file::open(path, &self.id).await.map(drop),
+            TrackInput::Gpsd { .. } => Ok(()),
+            TrackInput::Cot { shared, .. } | TrackInput::Nmea { shared, .. } if shared.is_running().await => Ok(()),
+            TrackInput::Cot { port, .. } | TrackInput::Nmea { port, .. } => port.listen().await.map(drop),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use nmea::sentences::rmc::RmcStatusOfFix;
 use nmea::{ParseResult, parse_str};
 
-use super::record::{Origin, Record, time};
+use super::record::{Origin, TrackRecord, time};
 
 /// The longest sentence, bytes. The standard says 82; some talkers say more.
 pub const MAX_SENTENCE_BYTES: usize = 256;
@@ -25,7 +25,7 @@ const MOTION_DECIMALS: i32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sentence {
     /// It gives a position.
-    Position(Record),
+    Position(TrackRecord),
     /// It gives none, or has no fix.
     Other,
     /// It is malformed or its checksum is wrong.
@@ -74,7 +74,7 @@ impl Sentences {
         let Some(Fix { time, lat: Some(lat), lon: Some(lon), speed, course }) = fix else {
             return Sentence::Other;
         };
-        let record = Record {
+        let record = TrackRecord {
             time: time.and_then(|clock| self.time(&clock, now)),
             id: self.id.clone(),
             lat: rounded(lat, PLACE_DECIMALS),
@@ -158,7 +158,7 @@ mod tests {
     const GGA: &str = "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47";
     const GSA: &str = "$GPGSA,A,3,04,05,,09,12,,,24,,,,,2.5,1.3,2.1*39";
 
-    fn position(sentence: Sentence) -> Record {
+    fn position(sentence: Sentence) -> TrackRecord {
         let Sentence::Position(record) = sentence else { panic!("{sentence:?}") };
         record
     }

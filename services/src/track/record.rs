@@ -26,7 +26,7 @@ pub enum Origin {
 
 /// One position of one target.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct TrackRecord {
     /// When; `None` if the source does not say.
     pub time: Option<SystemTime>,
     /// The target's name.
@@ -48,7 +48,7 @@ pub struct Record {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct TrackLine<'a> {
     t: String,
     id: &'a str,
     lat: f64,
@@ -64,7 +64,7 @@ struct Line<'a> {
     raw: Option<&'a str>,
 }
 
-impl Record {
+impl TrackRecord {
     /// Whether the place is one on Earth.
     pub fn is_sound(&self) -> bool {
         (-90.0..=90.0).contains(&self.lat) && (-180.0..=180.0).contains(&self.lon)
@@ -75,7 +75,7 @@ impl Record {
     pub fn line(&self, now: SystemTime) -> Bytes {
         let time = self.time.unwrap_or(now).max(SystemTime::UNIX_EPOCH);
         let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
-        let mut line = Line {
+        let mut line = TrackLine {
             t: humantime::format_rfc3339_millis(time).to_string(),
             id: &self.id,
             lat: self.lat,
@@ -95,7 +95,7 @@ impl Record {
     }
 }
 
-fn to_line(line: &Line<'_>) -> Vec<u8> {
+fn to_line(line: &TrackLine<'_>) -> Vec<u8> {
     // Only maps with other keys than strings cannot be written, and there are none.
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn track_line_fits_size_limit() {
-        let mut record = Record {
+        let mut record = TrackRecord {
             time: time("2026-05-01T12:00:00.25Z"),
             id: "a".to_owned(),
             lat: 1.5,

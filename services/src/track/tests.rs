@@ -9,7 +9,7 @@ fn parse(text: &str) -> Result<SourceSpec, String> {
 }
 
 async fn feed(text: &str) -> Feed {
-    let Opened::Stream { feed, format, .. } = parse(text).unwrap().open(None).await.unwrap() else { panic!() };
+    let OpenedSource::Stream { feed, format, .. } = parse(text).unwrap().open(None).await.unwrap() else { panic!() };
     assert_eq!(format, format::JSON_LINES);
     feed
 }

@@ -21,7 +21,7 @@ const READ_AHEAD: usize = 200;
 pub(super) async fn open(path: &Path, looped: bool, length: Duration) -> Result<Feed, SourceError> {
     check(path).await?;
     let (sender, receiver) = mpsc::channel(READ_AHEAD);
-    let reader = Reader { path: path.to_owned(), looped, length, sender };
+    let reader = ClipReader { path: path.to_owned(), looped, length, sender };
     // A thread of its own, for it blocks on the disk and on the full channel;
     // it ends when the feed is dropped.
     let spawned = std::thread::Builder::new().name("video-file".to_owned()).spawn(move || reader.run());
@@ -57,14 +57,14 @@ fn no_stream(path: &Path) -> SourceError {
     }
 }
 
-struct Reader {
+struct ClipReader {
     path: PathBuf,
     looped: bool,
     length: Duration,
     sender: mpsc::Sender<Result<Due, SourceError>>,
 }
 
-impl Reader {
+impl ClipReader {
     fn run(self) {
         if let Err(error) = self.send_all() {
             // Nobody may be left to hear it, and then nobody needs to.

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
-use super::rtcp::{Control, Stream};
+use super::rtcp::{Control, RtpSender};
 use super::{Packing, rtp, ts};
 use crate::SourceError;
 use crate::net::{Datagrams, Decode, Port};
-use crate::upstream::{Outlet, Reader};
+use crate::upstream::{Outlet, SourceReader};
 
 /// So many RTP packets of another type, and none of the right one, and the
 /// source is another one than the spec says.
@@ -17,7 +17,7 @@ const MAX_STRANGERS: u32 = 20;
 /// Listens on the port.
 pub(super) async fn start(port: &Port, packing: Packing) -> Result<Video, SourceError> {
     let socket = port.listen().await?;
-    let (address, stream) = (port.address.clone(), Stream::default());
+    let (address, stream) = (port.address.clone(), RtpSender::default());
     let control = match packing {
         Packing::MpegTs => None,
         // The packets of a transport stream have its clock, and lose their RTP header.
@@ -34,7 +34,7 @@ pub(super) struct Video {
     control: Option<Control>,
 }
 
-impl Reader for Video {
+impl SourceReader for Video {
     async fn run(self, outlet: Outlet) -> SourceError {
         let Some(control) = self.control else { return self.datagrams.run(outlet).await };
         tokio::select! {
@@ -49,7 +49,7 @@ pub(super) struct Decoder {
     address: String,
     /// RTP packets of another type; `None` once the right type was seen.
     strangers: Option<u32>,
-    stream: Stream,
+    stream: RtpSender,
 }
 
 impl Decode for Decoder {
@@ -58,7 +58,7 @@ impl Decode for Decoder {
             Packing::MpegTs => Some(datagram).filter(|datagram| ts::is_datagram(datagram)),
             Packing::RtpMpegTs => return self.strip(from, datagram, outlet),
             Packing::RtpH264 => rtp::parse(datagram).map(|packet| {
-                self.stream.note(from, &packet);
+                self.stream.record_sender(from, &packet);
                 datagram
             }),
         };
@@ -75,7 +75,7 @@ impl Decoder {
         match rtp::parse(datagram) {
             Some(packet) if packet.payload_type == rtp::MP2T && ts::is_datagram(packet.payload) => {
                 self.strangers = None;
-                self.stream.note(from, &packet);
+                self.stream.record_sender(from, &packet);
                 outlet.put(Bytes::copy_from_slice(packet.payload));
                 return Ok(());
             }

@@ -30,8 +30,8 @@ use roost_proto::Service;
 
 use crate::net::{Port, check_address};
 use crate::options::Options;
-use crate::upstream::Shared;
-use crate::{Feed, Opened, SourceError, format};
+use crate::upstream::ReaderSlot;
+use crate::{Feed, OpenedSource, SourceError, format};
 
 pub(crate) const FORMS: &str =
     "synthetic, file:CLIP.ts, udp://HOST:PORT or rtp://HOST:PORT, with ?rate=2Mbit/s or the like if need be";
@@ -41,15 +41,15 @@ pub(crate) const FORMS: &str =
 const SILENCE: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct VideoSource {
     bits_per_second: u32,
-    kind: Kind,
+    kind: VideoInput,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum VideoInput {
     File { path: PathBuf, looped: bool },
-    Live { port: Port, packing: Packing, shared: Shared },
+    Live { port: Port, packing: Packing, shared: ReaderSlot },
 }
 
 /// How the datagrams of a live source hold the stream.
@@ -60,12 +60,12 @@ enum Packing {
     RtpH264,
 }
 
-impl Source {
+impl VideoSource {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut options = Options::split(text);
         let bits_per_second = options.rate(Service::Video)?;
         if let Some(path) = options.body.strip_prefix("file:") {
-            let looped = match options.take("loop") {
+            let looped = match options.take_value("loop") {
                 None | Some("yes") => true,
                 Some("no") => false,
                 Some(_) => return Err("its option loop is neither yes nor no".to_owned()),
@@ -74,12 +74,12 @@ impl Source {
             if path.is_empty() {
                 return Err("it names no file".to_owned());
             }
-            return Ok(Self { bits_per_second, kind: Kind::File { path: PathBuf::from(path), looped } });
+            return Ok(Self { bits_per_second, kind: VideoInput::File { path: PathBuf::from(path), looped } });
         }
         let interface = options.interface()?;
         let packing = match options.body.split_once("://") {
             Some(("udp", _)) => Packing::MpegTs,
-            Some(("rtp", _)) => match options.take("encoding").map(str::to_ascii_lowercase).as_deref() {
+            Some(("rtp", _)) => match options.take_value("encoding").map(str::to_ascii_lowercase).as_deref() {
                 None | Some("mp2t") => Packing::RtpMpegTs,
                 Some("h264") => Packing::RtpH264,
                 Some(_) => return Err("its encoding is neither mp2t nor h264".to_owned()),
@@ -88,27 +88,27 @@ impl Source {
         };
         let address = options.finish()?["udp://".len()..].to_owned();
         check_address(&address)?;
-        let shared = Shared::default();
-        Ok(Self { bits_per_second, kind: Kind::Live { port: Port { address, interface }, packing, shared } })
+        let shared = ReaderSlot::default();
+        Ok(Self { bits_per_second, kind: VideoInput::Live { port: Port { address, interface }, packing, shared } })
     }
 
-    pub(crate) async fn open(&self, duration: Duration) -> Result<Opened, SourceError> {
+    pub(crate) async fn open(&self, duration: Duration) -> Result<OpenedSource, SourceError> {
         let (feed, format) = match &self.kind {
-            Kind::File { path, looped } => (file::open(path, *looped, duration).await?, format::MPEG_TS),
-            Kind::Live { port, packing, shared } => {
+            VideoInput::File { path, looped } => (file::open(path, *looped, duration).await?, format::MPEG_TS),
+            VideoInput::Live { port, packing, shared } => {
                 let live = shared.join(&port.address, Some(SILENCE), live::start(port, *packing)).await?;
                 let format = if *packing == Packing::RtpH264 { format::RTP_H264 } else { format::MPEG_TS };
                 (Feed::live(live, duration), format)
             }
         };
-        Ok(Opened::Stream { bits_per_second: self.bits_per_second, format: format.to_owned(), feed })
+        Ok(OpenedSource::Stream { bits_per_second: self.bits_per_second, format: format.to_owned(), feed })
     }
 
     pub(crate) async fn check(&self) -> Result<(), SourceError> {
         match &self.kind {
-            Kind::File { path, .. } => file::check(path).await,
-            Kind::Live { shared, .. } if shared.is_running().await => Ok(()),
-            Kind::Live { port, .. } => port.listen().await.map(drop),
+            VideoInput::File { path, .. } => file::check(path).await,
+            VideoInput::Live { shared, .. } if shared.is_running().await => Ok(()),
+            VideoInput::Live { port, .. } => port.listen().await.map(drop),
         }
     }
 }

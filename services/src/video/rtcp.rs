@@ -49,10 +49,10 @@ pub(crate) fn is_control(datagram: &[u8]) -> bool {
 
 /// The stream that comes: who sends it, and the number that its packets say.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stream(Arc<Mutex<Option<(SocketAddr, u32)>>>);
+pub(super) struct RtpSender(Arc<Mutex<Option<(SocketAddr, u32)>>>);
 
-impl Stream {
-    pub(super) fn note(&self, from: SocketAddr, packet: &rtp::Packet<'_>) {
+impl RtpSender {
+    pub(super) fn record_sender(&self, from: SocketAddr, packet: &rtp::Packet<'_>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((from, packet.source));
     }
 
@@ -72,7 +72,7 @@ impl Stream {
 /// The RTCP of one source.
 pub(super) struct Control {
     socket: UdpSocket,
-    stream: Stream,
+    stream: RtpSender,
     /// Whether reports go on with the stream.
     passes: bool,
     sender: Option<SocketAddr>,
@@ -82,7 +82,7 @@ pub(super) struct Control {
 
 impl Control {
     /// Listens at the port after `port`; without it a source does as well.
-    pub(super) async fn start(port: &Port, stream: Stream, passes: bool) -> Option<Self> {
+    pub(super) async fn start(port: &Port, stream: RtpSender, passes: bool) -> Option<Self> {
         let next = port.next()?;
         match next.listen().await {
             Ok(socket) => Some(Self { socket, stream, passes, sender: None, asked: None, passed: None }),
@@ -99,7 +99,7 @@ impl Control {
         loop {
             tokio::select! {
                 heard = self.socket.recv_from(&mut buffer) => match heard {
-                    Ok((length, from)) => self.hear(from, &buffer[..length], &outlet),
+                    Ok((length, from)) => self.handle_rtcp(from, &buffer[..length], &outlet),
                     // Such as that an earlier request came to nobody.
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
@@ -108,7 +108,7 @@ impl Control {
         }
     }
 
-    fn hear(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) {
+    fn handle_rtcp(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) {
         if !is_control(datagram) || !self.stream.is_of(from, datagram) {
             return;
         }

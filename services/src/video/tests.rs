@@ -10,8 +10,8 @@ fn parse(text: &str) -> Result<SourceSpec, String> {
 
 async fn feed(text: &str, duration: Duration) -> (Feed, String) {
     match parse(text).unwrap().open(Some(duration)).await.unwrap() {
-        Opened::Stream { feed, format, .. } => (feed, format),
-        Opened::Object { .. } | Opened::Stored { .. } => panic!("video is a stream"),
+        OpenedSource::Stream { feed, format, .. } => (feed, format),
+        OpenedSource::Object { .. } | OpenedSource::Stored { .. } => panic!("video is a stream"),
     }
 }
 
@@ -101,7 +101,7 @@ async fn live_datagrams_reach_every_requester_unchanged() {
     let spec = parse(&format!("udp://{address}?rate=900kbit/s")).unwrap();
     let mut feeds = Vec::new();
     for _ in 0..2 {
-        let Opened::Stream { bits_per_second, feed, .. } = spec.open(None).await.unwrap() else { panic!() };
+        let OpenedSource::Stream { bits_per_second, feed, .. } = spec.open(None).await.unwrap() else { panic!() };
         assert_eq!(bits_per_second, 900_000);
         feeds.push(feed);
     }
@@ -190,7 +190,7 @@ const REPORT: [u8; 28] = {
 async fn asked(live: &Feed, at: &UdpSocket) -> Option<Vec<u8>> {
     let mut buffer = [0; 100];
     for _ in 0..40 {
-        live.key_frames().unwrap().ask();
+        live.key_frames().unwrap().request_key_frame();
         if let Ok(length) = tokio::time::timeout(Duration::from_millis(50), at.recv(&mut buffer)).await {
             return Some(buffer[..length.unwrap()].to_vec());
         }

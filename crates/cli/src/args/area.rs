@@ -38,7 +38,7 @@ pub(crate) struct AreaArgs {
 
 /// What the flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum AreaChoice {
     /// An area.
     Area(Area),
     /// Within this distance of wherever the node is.
@@ -50,16 +50,16 @@ pub(crate) enum Wanted {
 
 impl AreaArgs {
     /// What the flags say; anywhere if they say nothing.
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> AreaChoice {
         let area = match (self.at, self.near, self.within, self.rect) {
             (Some(cell), ..) => Area::Exact(cell),
             (_, Some(centre), Some(radius), _) => Area::Radius { center: centre, radius },
             (_, Some(cell), None, _) => Area::Nearest(cell),
-            (_, None, Some(radius), _) => return Wanted::AroundHere { radius },
+            (_, None, Some(radius), _) => return AreaChoice::AroundHere { radius },
             (.., Some(Corners(a, b))) => Area::rectangle(a, b),
             (None, None, None, None) => Area::Anywhere,
         };
-        Wanted::Area(area)
+        AreaChoice::Area(area)
     }
 }
 
@@ -86,14 +86,14 @@ mod tests {
 
     #[derive(Parser)]
     #[command(group = clap::ArgGroup::new("where").args(FLAGS).required(true).multiple(true))]
-    struct Command {
+    struct AreaCommand {
         #[command(flatten)]
         area: AreaArgs,
     }
 
-    fn read(flags: &[&str]) -> Option<Wanted> {
+    fn read(flags: &[&str]) -> Option<AreaChoice> {
         let line = ["command"].iter().chain(flags);
-        Command::try_parse_from(line).ok().map(|command| command.area.wanted())
+        AreaCommand::try_parse_from(line).ok().map(|command| command.area.wanted())
     }
 
     #[test]
@@ -106,9 +106,9 @@ mod tests {
             (vec!["--rect", "9,9,-3,4"], Area::rectangle(centre, Cell::new(9, 9))),
             (vec!["--any"], Area::Anywhere),
         ] {
-            assert_eq!(read(&flags), Some(Wanted::Area(area)), "{flags:?}");
+            assert_eq!(read(&flags), Some(AreaChoice::Area(area)), "{flags:?}");
         }
-        assert_eq!(read(&["--within", "5"]), Some(Wanted::AroundHere { radius: 5 }));
+        assert_eq!(read(&["--within", "5"]), Some(AreaChoice::AroundHere { radius: 5 }));
     }
 
     #[test]

@@ -13,10 +13,10 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use roost_proto::{Cell, NodeSelector, Scheme, Scope, Service};
 use roost_services::SinkSpec;
-use roost_terminal::{SpeechArgs, generate};
+use roost_terminal::{OutputArgs, generate};
 
 pub(crate) use alone::read;
-pub(crate) use area::{AreaArgs, Wanted};
+pub(crate) use area::{AreaArgs, AreaChoice};
 pub(crate) use request::{Form, Mode, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
 pub(crate) use tools::{
@@ -68,7 +68,7 @@ pub(crate) struct GlobalArgs {
     pub(crate) socket: Option<PathBuf>,
     /// How it speaks.
     #[command(flatten)]
-    pub(crate) speech: SpeechArgs,
+    pub(crate) speech: OutputArgs,
 }
 
 impl GlobalArgs {
@@ -159,7 +159,7 @@ pub(crate) enum Command {
     /// Show the daemon at a glance
     Status,
     /// List the associations that are up
-    Peers {
+    Connections {
         /// One row for each path of associations over QUIC: `quic://` with several addresses has several
         #[arg(long)]
         paths: bool,

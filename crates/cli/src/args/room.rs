@@ -25,7 +25,7 @@ pub(crate) struct RoomArgs {
     /// A file for each stream in this folder: NODE.ts for video, NODE.jsonl for a track, NODE-2.ts
     /// and so on for one that comes again
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
-    pub(crate) into: Option<PathBuf>,
+    pub(crate) output_dir: Option<PathBuf>,
     /// A port for each stream, for players: udp://HOST:PORT or, for video, rtp://HOST:PORT is where
     /// the first goes, the next goes to the port after the next one; without it or --into all are
     /// received, checked and measured

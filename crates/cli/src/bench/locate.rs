@@ -9,7 +9,7 @@ use roost_proto::wire::{Message, Reason, Request, RequestMode};
 use roost_proto::{Area, Nonce, RequestId, Service};
 use tokio::task::JoinSet;
 
-use super::node::{Maker, Node};
+use super::node::{BenchNode, Maker};
 use super::population::place;
 use super::probe::Probe;
 use crate::failure::{Code, Failure, Outcome};
@@ -115,7 +115,7 @@ fn histogram() -> Outcome<Histogram<u64>> {
 
 /// One node with its share of the lookups in flight.
 struct Asker {
-    node: Node,
+    node: BenchNode,
     window: u32,
     nodes: u32,
     /// Which node is looked up next: a full-period walk over the population.
@@ -129,7 +129,7 @@ struct Asker {
 }
 
 impl Asker {
-    fn new(node: Node, window: u32, nodes: u32, seed: u32) -> Outcome<Self> {
+    fn new(node: BenchNode, window: u32, nodes: u32, seed: u32) -> Outcome<Self> {
         let (cursor, waiting, nanos) = (u64::from(seed) * 7_919, HashMap::new(), histogram()?);
         Ok(Self { node, window, nodes, cursor, next_id: 1, waiting, nanos, lost: 0, wrong: 0, is_throttled: false })
     }
@@ -153,14 +153,14 @@ impl Asker {
                 return self;
             }
             match self.node.message(now + LOST).await {
-                Some((_, message)) => self.take(&message),
+                Some((_, message)) => self.record_reply(&message),
                 None => self.give_up(),
             }
             // What came along with it is taken before more is sent, so that
             // packets travel together in both directions.
             while self.node.has_more() {
                 match self.node.message(Instant::now()).await {
-                    Some((_, message)) => self.take(&message),
+                    Some((_, message)) => self.record_reply(&message),
                     None => break,
                 }
             }
@@ -192,7 +192,7 @@ impl Asker {
         self.node.send(self.node.hub, &Message::Request(request));
     }
 
-    fn take(&mut self, message: &Message) {
+    fn record_reply(&mut self, message: &Message) {
         let (id, right) = match message {
             Message::LookupResult(found) => (found.id, !found.candidates.is_empty()),
             Message::Decline(decline) => {

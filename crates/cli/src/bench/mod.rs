@@ -23,10 +23,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
 use crate::failure::{Code, Failure, Outcome};
-use node::{Maker, Node};
+use node::{BenchNode, Maker};
 use population::Population;
 use probe::Probe;
-use report::{Memory, Report};
+use report::{BenchReport, Memory};
 
 /// Entries that every node of the bench has: all four services.
 const SERVICES_PER_NODE: u32 = 4;
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &BenchArgs, output: Output) -> Outcome {
 
 /// Nodes and identities that the bench removes from the hub, also after an error or Ctrl-C.
 struct Guests {
-    sample: Vec<Node>,
+    sample: Vec<BenchNode>,
     population: Population,
     silent: Vec<Arc<Identity>>,
 }
@@ -79,7 +79,7 @@ async fn measure(
     (nodes, kept): (u32, u32),
     guests: &mut Guests,
     steps: &Steps,
-) -> Outcome<Report> {
+) -> Outcome<BenchReport> {
     let probe = args.pid.map(Probe::new).transpose()?;
     let seconds = Duration::from_secs(args.seconds);
     locate::check(maker, nodes, args.in_flight).await?;
@@ -112,7 +112,7 @@ async fn measure(
         _ => None,
     };
     let (hub, silent) = (args.hub.to_string(), nodes - kept);
-    Ok(Report { hub, nodes, silent, join, idle, single, batched, spread, warm, memory, lost })
+    Ok(BenchReport { hub, nodes, silent, join, idle, single, batched, spread, warm, memory, lost })
 }
 
 /// The address of the hub's endpoint.

@@ -39,7 +39,7 @@ pub(super) struct Maker {
 }
 
 /// A node with a link to the hub.
-pub(super) struct Node {
+pub(super) struct BenchNode {
     pub(super) id: NodeId,
     pub(super) identity: Arc<Identity>,
     pub(super) transport: Transport,
@@ -62,14 +62,14 @@ impl Maker {
 
     /// Makes a node and attaches it. One that listens at a host uses that for
     /// its link to the hub, too.
-    pub(super) async fn attach(&self, host: Option<String>) -> Outcome<Node> {
+    pub(super) async fn attach(&self, host: Option<String>) -> Outcome<BenchNode> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let identity = self.group.issue_in_memory(&format!("bench-{number}"), Role::Node)?;
         self.attach_as(Arc::new(identity), host).await
     }
 
     /// Attaches a node that was made before, or a new one.
-    pub(super) async fn attach_as(&self, identity: Arc<Identity>, host: Option<String>) -> Outcome<Node> {
+    pub(super) async fn attach_as(&self, identity: Arc<Identity>, host: Option<String>) -> Outcome<BenchNode> {
         let policy = Policy::new(&identity).map_err(|error| Failure::failed(error.to_string()))?;
         let id = identity.node();
         let scheme = self.hub.scheme;
@@ -81,7 +81,7 @@ impl Maker {
         let (transport, events) = bind(config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let version = Version { epoch: self.epoch, sequence: 1 };
         let (inbox, taken) = (VecDeque::new(), Vec::with_capacity(BATCH));
-        let mut node = Node { id, identity, transport, hub: LinkId(0), version, events, inbox, taken, scheme };
+        let mut node = BenchNode { id, identity, transport, hub: LinkId(0), version, events, inbox, taken, scheme };
         let hubs = RoleSet::only(Role::SuperNode).with(Role::Server);
         node.hub = node.dial(self.hub.clone(), hubs).await?;
         Ok(node)
@@ -110,7 +110,7 @@ impl Maker {
     }
 }
 
-impl Node {
+impl BenchNode {
     /// Reaches a peer and gives the link to it.
     pub(super) async fn dial(&mut self, address: Address, expect: RoleSet) -> Outcome<LinkId> {
         let shown = address.to_string();

@@ -11,7 +11,7 @@ use roost_transport::{Event, Transport};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::node::{Maker, Node, wire_bytes};
+use super::node::{BenchNode, Maker, wire_bytes};
 use roost_terminal::Steps;
 
 use crate::failure::{Failure, Outcome};
@@ -53,7 +53,7 @@ pub(super) struct Joins {
 
 /// Lets a few nodes join, one by one: first contact, mutual authentication,
 /// four services published. They stay in `sample`.
-pub(super) async fn sample_joins(maker: &Maker, nodes: u32, sample: &mut Vec<Node>) -> Outcome<Joins> {
+pub(super) async fn sample_joins(maker: &Maker, nodes: u32, sample: &mut Vec<BenchNode>) -> Outcome<Joins> {
     let count = SAMPLE.min(nodes);
     let (mut bytes, mut millis) = (0, 0.0);
     for number in 0..count {
@@ -108,7 +108,13 @@ impl Population {
     }
 
     /// Takes the sample in, and attaches the rest of the population without publishing anything.
-    pub(super) async fn attach(&mut self, maker: &Arc<Maker>, sample: Vec<Node>, count: u32, steps: &Steps) -> Outcome {
+    pub(super) async fn attach(
+        &mut self,
+        maker: &Arc<Maker>,
+        sample: Vec<BenchNode>,
+        count: u32,
+        steps: &Steps,
+    ) -> Outcome {
         let first = sample.len() as u32;
         for (number, node) in (0..first).zip(sample) {
             self.keep(number, phase(number, first), node, true);
@@ -149,7 +155,7 @@ impl Population {
     }
 
     /// Hands a node to a task that keeps its lease.
-    fn keep(&mut self, number: u32, phase: Duration, node: Node, published: bool) {
+    fn keep(&mut self, number: u32, phase: Duration, node: BenchNode, published: bool) {
         self.transports.push((node.transport.clone(), node.scheme()));
         let mut member = Member { node, number, phase, renew: None, slots: Arc::clone(&self.slots) };
         let (mut stage, done, lost) = (self.stage.subscribe(), self.done.clone(), Arc::clone(&self.lost));
@@ -188,7 +194,7 @@ impl Population {
 
 /// One node of the population, in its task.
 struct Member {
-    node: Node,
+    node: BenchNode,
     number: u32,
     /// How long after publishing the first renewal falls.
     phase: Duration,
@@ -202,7 +208,7 @@ impl Member {
     async fn wait(&mut self, stage: &mut watch::Receiver<Stage>) -> Outcome {
         while *stage.borrow_and_update() == Stage::Attached {
             tokio::select! {
-                event = self.node.next(self.renew.unwrap_or_else(far)) => self.take(event.as_ref()),
+                event = self.node.next(self.renew.unwrap_or_else(far)) => self.renew_if_due(event.as_ref()),
                 _ = stage.changed() => {}
             }
         }
@@ -223,7 +229,7 @@ impl Member {
                     if matches!(event, Some(Event::Down { .. })) {
                         return false;
                     }
-                    self.take(event.as_ref());
+                    self.renew_if_due(event.as_ref());
                 }
                 _ = stage.changed() => {}
             }
@@ -232,7 +238,7 @@ impl Member {
     }
 
     /// Renews when nothing has come until it was due.
-    fn take(&mut self, event: Option<&Event>) {
+    fn renew_if_due(&mut self, event: Option<&Event>) {
         if let (None, Some(due)) = (event, self.renew) {
             self.node.renew();
             self.renew = Some(due + RENEW);

@@ -27,7 +27,7 @@ impl Memory {
 }
 
 /// Everything that was measured.
-pub(super) struct Report {
+pub(super) struct BenchReport {
     pub(super) hub: String,
     pub(super) nodes: u32,
     /// Those that only published, for want of file descriptors.
@@ -44,7 +44,7 @@ pub(super) struct Report {
     pub(super) lost: u64,
 }
 
-impl Report {
+impl BenchReport {
     /// Prints it.
     pub(super) fn print(&self, output: Output) -> Outcome {
         if output.is_json() {

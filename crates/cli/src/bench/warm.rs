@@ -12,7 +12,7 @@ use roost_transport::Transport;
 use tokio::sync::oneshot;
 
 use super::locate::THROTTLED;
-use super::node::{Maker, Node, PATIENCE, RETRY, header_bytes};
+use super::node::{BenchNode, Maker, PATIENCE, RETRY, header_bytes};
 use crate::failure::{Code, Failure, Outcome};
 
 /// Requests that are measured: fewer than a hub relays for one node at a time.
@@ -53,7 +53,7 @@ pub(super) async fn run(maker: &Arc<Maker>) -> Outcome<Warm> {
         // Nobody has anything to say yet but the transport.
         let _ = requester.message(Instant::now() + Duration::from_millis(20)).await;
     }
-    let joined: Result<Outcome<(Node, LinkId)>, _> = dialling.await;
+    let joined: Result<Outcome<(BenchNode, LinkId)>, _> = dialling.await;
     let (provider, direct) = joined.map_err(|error| Failure::failed(error.to_string()))??;
     measure(requester, provider, direct, place).await
 }
@@ -64,7 +64,7 @@ fn place(epoch: u32) -> Cell {
     Cell::new(-1 - (epoch % 1_000).cast_signed(), -1 - (epoch / 1_000 % 1_000).cast_signed())
 }
 
-async fn measure(mut requester: Node, provider: Node, direct: LinkId, place: Cell) -> Outcome<Warm> {
+async fn measure(mut requester: BenchNode, provider: BenchNode, direct: LinkId, place: Cell) -> Outcome<Warm> {
     let wire = {
         let (at_requester, at_provider) = (requester.transport.clone(), provider.transport.clone());
         let (to_requester, to_provider) = (requester.hub, provider.hub);
@@ -102,7 +102,7 @@ async fn measure(mut requester: Node, provider: Node, direct: LinkId, place: Cel
 }
 
 /// Asks once and gives the link over which the acceptance came.
-async fn request(requester: &mut Node, place: Cell, round: u32) -> Outcome<LinkId> {
+async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<LinkId> {
     let request = Request {
         id: RequestId(round + 1),
         nonce: Nonce::from_u64(u64::from(round)),
@@ -140,7 +140,7 @@ async fn request(requester: &mut Node, place: Cell, round: u32) -> Outcome<LinkI
 }
 
 /// Accepts whatever is forwarded until it is told to stop.
-async fn serve(mut provider: Node, direct: LinkId, place: Cell, mut stop: oneshot::Receiver<()>) -> Node {
+async fn serve(mut provider: BenchNode, direct: LinkId, place: Cell, mut stop: oneshot::Receiver<()>) -> BenchNode {
     loop {
         let message = tokio::select! {
             message = provider.message(Instant::now() + PATIENCE) => message,
@@ -156,7 +156,7 @@ async fn serve(mut provider: Node, direct: LinkId, place: Cell, mut stop: onesho
     }
 }
 
-fn acceptance(provider: &Node, forward: &ProviderRequest, place: Cell, relayed: bool) -> Message {
+fn acceptance(provider: &BenchNode, forward: &ProviderRequest, place: Cell, relayed: bool) -> Message {
     /// SHA-256 of nothing.
     const EMPTY_DIGEST: [u8; 32] = [
         0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae,

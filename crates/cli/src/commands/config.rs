@@ -37,7 +37,7 @@ fn print(daemon: Daemon, toml: &str, output: Output) -> Outcome {
 /// What the daemon's program prints when it is given these flags.
 fn ask(daemon: Daemon, config: Option<&Path>, flags: &[&str]) -> Outcome<String> {
     let program = daemon.program();
-    let mut command = Command::new(siblings::program(program)?);
+    let mut command = Command::new(siblings::find_program(program)?);
     if let Some(config) = config {
         command.arg("--config").arg(config);
     }

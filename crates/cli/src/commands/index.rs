@@ -58,15 +58,15 @@ fn table(nodes: &[Candidate]) -> Table {
 /// it stands by; and whether all of them were shown.
 fn totals(index: &Index, limit: u32) -> String {
     let (totals, shown) = (index.totals, index.nodes.len() as u64);
-    let all = totals.nodes + totals.mirrored;
-    let standing_by = match totals.mirrored {
+    let all = totals.nodes + totals.replicas;
+    let standing_by = match totals.replicas {
         0 => String::new(),
         mirrored => format!(" at home here, {mirrored} more as a stand-by"),
     };
     let next = index.nodes.last().map(|last| format!("; for the next ones --after {}", last.node));
     let next = next.filter(|_| shown >= u64::from(limit)).unwrap_or_default();
     let rest = if shown < all { format!(", {shown} of {all} shown{next}") } else { String::new() };
-    let young = if totals.young { "; the hub is young and may not have heard of everyone" } else { "" };
+    let young = if totals.warming_up { "; the hub is young and may not have heard of everyone" } else { "" };
     format!("{} nodes{standing_by}, {} entries{rest}{young}.", totals.nodes, totals.entries)
 }
 

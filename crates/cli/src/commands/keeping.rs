@@ -8,7 +8,9 @@ use roost_control::Accepted;
 use roost_proto::Service;
 use roost_proto::flow::parse_digest;
 use roost_proto::wire::ResumePoint;
-use roost_services::{Finished, Flow, MIN_PART_BYTES, Part, Sink, SinkError, SinkSpec, TrackForm, Whole};
+use roost_services::{
+    Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkError, SinkSpec, SinkState, TrackForm,
+};
 use roost_terminal::Output;
 
 use super::bytes;
@@ -16,13 +18,13 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 
 /// Where the data of one request goes.
-pub(crate) struct Keeping<'a> {
+pub(crate) struct OutputWriter<'a> {
     service: Service,
     spec: Option<&'a SinkSpec>,
     form: TrackForm,
     output: Output,
     /// What an earlier request has left, until a provider says what it has.
-    part: Option<Part>,
+    part: Option<PartialFile>,
     sink: Option<Sink>,
     /// Where players are told of the stream, and its format once that is known.
     sdp: Option<&'a Path>,
@@ -31,11 +33,11 @@ pub(crate) struct Keeping<'a> {
     verifies: bool,
     /// Where it went on, bytes.
     pub(crate) resumed_at: Option<u64>,
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<WrittenOutput>,
 }
 
 /// What became of the output.
-pub(crate) struct Kept {
+pub(crate) struct WrittenOutput {
     pub(crate) finished: Finished,
     /// Lines of a track that were no records.
     pub(crate) left_out: u64,
@@ -43,7 +45,7 @@ pub(crate) struct Kept {
     pub(crate) verified: bool,
 }
 
-impl<'a> Keeping<'a> {
+impl<'a> OutputWriter<'a> {
     /// Looks for what an earlier request has left, which is read through.
     pub(crate) async fn begin(
         service: Service,
@@ -68,7 +70,7 @@ impl<'a> Keeping<'a> {
     /// What is there already.
     pub(crate) fn resume(&self) -> Option<ResumePoint> {
         let part = self.part.as_ref().filter(|part| part.bytes() > 0)?;
-        Some(ResumePoint { digest: part.of().digest, offset: part.bytes() })
+        Some(ResumePoint { digest: part.object().digest, offset: part.bytes() })
     }
 
     /// Opens the output; anew if another provider takes over from the beginning.
@@ -79,7 +81,7 @@ impl<'a> Keeping<'a> {
             self.part = earlier.into_part().or(self.part.take());
         }
         let whole = accepted.sha256.as_deref().and_then(parse_digest).zip(accepted.bytes);
-        let whole = whole.map(|(digest, length)| Whole { digest, length });
+        let whole = whole.map(|(digest, length)| ObjectIdentity { digest, length });
         let sink = match (file(self.service, self.spec), whole) {
             (Some(path), Some(whole)) if whole.length > MIN_PART_BYTES && is_replaceable(path) => {
                 self.verifies = true;
@@ -97,9 +99,9 @@ impl<'a> Keeping<'a> {
     }
 
     /// Opens the part of a large object, from where the provider goes on.
-    async fn go_on(&mut self, path: &Path, whole: Whole, offset: Option<u64>) -> Outcome<Sink> {
+    async fn go_on(&mut self, path: &Path, whole: ObjectIdentity, offset: Option<u64>) -> Outcome<Sink> {
         let part = self.part.take();
-        let has = part.as_ref().map(|part| (part.of(), part.bytes())).filter(|(_, bytes)| *bytes > 0);
+        let has = part.as_ref().map(|part| (part.object(), part.bytes())).filter(|(_, bytes)| *bytes > 0);
         let goes_on = offset.is_some() && has == offset.map(|offset| (whole, offset));
         self.resumed_at = None;
         if offset.is_some() && !goes_on {
@@ -125,7 +127,7 @@ impl<'a> Keeping<'a> {
         self.sink.is_some()
     }
 
-    pub(crate) async fn write(&mut self, data: &Bytes) -> Outcome<Flow> {
+    pub(crate) async fn write(&mut self, data: &Bytes) -> Outcome<SinkState> {
         if let (Some(path), Some(sink)) = (self.sdp, &self.sink)
             && let Some(description) = sink.describe(&self.format, data)
         {
@@ -135,14 +137,14 @@ impl<'a> Keeping<'a> {
         }
         match &mut self.sink {
             Some(sink) => sink.write(data).await.map_err(|error| unwritten(&error)),
-            None => Ok(Flow::More),
+            None => Ok(SinkState::Open),
         }
     }
 
     /// Writes what waits for more.
-    pub(crate) async fn settle(&mut self) -> Outcome {
+    pub(crate) async fn flush_pending(&mut self) -> Outcome {
         match &mut self.sink {
-            Some(sink) => sink.settle().await.map_err(|error| unwritten(&error)),
+            Some(sink) => sink.flush_if_due().await.map_err(|error| unwritten(&error)),
             None => Ok(()),
         }
     }
@@ -156,9 +158,9 @@ impl<'a> Keeping<'a> {
     }
 
     /// The daemon has found that what came is the object.
-    pub(crate) fn trust(&mut self) {
+    pub(crate) fn mark_verified(&mut self) {
         if let Some(sink) = &mut self.sink {
-            sink.trust();
+            sink.mark_verified();
         }
     }
 
@@ -167,7 +169,7 @@ impl<'a> Keeping<'a> {
             let left_out = sink.left_out();
             let finished = sink.finish(complete).await.map_err(|error| unwritten(&error))?;
             let verified = self.verifies && matches!(finished, Finished::Written { .. });
-            self.kept = Some(Kept { finished, left_out, verified });
+            self.kept = Some(WrittenOutput { finished, left_out, verified });
         }
         Ok(())
     }
@@ -186,7 +188,7 @@ fn is_replaceable(path: &Path) -> bool {
     std::fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
-async fn find(path: &Path, output: Output) -> Outcome<Option<Part>> {
+async fn find(path: &Path, output: Output) -> Outcome<Option<PartialFile>> {
     let progress = Progress::start(output, format!("checking what is there of {}", path.display()));
     let found = found(path, |_| {}).await.map_err(|error| unwritten(&error))?;
     progress.end();
@@ -194,9 +196,9 @@ async fn find(path: &Path, output: Output) -> Outcome<Option<Part>> {
 }
 
 /// The part of a file, read through off the runtime.
-async fn found(path: &Path, heard: impl FnMut(u64) + Send + 'static) -> Result<Option<Part>, SinkError> {
+async fn found(path: &Path, heard: impl FnMut(u64) + Send + 'static) -> Result<Option<PartialFile>, SinkError> {
     let path: PathBuf = path.to_owned();
-    let found = tokio::task::spawn_blocking(move || Part::find(&path, heard)).await;
+    let found = tokio::task::spawn_blocking(move || PartialFile::find(&path, heard)).await;
     found.unwrap_or(Ok(None))
 }
 
@@ -221,7 +223,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let object = Bytes::from((0..2 * HALF).map(|n| (n % 251) as u8).collect::<Vec<_>>());
         let path = folder.path().join("site.tif");
-        let mut part = Part::create(&path, Whole { digest: digest(&object), length: 2 * HALF }).unwrap();
+        let mut part =
+            PartialFile::create(&path, ObjectIdentity { digest: digest(&object), length: 2 * HALF }).unwrap();
         part.write(&object[..HALF as usize]).unwrap();
         (folder, SinkSpec::File(path), object)
     }
@@ -244,9 +247,10 @@ mod tests {
         }
     }
 
-    async fn begin(spec: &SinkSpec) -> Keeping<'_> {
+    async fn begin(spec: &SinkSpec) -> OutputWriter<'_> {
         let keeping =
-            Keeping::begin(Service::Image, Some(spec), TrackForm::Raw, Output::new(false, true, false, true)).await;
+            OutputWriter::begin(Service::Image, Some(spec), TrackForm::Raw, Output::new(false, true, false, true))
+                .await;
         keeping.map_err(|failure| failure.to_string()).unwrap()
     }
 

@@ -28,7 +28,7 @@ use roost_control::{Candidate, Client, HubLink};
 use roost_proto::{Area, Service, format_node};
 use roost_terminal::Table;
 
-use crate::args::Wanted;
+use crate::args::AreaChoice;
 use crate::failure::{Failure, Outcome};
 
 /// A client of the daemon at `socket`.
@@ -37,10 +37,10 @@ async fn connect(socket: &Path) -> Outcome<Client> {
 }
 
 /// The area that is meant: around the node, if no other centre was given.
-async fn area(wanted: Wanted, client: &Client) -> Outcome<Area> {
+async fn area(wanted: AreaChoice, client: &Client) -> Outcome<Area> {
     match wanted {
-        Wanted::Area(area) => Ok(area),
-        Wanted::AroundHere { radius } => {
+        AreaChoice::Area(area) => Ok(area),
+        AreaChoice::AroundHere { radius } => {
             let here = client.status().await?.cell;
             let nowhere = || Failure::usage("this daemon has no place of its own: give --near X,Y with --within");
             Ok(Area::Radius { center: here.ok_or_else(nowhere)?, radius })

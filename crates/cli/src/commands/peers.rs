@@ -3,31 +3,31 @@
 use std::path::Path;
 
 use super::{bytes, connect, seconds};
-use roost_control::{HubLink, PeerRow};
+use roost_control::{ConnectionRow, HubLink};
 use roost_terminal::{Output, Table};
 
 use crate::failure::Outcome;
 
 /// Prints one row for each association, or for each of their paths.
 pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
-    let answer = connect(socket).await?.peers().await?;
+    let answer = connect(socket).await?.connections().await?;
     if output.is_json() {
         return Ok(output.json(&answer)?);
     }
     if paths {
-        return show_paths(&answer.peers, output);
+        return show_paths(&answer.connections, output);
     }
     let columns =
         ["NAME", "ROLE", "STANDS", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
     let mut table = Table::new(&columns);
-    for peer in &answer.peers {
+    for peer in &answer.connections {
         table.row([
             peer.name.clone(),
             peer.role.to_string(),
             stands(peer),
             format!("{:?}", peer.node),
             peer.address.clone(),
-            if peer.dialled { "us" } else { "them" }.to_owned(),
+            if peer.dialed { "us" } else { "them" }.to_owned(),
             format!("{:.2} ms", peer.rtt_ms),
             bytes(peer.sent_bytes),
             bytes(peer.received_bytes),
@@ -40,7 +40,7 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
     Ok(())
 }
 
-fn show_paths(peers: &[PeerRow], output: Output) -> Outcome {
+fn show_paths(peers: &[ConnectionRow], output: Output) -> Outcome {
     let columns = [
         "NAME",
         "NODE",
@@ -76,7 +76,7 @@ fn show_paths(peers: &[PeerRow], output: Output) -> Outcome {
 }
 
 /// How a super node stands to this one.
-fn stands(peer: &PeerRow) -> String {
+fn stands(peer: &ConnectionRow) -> String {
     match (peer.relation, peer.tier) {
         (Some(relation), Some(tier)) => format!("{} of tier {tier}", relation.name()),
         (Some(relation), None) => relation.name().to_owned(),

@@ -9,10 +9,10 @@ use roost_control::{
 };
 use roost_proto::wire::RequestMode as WireMode;
 use roost_proto::{Area, Service};
-use roost_services::{Finished, Flow, SinkSpec, TrackForm};
+use roost_services::{Finished, SinkSpec, SinkState, TrackForm};
 
-use super::keeping::Keeping;
-use super::summary::{Early, report};
+use super::keeping::OutputWriter;
+use super::summary::{PartialTransfer, report};
 use super::{area, area_flags, connect};
 use roost_terminal::Output;
 
@@ -45,17 +45,17 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         Form::Full => TrackForm::Full,
         Form::Raw => TrackForm::Raw,
     };
-    let keeping = Keeping::begin(args.service, args.receive.output.as_ref(), form, output).await?;
+    let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), form, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
     let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
     let endless = OnceLock::new();
-    let mut transfer = Transfer { args, output, progress, keeping, early: Early::begin(), endless: &endless };
+    let mut transfer = Transfer { args, output, progress, keeping, early: PartialTransfer::begin(), endless: &endless };
     let ended = tokio::select! {
         biased;
         ended = transfer.receive(stream) => ended,
-        interrupted = broken_off(&client, &endless) => interrupted.map(|()| Ended::Interrupted),
-        () = reader_goes(), if args.receive.output == Some(SinkSpec::Stdout) => Ok(Ended::Reader),
+        interrupted = broken_off(&client, &endless) => interrupted.map(|()| TransferEnd::Interrupted),
+        () = reader_goes(), if args.receive.output == Some(SinkSpec::Stdout) => Ok(TransferEnd::Reader),
     };
     transfer.progress.end();
     let Transfer { mut keeping, early, .. } = transfer;
@@ -68,18 +68,18 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
 fn conclude(
     args: &RequestArgs,
     area: Area,
-    ended: Ended,
-    (keeping, early): (&Keeping<'_>, &Early),
+    ended: TransferEnd,
+    (keeping, early): (&OutputWriter<'_>, &PartialTransfer),
     output: Output,
 ) -> Outcome {
     match ended {
-        Ended::Reader => early.report(args, output),
-        Ended::Interrupted => {
+        TransferEnd::Reader => early.report(args, output),
+        TransferEnd::Interrupted => {
             let kept = keeping.part().map(|path| format!(", and what came is kept as {}", path.display()));
             let message = format!("interrupted; the transfer is incomplete{}", kept.unwrap_or_default());
             Err(Failure::new(Code::Interrupted, message))
         }
-        Ended::Finished(mut summary) => {
+        TransferEnd::Finished(mut summary) => {
             if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
                 summary.digest_ok = Some(true);
             }
@@ -90,7 +90,7 @@ fn conclude(
             }
             verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
         }
-        Ended::Failed(failure, summary) => {
+        TransferEnd::Failed(failure, summary) => {
             if let Some(summary) = summary {
                 report(args, &summary, keeping, output)?;
             }
@@ -105,7 +105,7 @@ async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
     signals.next().await;
     let Some(request) = endless.get() else { return Ok(()) };
     let ending = async {
-        match client.end(*request).await {
+        match client.end_request(*request).await {
             Err(ClientError::Api(error)) if error.code == ErrorCode::NotFound => {}
             Err(_) => return,
             Ok(()) => {}
@@ -158,14 +158,14 @@ struct Transfer<'a> {
     args: &'a RequestArgs,
     output: Output,
     progress: Progress,
-    keeping: Keeping<'a>,
-    early: Early,
+    keeping: OutputWriter<'a>,
+    early: PartialTransfer,
     /// The number of a request whose stream has no end but the one that its owner makes.
     endless: &'a OnceLock<u64>,
 }
 
 /// How a transfer ended.
-enum Ended {
+enum TransferEnd {
     /// Everything came.
     Finished(Summary),
     /// Something did not.
@@ -177,14 +177,14 @@ enum Ended {
 }
 
 impl Transfer<'_> {
-    async fn receive(&mut self, mut stream: RequestStream) -> Outcome<Ended> {
+    async fn receive(&mut self, mut stream: RequestStream) -> Outcome<TransferEnd> {
         while let Some(frame) = stream.next().await? {
             match frame {
                 Frame::Data(data) => {
                     self.progress.add(data.len());
                     self.early.add(data.len());
-                    if self.keeping.write(&data).await? == Flow::Closed {
-                        return Ok(Ended::Reader);
+                    if self.keeping.write(&data).await? == SinkState::Closed {
+                        return Ok(TransferEnd::Reader);
                     }
                 }
                 Frame::Event(RequestEvent::Accepted(accepted)) => {
@@ -197,28 +197,28 @@ impl Transfer<'_> {
                 }
                 Frame::Event(RequestEvent::Progress(_)) => {
                     self.progress.look();
-                    self.keeping.settle().await?;
+                    self.keeping.flush_pending().await?;
                     if self.args.receive.progress && self.output.is_json() {
                         self.output.json(&self.progress.event())?;
                     }
                 }
                 Frame::Event(RequestEvent::Finished(summary)) => {
                     if summary.digest_ok == Some(true) {
-                        self.keeping.trust();
+                        self.keeping.mark_verified();
                     }
                     self.keeping.close(summary.digest_ok != Some(false)).await?;
-                    return Ok(Ended::Finished(summary));
+                    return Ok(TransferEnd::Finished(summary));
                 }
                 Frame::Event(RequestEvent::Failed { error, summary }) => {
                     self.keeping.close(false).await?;
-                    return Ok(Ended::Failed(Failure::api(&error), summary));
+                    return Ok(TransferEnd::Failed(Failure::api(&error), summary));
                 }
                 Frame::Event(_) => {}
             }
         }
         self.keeping.close(false).await?;
         let broken = "the daemon went away in mid-transfer; what came is incomplete";
-        Ok(Ended::Failed(Failure::new(Code::Damaged, broken), None))
+        Ok(TransferEnd::Failed(Failure::new(Code::Damaged, broken), None))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use roost_control::{Client, SendEvent, SendQuery, SendStream};
 use roost_proto::{NodeId, format_node};
-use roost_services::{SourceError, Stored, digest_of};
+use roost_services::{SourceError, StoredFile, digest_of};
 use roost_terminal::{Output, SCHEMA};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     let client = connect(socket).await?;
     let node = args.node;
     let (length, digest) = read_through(args, output).await?;
-    let file = Stored::known(&args.file, length, digest).await.map_err(unread)?;
+    let file = StoredFile::known(&args.file, length, digest).await.map_err(unread)?;
     let addresses = args.address.clone();
     let query = SendQuery { node, addresses, name: name.clone(), bytes: length, digest, timeout: args.timeout };
     let mut progress = Progress::start(output, format!("asking {node} whether it takes {name}"));
@@ -87,7 +87,7 @@ struct Sent {
 /// A file under way.
 struct Sending<'a> {
     client: &'a Client,
-    file: &'a Stored,
+    file: &'a StoredFile,
     name: &'a str,
     output: Output,
     with_events: bool,
@@ -110,7 +110,7 @@ impl Sending<'_> {
                     begun.get_or_insert(offset);
                     let piece = self.file.read(offset, bytes).await.map_err(unread)?;
                     progress.reached(offset + piece.len() as u64);
-                    self.client.piece(session, offset, piece).await?;
+                    self.client.send_chunk(session, offset, piece).await?;
                 }
                 SendEvent::Finished { node, node_name } => {
                     return Ok(Sent { begun: begun.unwrap_or(self.file.length()), node, node_name });

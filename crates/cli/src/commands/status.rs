@@ -48,7 +48,7 @@ fn screen(status: &Status) -> String {
     line("index", index(status));
     line("tier", tier(status));
     line("parents", hubs(status, |hub| hub.relation == Relation::Parent));
-    line("beside", hubs(status, |hub| hub.relation == Relation::Peer));
+    line("beside", hubs(status, |hub| hub.relation == Relation::Sibling));
     let (sent, received) = (status.transport.sent_bytes, status.transport.received_bytes);
     line("traffic", format!("{} sent, {} received", bytes(sent), bytes(received)));
     line("messages", counts(status.traffic_sent_bytes.iter().map(|(class, count)| (class, bytes(*count)))));
@@ -74,7 +74,7 @@ const fn state(state: State) -> &'static str {
         State::Listening => "listening",
         State::Attaching => "attaching",
         State::Attached => "attached",
-        State::OnLink => "on its link, without a hub",
+        State::MulticastOnly => "on its link, without a hub",
         State::Draining => "draining",
         _ => "unknown",
     }
@@ -89,11 +89,11 @@ fn hub(hub: Option<&HubRow>) -> String {
 
 fn index(status: &Status) -> String {
     let Some(index) = status.index else { return String::new() };
-    let young = if index.young { ", still learning" } else { "" };
+    let young = if index.warming_up { ", still learning" } else { "" };
     let kept = if status.role == Role::Server { "through caches" } else { "as a stand-by" };
     format!(
         "{} nodes, {} more {kept}, {} entries, {} other hubs, {} watches, {} relays{young}",
-        index.nodes, index.mirrored, index.entries, index.hubs, index.watches, index.relays
+        index.nodes, index.replicas, index.entries, index.hubs, index.watches, index.relays
     )
 }
 
@@ -112,8 +112,8 @@ fn hubs(status: &Status, which: fn(&&HubLink) -> bool) -> String {
 
 fn transfers(transfers: &[Transfer], way: &str) -> String {
     let one = |transfer: &Transfer| {
-        let name = transfer.peer_name.as_deref();
-        let other = transfer.peer.map(|node| format!(" {way} {}", format_node(node, name))).unwrap_or_default();
+        let name = transfer.remote_name.as_deref();
+        let other = transfer.remote.map(|node| format!(" {way} {}", format_node(node, name))).unwrap_or_default();
         format!("{}{other} ({}, {})", transfer.service, bytes(transfer.bytes), seconds(transfer.elapsed_s))
     };
     transfers.iter().map(one).collect::<Vec<_>>().join(", ")

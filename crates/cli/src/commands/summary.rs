@@ -8,7 +8,7 @@ use roost_services::{Finished, SinkSpec};
 use roost_terminal::{Output, SCHEMA};
 use serde::Serialize;
 
-use super::keeping::{Keeping, Kept};
+use super::keeping::{OutputWriter, WrittenOutput};
 use super::{bytes, duration};
 use crate::args::{Reflect, RequestArgs};
 use crate::failure::Outcome;
@@ -19,7 +19,7 @@ const OWN_COPY: &str =
 
 /// The summary as JSON.
 #[derive(Serialize)]
-struct Report<'a> {
+struct RequestReport<'a> {
     schema: u32,
     service: &'static str,
     output: Option<String>,
@@ -31,10 +31,10 @@ struct Report<'a> {
 }
 
 /// Prints the summary: on stdout, unless the data went there.
-pub(super) fn report(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>, output: Output) -> Outcome {
+pub(super) fn report(args: &RequestArgs, summary: &Summary, keeping: &OutputWriter<'_>, output: Output) -> Outcome {
     let data_on_stdout = args.receive.output == Some(SinkSpec::Stdout);
     if output.is_json() {
-        let report = Report {
+        let report = RequestReport {
             schema: SCHEMA,
             service: args.service.name(),
             output: args.receive.output.as_ref().map(ToString::to_string),
@@ -55,7 +55,7 @@ pub(super) fn report(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_
     Ok(output.data(&text)?)
 }
 
-fn describe(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>) -> String {
+fn describe(args: &RequestArgs, summary: &Summary, keeping: &OutputWriter<'_>) -> String {
     let way = match (summary.reflected, summary.relayed) {
         (true, _) => "reflected by super nodes".to_owned(),
         (false, true) => format!("through the hub over {}", summary.transport),
@@ -98,7 +98,7 @@ fn describe(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>) -> Str
         lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));
     }
     let kept = keeping.kept.as_ref();
-    if let Some(Kept { left_out: count @ 1.., .. }) = kept {
+    if let Some(WrittenOutput { left_out: count @ 1.., .. }) = kept {
         lines.push(format!("left out    {count} lines that are no track records"));
     }
     if !summary.reflected {
@@ -109,7 +109,7 @@ fn describe(args: &RequestArgs, summary: &Summary, keeping: &Keeping<'_>) -> Str
     lines.join("\n") + "\n"
 }
 
-fn destination(args: &RequestArgs, kept: Option<&Kept>) -> Option<String> {
+fn destination(args: &RequestArgs, kept: Option<&WrittenOutput>) -> Option<String> {
     let target = args.receive.output.as_ref()?;
     Some(match &kept?.finished {
         Finished::Written { bytes: count, .. } => format!("written     {} to {target}", bytes(*count)),
@@ -133,7 +133,7 @@ fn rate(args: &RequestArgs, summary: &Summary) -> f64 {
 }
 
 /// A transfer as far as it is known here, which is all that is told of one whose reader goes.
-pub(super) struct Early {
+pub(super) struct PartialTransfer {
     begun: Instant,
     accepted: Option<Accepted>,
     bytes: u64,
@@ -154,7 +154,7 @@ struct EarlyReport<'a> {
     elapsed_ms: f64,
 }
 
-impl Early {
+impl PartialTransfer {
     pub(super) fn begin() -> Self {
         Self { begun: Instant::now(), accepted: None, bytes: 0 }
     }

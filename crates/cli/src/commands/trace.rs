@@ -83,7 +83,7 @@ async fn receive(mut stream: RequestStream) -> Outcome<Traced> {
 
 /// The trace as JSON.
 #[derive(Serialize)]
-struct Report<'a> {
+struct TraceReport<'a> {
     schema: u32,
     service: &'static str,
     trace: &'a Trace,
@@ -91,8 +91,8 @@ struct Report<'a> {
     error: Option<&'a Error>,
 }
 
-fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> Report<'a> {
-    Report {
+fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> TraceReport<'a> {
+    TraceReport {
         schema: SCHEMA,
         service: args.service.name(),
         trace: &traced.trace,

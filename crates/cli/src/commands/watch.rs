@@ -19,7 +19,7 @@ pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outc
     let area = area(args.area.wanted(), &client).await?;
     let mut changes = client.watch(&WatchQuery { services: services(&args.services), area, names: true }).await?;
     output.say(format!("Watching {area}: + new, ~ moved or changed, - gone; Ctrl-C ends it."));
-    let mut seen = Seen::default();
+    let mut seen = KnownNodes::default();
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);
     loop {
@@ -38,7 +38,7 @@ fn services(named: &[Service]) -> ServiceSet {
     if named.is_empty() { ServiceSet::ALL } else { named.iter().copied().collect() }
 }
 
-fn print(change: &WatchEvent, seen: &mut Seen, output: Output) -> Outcome {
+fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome {
     if output.is_json() {
         return Ok(output.json(change)?);
     }
@@ -66,11 +66,11 @@ struct Last {
 
 /// Each node when it was last heard of.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct KnownNodes {
     nodes: BTreeMap<NodeId, Last>,
 }
 
-impl Seen {
+impl KnownNodes {
     /// The line for a node that is there: `+` a new one, `~` one that has moved
     /// or changed its offer, none if only its capacity or addresses changed.
     pub(super) fn present(
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn move_differs_from_arrival() {
-        let (mut seen, node) = (Seen::default(), "uav7 (aaaaaaaa)");
+        let (mut seen, node) = (KnownNodes::default(), "uav7 (aaaaaaaa)");
         let mut line = |cell, services: &[&str]| {
             let Candidate { node, cell, services, .. } = candidate(cell, services);
             seen.present((node, Some("uav7")), cell, &services)

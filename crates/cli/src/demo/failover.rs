@@ -65,7 +65,7 @@ impl Pair {
             wait(node, "a node has no standby", |status| status.standby.is_some()).await?;
         }
         for (_, hub) in &pair.hubs {
-            let knows_both = |status: &Status| status.index.is_some_and(|index| index.nodes + index.mirrored == 2);
+            let knows_both = |status: &Status| status.index.is_some_and(|index| index.nodes + index.replicas == 2);
             wait(hub, "a super node has no copy of the other one's records", knows_both).await?;
         }
         Ok(pair)

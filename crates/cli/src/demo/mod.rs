@@ -22,9 +22,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::DemoArgs;
 use crate::failure::{Code, Failure, Outcome};
 use failover::{Failover, Pair};
-use report::{Report, Scenes};
-use row::Row;
-use world::{Mode, World};
+use report::{DemoReport, Scenes};
+use row::DemoRow;
+use world::{Architecture, World};
 
 /// Runs the demo and takes everything down again, however it ends.
 pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
@@ -62,12 +62,12 @@ async fn perform(
     folder: &Path,
     (worlds, pair): (&mut Vec<World>, &mut Option<Pair>),
     output: Output,
-) -> Outcome<Vec<Row>> {
-    let steps = Steps::start(output, "starting", Mode::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
+) -> Outcome<Vec<DemoRow>> {
+    let steps = Steps::start(output, "starting", Architecture::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
     let group = Group::init(&folder.join("group"), "demo")?;
     let scenes = show(&group, folder, pair, output, &steps).await?;
     say(output, &steps, "Starting twelve more daemons: a super node and a server, each with five nodes.".to_owned());
-    for mode in Mode::ALL {
+    for mode in Architecture::ALL {
         worlds.push(World::start(mode, &group, folder).await?);
     }
     let [peer, central] = worlds.as_mut_slice() else { return Ok(Vec::new()) };
@@ -79,7 +79,7 @@ async fn perform(
     // Objects over the transport that nodes prefer for control: nothing has to be set up any more.
     let warm = peer.measure(Service::Sensor, Scheme::Udp, args.duration).await?;
     steps.end();
-    Report::new(&rows, &warm, &scenes).print(output)?;
+    DemoReport::new(&rows, &warm, &scenes).print(output)?;
     Ok(rows)
 }
 
@@ -124,7 +124,7 @@ fn say(output: Output, steps: &Steps, what: String) {
 
 /// Asks for everything, one after the other, so that what is counted belongs
 /// to one request.
-async fn ask(world: &World, args: &DemoArgs, steps: &Steps, output: Output) -> Outcome<Vec<Row>> {
+async fn ask(world: &World, args: &DemoArgs, steps: &Steps, output: Output) -> Outcome<Vec<DemoRow>> {
     let mut rows = Vec::new();
     for service in Service::ALL {
         for transport in Scheme::ALL {
@@ -149,13 +149,13 @@ async fn keep(worlds: &[World], output: Output) -> Outcome {
     output.say(text);
     // Ctrl-C is how it is meant to end, so it is no failure here.
     match interrupted().await {
-        Err(Failure::Said { code: Code::Interrupted, .. }) => Ok(()),
+        Err(Failure::Reported { code: Code::Interrupted, .. }) => Ok(()),
         other => other,
     }
 }
 
-fn verdict(rows: &[Row]) -> Outcome {
-    let failed: Vec<&Row> = rows.iter().filter(|row| !row.ok).collect();
+fn verdict(rows: &[DemoRow]) -> Outcome {
+    let failed: Vec<&DemoRow> = rows.iter().filter(|row| !row.ok).collect();
     let Some(first) = failed.first() else { return Ok(()) };
     let code = first.code.unwrap_or(Code::Failed);
     let why = first.problem.as_deref().unwrap_or("what came is not what was sent");

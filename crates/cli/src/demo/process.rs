@@ -36,7 +36,7 @@ impl Process {
     pub(super) fn start(program: &str, name: &str, folder: &Path, args: &[String]) -> Outcome<Self> {
         let (socket, log) = (folder.join(format!("{name}.sock")), folder.join(format!("{name}.log")));
         let file = std::fs::File::create(&log).map_err(|error| Failure::file("create", &log, &error))?;
-        let child = Command::new(siblings::program(program)?)
+        let child = Command::new(siblings::find_program(program)?)
             .arg("--socket")
             .arg(&socket)
             .args(args)

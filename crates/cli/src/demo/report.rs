@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::failover::Failover;
-use super::row::Row;
+use super::row::DemoRow;
 use roost_terminal::{Output, SCHEMA, Table};
 
 use crate::failure::Outcome;
@@ -20,9 +20,9 @@ copy is overhead.
 ";
 
 /// All rows of a demo.
-pub(super) struct Report<'a> {
-    rows: &'a [Row],
-    warm: &'a Row,
+pub(super) struct DemoReport<'a> {
+    rows: &'a [DemoRow],
+    warm: &'a DemoRow,
     scenes: &'a Scenes,
 }
 
@@ -66,9 +66,9 @@ struct RowObject {
     digest_ok: Option<bool>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> DemoReport<'a> {
     /// The report on `rows`, and on one that was asked for again.
-    pub(super) const fn new(rows: &'a [Row], warm: &'a Row, scenes: &'a Scenes) -> Self {
+    pub(super) const fn new(rows: &'a [DemoRow], warm: &'a DemoRow, scenes: &'a Scenes) -> Self {
         Self { rows, warm, scenes }
     }
 
@@ -131,7 +131,7 @@ impl<'a> Report<'a> {
 
     /// What it is like when everybody knows one another.
     fn again(&self) -> String {
-        let Row { service, transport, payload_bytes, overhead_bytes, .. } = self.warm;
+        let DemoRow { service, transport, payload_bytes, overhead_bytes, .. } = self.warm;
         let Some(first) = self.warm.first_byte_ms.filter(|_| self.warm.ok) else { return String::new() };
         format!(
             "Asked for again by {} over {transport}, {service} had its first byte after {first:.2} ms, and {overhead_bytes} \
@@ -150,7 +150,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn object(row: &Row) -> RowObject {
+fn object(row: &DemoRow) -> RowObject {
     RowObject {
         mode: row.mode.name(),
         service: row.service.name(),
@@ -177,13 +177,13 @@ const fn digest(ok: Option<bool>) -> &'static str {
 mod tests {
     use roost_proto::{Scheme, Service};
 
-    use super::super::world::Mode;
+    use super::super::world::Architecture;
     use super::*;
 
     #[test]
     fn row_has_documented_fields() {
-        let row = Row {
-            mode: Mode::Central,
+        let row = DemoRow {
+            mode: Architecture::ClientServer,
             service: Service::Track,
             transport: Scheme::Quic,
             ok: true,

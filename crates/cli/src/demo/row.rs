@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_control::{Client, Frame, RequestEvent, RequestQuery, Summary};
 use roost_proto::{Area, Cell, Form, Scheme, Service};
 
-use super::world::Mode;
+use super::world::Architecture;
 use crate::failure::{Code, Failure, Outcome};
 
 /// The least part of the nominal bytes of a stream that must have come: a
@@ -14,8 +14,8 @@ const STREAM_PART: f64 = 0.95;
 
 /// One row of the table.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) mode: Mode,
+pub(super) struct DemoRow {
+    pub(super) mode: Architecture,
     pub(super) service: Service,
     pub(super) transport: Scheme,
     pub(super) ok: bool,
@@ -88,9 +88,9 @@ fn expected(service: Service, duration: Duration) -> u64 {
     }
 }
 
-impl Row {
+impl DemoRow {
     /// The row of a request for which all processes together sent `sent` bytes.
-    pub(super) fn new(mode: Mode, service: Service, transport: Scheme, received: Received, sent: u64) -> Self {
+    pub(super) fn new(mode: Architecture, service: Service, transport: Scheme, received: Received, sent: u64) -> Self {
         let problem = problem(mode, service, transport, &received);
         let summary = received.summary.as_ref();
         Self {
@@ -111,8 +111,8 @@ impl Row {
 }
 
 /// What is wrong with what arrived, if anything is.
-fn problem(mode: Mode, service: Service, transport: Scheme, received: &Received) -> Option<(Code, String)> {
-    if let Some(Failure::Said { code, message, .. }) = &received.failure {
+fn problem(mode: Architecture, service: Service, transport: Scheme, received: &Received) -> Option<(Code, String)> {
+    if let Some(Failure::Reported { code, message, .. }) = &received.failure {
         return Some((*code, message.clone()));
     }
     let damaged = |why: String| Some((Code::Damaged, why));
@@ -125,7 +125,7 @@ fn problem(mode: Mode, service: Service, transport: Scheme, received: &Received)
         damaged(format!("{} bytes came of {}", received.bytes, received.expected))
     } else if summary.transport != transport {
         Some((Code::Failed, format!("it came over {}", summary.transport)))
-    } else if summary.relayed != (mode == Mode::Central) {
+    } else if summary.relayed != (mode == Architecture::ClientServer) {
         Some((Code::Failed, "it came the wrong way".to_owned()))
     } else {
         None

@@ -8,7 +8,7 @@ use roost_identity::group::{Group, Validity};
 use roost_proto::{Cell, Role, Scheme, Service};
 
 use super::process::Process;
-use super::row::{self, Row};
+use super::row::{self, DemoRow};
 use crate::failure::{Failure, Outcome};
 
 /// Where the requester stands.
@@ -24,36 +24,36 @@ const QUIET: Duration = Duration::from_millis(60);
 
 /// How data travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum Architecture {
     /// From provider to requester, found through a super node.
-    Peer,
+    Overlay,
     /// Through a server.
-    Central,
+    ClientServer,
 }
 
-impl Mode {
+impl Architecture {
     /// Both.
-    pub(super) const ALL: [Self; 2] = [Self::Peer, Self::Central];
+    pub(super) const ALL: [Self; 2] = [Self::Overlay, Self::ClientServer];
 
     /// Its name in rows.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Peer => "p2p",
-            Self::Central => "cs",
+            Self::Overlay => "p2p",
+            Self::ClientServer => "cs",
         }
     }
 
     const fn hub(self) -> (&'static str, Role, &'static str) {
         match self {
-            Self::Peer => ("supernode", Role::SuperNode, "--super"),
-            Self::Central => ("cs-server", Role::Server, "--server"),
+            Self::Overlay => ("supernode", Role::SuperNode, "--super"),
+            Self::ClientServer => ("cs-server", Role::Server, "--server"),
         }
     }
 }
 
 /// The processes of one mode.
 pub(super) struct World {
-    mode: Mode,
+    mode: Architecture,
     hub: Process,
     nodes: Vec<Process>,
     start: Vec<(String, Vec<String>)>,
@@ -63,7 +63,7 @@ pub(super) struct World {
 impl World {
     /// Issues the identities and starts the hub. The nodes follow in
     /// [`World::ready`], when the hub's ports are known.
-    pub(super) async fn start(mode: Mode, group: &Group, folder: &Path) -> Outcome<Self> {
+    pub(super) async fn start(mode: Architecture, group: &Group, folder: &Path) -> Outcome<Self> {
         let (program, role, _) = mode.hub();
         let hub_args = arguments(group, folder, &format!("{}-hub", mode.name()), role)?;
         let mut start = Vec::new();
@@ -96,13 +96,13 @@ impl World {
     }
 
     /// Requests one service over one transport and counts what it cost.
-    pub(super) async fn measure(&self, service: Service, transport: Scheme, duration: Duration) -> Outcome<Row> {
+    pub(super) async fn measure(&self, service: Service, transport: Scheme, duration: Duration) -> Outcome<DemoRow> {
         let place = PLACES[service as usize];
         let requester = self.requester()?.client()?;
         let before = self.settled().await?;
         let received = row::receive(requester, service, place, transport, duration).await?;
         let sent = self.settled().await?.saturating_sub(before);
-        Ok(Row::new(self.mode, service, transport, received, sent))
+        Ok(DemoRow::new(self.mode, service, transport, received, sent))
     }
 
     fn requester(&self) -> Outcome<&Process> {

@@ -52,7 +52,7 @@ pub enum Relation {
     /// Below.
     Child,
     /// Beside: another top, or another home of the same area.
-    Peer,
+    Sibling,
     /// None of these: one stands by for nodes of the other.
     Aside,
     /// A relation of a later version.
@@ -66,7 +66,7 @@ impl Relation {
         match self {
             Self::Parent => "parent",
             Self::Child => "child",
-            Self::Peer => "peer",
+            Self::Sibling => "peer",
             Self::Aside => "aside",
             Self::Unknown => "unknown",
         }

@@ -108,7 +108,7 @@ pub enum State {
     /// A node whose hub holds its record.
     Attached,
     /// A node without a hub, which finds others by multicast on its link.
-    OnLink,
+    MulticastOnly,
     /// On its way out.
     Draining,
     /// A state of a later version.
@@ -154,10 +154,10 @@ pub struct Transfer {
     pub service: Service,
     /// The other end, if it is known yet.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    pub peer: Option<NodeId>,
+    pub remote: Option<NodeId>,
     /// The name in its certificate, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peer_name: Option<String>,
+    pub remote_name: Option<String>,
     /// Payload bytes so far.
     pub bytes: u64,
     /// How long it has been under way, seconds.
@@ -171,7 +171,7 @@ pub struct IndexTotals {
     pub nodes: u64,
     /// Nodes of other hubs whose records it holds: as their stand-by, or as the server of their cache.
     #[serde(default)]
-    pub mirrored: u64,
+    pub replicas: u64,
     /// (node, service) pairs of both.
     pub entries: u64,
     /// Requests that wait for a provider.
@@ -183,7 +183,7 @@ pub struct IndexTotals {
     /// Other hubs connected.
     pub hubs: u64,
     /// Whether the hub is younger than one lease and may not have heard of everyone.
-    pub young: bool,
+    pub warming_up: bool,
     /// In which tier of the hierarchy it stands; 0 is the lowest.
     #[serde(default)]
     pub tier: u8,
@@ -238,11 +238,11 @@ pub struct TransportBytes {
 
 /// `GET /v1/peers`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Peers {
+pub struct Connections {
     /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
     /// Associations that are up.
-    pub peers: Vec<PeerRow>,
+    pub connections: Vec<ConnectionRow>,
     /// The super nodes of the configuration that are not; super nodes only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub down: Vec<HubLink>,
@@ -250,7 +250,7 @@ pub struct Peers {
 
 /// One association.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PeerRow {
+pub struct ConnectionRow {
     /// Who.
     #[serde(with = "text")]
     pub node: NodeId,
@@ -271,7 +271,7 @@ pub struct PeerRow {
     /// The address it is seen at.
     pub address: String,
     /// Whether this daemon dialled it.
-    pub dialled: bool,
+    pub dialed: bool,
     /// Round trip, milliseconds.
     pub rtt_ms: f64,
     /// Bytes sent to it.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ConfigError, Origin, Row, Setting, Settings};
+use super::{ConfigError, Origin, ResolvedSetting, Setting, Settings};
 
 /// How alike two keys must be for one to be offered for the other (Jaro–Winkler).
 const NEAR: f64 = 0.75;
@@ -13,7 +13,7 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 49] = [
+pub const ROOST_VARIABLES: [&str; 49] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
@@ -82,7 +82,8 @@ impl Layers {
     /// # Errors
     /// All that is wrong with any of them.
     pub fn read(&self, table: Vec<Setting>) -> Result<Settings, Vec<ConfigError>> {
-        let mut builder = Builder { rows: table.into_iter().map(Row::with_default).collect(), errors: Vec::new() };
+        let mut builder =
+            Builder { rows: table.into_iter().map(ResolvedSetting::with_default).collect(), errors: Vec::new() };
         if let Some(path) = &self.file {
             builder.lay_file(path);
         }
@@ -101,14 +102,14 @@ pub fn default_file(daemon: &str) -> Option<PathBuf> {
     candidates.into_iter().flatten().map(|base| base.join(format!("roost/{daemon}.toml"))).find(|path| path.is_file())
 }
 
-impl Row {
+impl ResolvedSetting {
     fn with_default(setting: Setting) -> Self {
         Self { values: setting.default_texts(), setting, origin: Origin::Default }
     }
 }
 
 struct Builder {
-    rows: Vec<Row>,
+    rows: Vec<ResolvedSetting>,
     errors: Vec<ConfigError>,
 }
 
@@ -157,7 +158,7 @@ impl Builder {
             let origin = Origin::Environment(name.clone());
             if let Some((key, texts)) = matching.map(|row| (row.setting.key, row.setting.kind.split(value))) {
                 self.set(key, texts, origin);
-            } else if name.starts_with("ROOST_") && !FAMILY.contains(&name.as_str()) {
+            } else if name.starts_with("ROOST_") && !ROOST_VARIABLES.contains(&name.as_str()) {
                 let nearest = self.near_variable(name);
                 self.errors.push(ConfigError::Unknown { key: name.clone(), origin, nearest });
             }
@@ -198,7 +199,7 @@ impl Builder {
     }
 
     fn unknown(&mut self, key: String, origin: Origin) {
-        let likeness = |row: &Row| strsim::jaro_winkler(&key.replace('-', "_"), row.setting.key);
+        let likeness = |row: &ResolvedSetting| strsim::jaro_winkler(&key.replace('-', "_"), row.setting.key);
         let best = self.rows.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
         let nearest = best.filter(|row| likeness(row) >= NEAR).map(|row| row.setting.key.to_owned());
         self.errors.push(ConfigError::Unknown { key, origin, nearest });
@@ -306,7 +307,9 @@ mod tests {
         let said = |name| read(name).unwrap_err()[0].to_string();
         assert_eq!(said("ROOST_BOGUS"), "unknown variable \"ROOST_BOGUS\"");
         assert!(said("ROOST_MAX_STREAM").ends_with("did you mean \"ROOST_MAX_STREAMS\"?"));
-        for name in FAMILY.iter().filter(|name| !["ROOST_DRAIN", "ROOST_LISTEN", "ROOST_MAX_STREAMS"].contains(name)) {
+        for name in
+            ROOST_VARIABLES.iter().filter(|name| !["ROOST_DRAIN", "ROOST_LISTEN", "ROOST_MAX_STREAMS"].contains(name))
+        {
             assert!(read(name).is_ok(), "{name}");
         }
         assert!(read("ROOSTER").is_ok());

@@ -20,7 +20,7 @@ use roost_proto::Endpoint;
 
 pub use args::{Action, Invocation, usage};
 pub use common::{Common, LogFormat, settings as common_settings};
-pub use layers::{FAMILY, Layers, default_file};
+pub use layers::{Layers, ROOST_VARIABLES, default_file};
 pub use render::{default_toml, reference, show};
 pub use setting::{Kind, Setting};
 
@@ -129,11 +129,11 @@ fn hint(nearest: Option<&str>) -> String {
 /// A daemon's settings with their values.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    rows: Vec<Row>,
+    rows: Vec<ResolvedSetting>,
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct ResolvedSetting {
     setting: Setting,
     values: Vec<String>,
     origin: Origin,
@@ -261,7 +261,7 @@ impl Settings {
         ConfigError::Value { key: key.to_owned(), value: value.to_owned(), origin: self.origin(key), reason }
     }
 
-    fn row(&self, key: &str) -> Option<&Row> {
+    fn row(&self, key: &str) -> Option<&ResolvedSetting> {
         self.rows.iter().find(|row| row.setting.key == key)
     }
 
@@ -277,7 +277,8 @@ impl Settings {
 
     /// The settings whose values differ from those of `other`.
     pub fn changed<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Setting> {
-        let differs = |row: &&Row| other.row(row.setting.key).is_none_or(|theirs| theirs.values != row.values);
+        let differs =
+            |row: &&ResolvedSetting| other.row(row.setting.key).is_none_or(|theirs| theirs.values != row.values);
         self.rows.iter().filter(differs).map(|row| &row.setting)
     }
 }

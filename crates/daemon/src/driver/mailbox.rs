@@ -4,50 +4,50 @@ use roost_proto::Time;
 use roost_proto::machine::Machine;
 use tokio::sync::oneshot;
 
-use crate::letters::{self, Receiver, Sender, letters};
+use crate::letters::{self, Receiver, Sender, command_queue};
 
 /// Something for the machine.
-pub(super) enum Letter<M: Machine> {
+pub(super) enum MachineMessage<M: Machine> {
     /// A command.
     Command(M::Command),
     /// A look at the machine between two inputs.
-    Inspect(Look<M>),
+    Inspect(MachineInspection<M>),
 }
 
 /// What is done with the machine between two inputs.
-type Look<M> = Box<dyn FnOnce(&M, Time) + Send>;
+type MachineInspection<M> = Box<dyn FnOnce(&M, Time) + Send>;
 
 /// The receiving end.
-pub(super) struct Letters<M: Machine>(Receiver<Letter<M>>);
+pub(super) struct MachineQueue<M: Machine>(Receiver<MachineMessage<M>>);
 
-impl<M: Machine> Letters<M> {
+impl<M: Machine> MachineQueue<M> {
     /// Waits for letters; for ever once nobody can send any more.
-    pub(super) async fn recv_many(&mut self, into: &mut Vec<Letter<M>>, max: usize) {
+    pub(super) async fn recv_many(&mut self, into: &mut Vec<MachineMessage<M>>, max: usize) {
         if self.0.recv_many(into, max).await == 0 {
             std::future::pending::<()>().await;
         }
     }
 }
 
-pub(super) fn mailbox<M: Machine>() -> (Mailbox<M>, Letters<M>) {
-    let (sender, receiver) = letters();
-    (Mailbox { sender }, Letters(receiver))
+pub(super) fn mailbox<M: Machine>() -> (Mailbox<M>, MachineQueue<M>) {
+    let (sender, receiver) = command_queue();
+    (Mailbox { sender }, MachineQueue(receiver))
 }
 
 /// The machine is no longer driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the daemon is shutting down")]
-pub struct Gone;
+pub struct DriverStopped;
 
-impl From<letters::Gone> for Gone {
-    fn from(_: letters::Gone) -> Self {
+impl From<letters::QueueClosed> for DriverStopped {
+    fn from(_: letters::QueueClosed) -> Self {
         Self
     }
 }
 
 /// Reaches a machine that a driver runs. Clones reach the same one.
 pub struct Mailbox<M: Machine> {
-    sender: Sender<Letter<M>>,
+    sender: Sender<MachineMessage<M>>,
 }
 
 impl<M: Machine> Clone for Mailbox<M> {
@@ -61,15 +61,15 @@ impl<M: Machine> Mailbox<M> {
     ///
     /// # Errors
     /// [`Gone`] when the machine is no longer driven.
-    pub async fn command(&self, command: M::Command) -> Result<(), Gone> {
-        Ok(self.sender.send(Letter::Command(command)).await?)
+    pub async fn command(&self, command: M::Command) -> Result<(), DriverStopped> {
+        Ok(self.sender.send(MachineMessage::Command(command)).await?)
     }
 
     /// Looks at the machine between two inputs.
     ///
     /// # Errors
     /// [`Gone`] when the machine is no longer driven.
-    pub async fn inspect<R, F>(&self, look: F) -> Result<R, Gone>
+    pub async fn inspect<R, F>(&self, look: F) -> Result<R, DriverStopped>
     where
         R: Send + 'static,
         F: FnOnce(&M, Time) -> R + Send + 'static,
@@ -77,13 +77,13 @@ impl<M: Machine> Mailbox<M> {
         let (answer, receiver) = oneshot::channel();
         // The asker may have lost interest meanwhile.
         let look = Box::new(move |machine: &M, now| drop(answer.send(look(machine, now))));
-        self.sender.send(Letter::Inspect(look)).await?;
-        receiver.await.map_err(|_| Gone)
+        self.sender.send(MachineMessage::Inspect(look)).await?;
+        receiver.await.map_err(|_| DriverStopped)
     }
 
     /// Gives the machine a command from where one cannot wait, after all that were given before.
     /// A machine that is 65,536 such commands behind loses them, and the log says so.
     pub fn post(&self, command: M::Command) {
-        self.sender.post(Letter::Command(command));
+        self.sender.post(MachineMessage::Command(command));
     }
 }

@@ -18,13 +18,13 @@ use roost_proto::{Channel, Delivery, Input, LinkId, Time, Traffic, Transmit};
 use roost_transport::{Event, SendError};
 use tokio_util::sync::CancellationToken;
 
-pub use mailbox::{Gone, Mailbox};
-use mailbox::{Letter, Letters};
+pub use mailbox::{DriverStopped, Mailbox};
+use mailbox::{MachineMessage, MachineQueue};
 pub use network::{Network, Sockets};
-use sleep::Sleep;
-pub use sleep::{Ahead, System};
+use sleep::SuspendDetector;
+pub use sleep::{SuspendClock, SystemClocks};
 
-use crate::pace::Pace;
+use crate::pace::LogLimiter;
 use crate::traffic::TrafficBytes;
 
 /// Between two looks at the host's clocks, if nothing else happens.
@@ -35,14 +35,14 @@ const BATCH: usize = 64;
 
 /// What a machine's owner does with its events. Called in the loop: it may
 /// neither wait nor take long.
-pub trait Owner<M: Machine> {
+pub trait EventHandler<M: Machine> {
     /// Takes one event of the machine.
-    fn take(&mut self, event: M::Event) -> Next;
+    fn handle_event(&mut self, event: M::Event) -> LoopControl;
 }
 
 /// Whether the loop goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum LoopControl {
     /// It does.
     Continue,
     /// The machine has left: this was its last event.
@@ -54,11 +54,11 @@ pub struct Driver<M: Machine, O, N> {
     machine: M,
     owner: O,
     network: N,
-    letters: Letters<M>,
+    letters: MachineQueue<M>,
     traffic: Arc<TrafficBytes>,
     started: Instant,
-    given_up: Pace,
-    sleep: Sleep,
+    given_up: LogLimiter,
+    sleep: SuspendDetector,
     /// The host's wall clock as last told to the machine, Unix seconds.
     wall_clock: u64,
 }
@@ -73,24 +73,25 @@ pub fn driver<M, O, N>(
 ) -> (Driver<M, O, N>, Mailbox<M>)
 where
     M: Machine,
-    O: Owner<M>,
+    O: EventHandler<M>,
     N: Network,
 {
     let (mailbox, letters) = mailbox::mailbox();
     let owner = owner(&mailbox);
-    let (started, given_up, sleep) = (Instant::now(), Pace::default(), Sleep::new(Box::new(System)));
+    let (started, given_up, sleep) =
+        (Instant::now(), LogLimiter::default(), SuspendDetector::new(Box::new(SystemClocks)));
     (Driver { machine, owner, network, letters, traffic, started, given_up, sleep, wall_clock: 0 }, mailbox)
 }
 
 impl<M: Machine, O, N> Driver<M, O, N> {
     /// The same with other clocks, by which suspends are noticed.
     #[must_use]
-    pub fn with_clocks(self, clocks: impl Ahead + 'static) -> Self {
-        Self { sleep: Sleep::new(Box::new(clocks)), ..self }
+    pub fn with_clocks(self, clocks: impl SuspendClock + 'static) -> Self {
+        Self { sleep: SuspendDetector::new(Box::new(clocks)), ..self }
     }
 }
 
-impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
+impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
     /// Runs until the machine has left. When `stop` is cancelled the machine
     /// is given the command `leave`; its owner then says when it has left.
     pub async fn run(mut self, stop: CancellationToken, leave: M::Command) {
@@ -120,7 +121,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
                     }
                 }
             }
-            if self.wake(&mut events, &mut letters) == Next::Stop {
+            if self.wake(&mut events, &mut letters) == LoopControl::Stop {
                 self.network.flush();
                 return;
             }
@@ -131,28 +132,28 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
     }
 
     /// Works off what has come, and what is due.
-    fn wake(&mut self, events: &mut Vec<Event>, letters: &mut Vec<Letter<M>>) -> Next {
+    fn wake(&mut self, events: &mut Vec<Event>, letters: &mut Vec<MachineMessage<M>>) -> LoopControl {
         if let Some(slept) = self.sleep.look() {
             tracing::info!(seconds = slept.as_secs(), "the host stood still: what others said before is doubted");
             self.machine.handle(self.now(), Input::HostSuspended(slept));
         }
         self.tell_wall_clock();
-        if self.drain() == Next::Stop {
-            return Next::Stop;
+        if self.drain() == LoopControl::Stop {
+            return LoopControl::Stop;
         }
         for event in events.drain(..) {
             self.machine.handle(self.now(), input(event));
-            if self.drain() == Next::Stop {
-                return Next::Stop;
+            if self.drain() == LoopControl::Stop {
+                return LoopControl::Stop;
             }
         }
         for letter in letters.drain(..) {
             match letter {
-                Letter::Command(command) => self.machine.handle(self.now(), Input::Command(command)),
-                Letter::Inspect(look) => look(&self.machine, self.now()),
+                MachineMessage::Command(command) => self.machine.handle(self.now(), Input::Command(command)),
+                MachineMessage::Inspect(look) => look(&self.machine, self.now()),
             }
-            if self.drain() == Next::Stop {
-                return Next::Stop;
+            if self.drain() == LoopControl::Stop {
+                return LoopControl::Stop;
             }
         }
         let now = self.now();
@@ -160,7 +161,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
             self.machine.handle(now, Input::Timeout);
             return self.drain();
         }
-        Next::Continue
+        LoopControl::Continue
     }
 
     /// Tells the machine what the host's wall clock shows, at most once a second.
@@ -174,18 +175,18 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
     }
 
     /// Carries out what the machine wants and tells its owner what it says.
-    fn drain(&mut self) -> Next {
+    fn drain(&mut self) -> LoopControl {
         loop {
             while let Some(transmit) = self.machine.poll_transmit() {
                 self.carry_out(transmit);
             }
-            let Some(event) = self.machine.poll_event() else { return Next::Continue };
-            if self.owner.take(event) == Next::Stop {
+            let Some(event) = self.machine.poll_event() else { return LoopControl::Continue };
+            if self.owner.handle_event(event) == LoopControl::Stop {
                 // What it sent on leaving still goes out.
                 while let Some(transmit) = self.machine.poll_transmit() {
                     self.carry_out(transmit);
                 }
-                return Next::Stop;
+                return LoopControl::Stop;
             }
         }
     }

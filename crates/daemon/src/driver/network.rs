@@ -4,7 +4,7 @@ use bytes::Bytes;
 use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, RoleSet};
 use roost_transport::{Event, Events, SendError, Transport};
 
-use crate::resolve::Redial;
+use crate::resolve::EndpointResolver;
 
 /// Sends and receives whole messages.
 pub trait Network: Send {
@@ -34,12 +34,12 @@ pub trait Network: Send {
 pub struct Sockets {
     transport: Transport,
     events: Events,
-    redial: Redial,
+    redial: EndpointResolver,
 }
 
 impl Sockets {
     /// The transports with names that are looked up again at each dial.
-    pub fn new(transport: Transport, events: Events, redial: Redial) -> Self {
+    pub fn new(transport: Transport, events: Events, redial: EndpointResolver) -> Self {
         Self { transport, events, redial }
     }
 }

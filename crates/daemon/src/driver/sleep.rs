@@ -6,16 +6,16 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// By how much the clock that goes on in suspend is ahead of the one that stops.
-pub trait Ahead: Send {
+pub trait SuspendClock: Send {
     /// At this moment.
     fn ahead(&self) -> Duration;
 }
 
 /// The system's clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct System;
+pub struct SystemClocks;
 
-impl Ahead for System {
+impl SuspendClock for SystemClocks {
     #[cfg(target_os = "linux")]
     fn ahead(&self) -> Duration {
         use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -34,13 +34,13 @@ impl Ahead for System {
 }
 
 /// Tells once each time that the host stood still.
-pub(super) struct Sleep {
-    clocks: Box<dyn Ahead>,
+pub(super) struct SuspendDetector {
+    clocks: Box<dyn SuspendClock>,
     ahead: Duration,
 }
 
-impl Sleep {
-    pub(super) fn new(clocks: Box<dyn Ahead>) -> Self {
+impl SuspendDetector {
+    pub(super) fn new(clocks: Box<dyn SuspendClock>) -> Self {
         Self { ahead: clocks.ahead(), clocks }
     }
 
@@ -65,20 +65,20 @@ mod tests {
 
     #[test]
     fn system_clocks_differ_by_past_suspends() {
-        let mut sleep = Sleep::new(Box::new(System));
+        let mut sleep = SuspendDetector::new(Box::new(SystemClocks));
         assert_eq!((sleep.look(), sleep.look()), (None, None));
     }
 
     #[test]
     fn each_suspend_is_told_once() {
-        struct Injected(Arc<AtomicU64>);
-        impl Ahead for Injected {
+        struct AdvancingClock(Arc<AtomicU64>);
+        impl SuspendClock for AdvancingClock {
             fn ahead(&self) -> Duration {
                 Duration::from_millis(self.0.load(Ordering::Relaxed))
             }
         }
         let millis = Arc::new(AtomicU64::new(5_000));
-        let mut sleep = Sleep::new(Box::new(Injected(Arc::clone(&millis))));
+        let mut sleep = SuspendDetector::new(Box::new(AdvancingClock(Arc::clone(&millis))));
         let told = [5_000, 5_001, 65_000, 65_001, 65_400, 67_000].map(|at| {
             millis.store(at, Ordering::Relaxed);
             sleep.look()

@@ -87,9 +87,9 @@ fn ring_at() -> Time {
 /// Tells the test what the machine says.
 struct Teller(mpsc::UnboundedSender<Said>);
 
-impl Owner<Echo> for Teller {
-    fn take(&mut self, event: Said) -> Next {
-        let next = if event == Said::Left { Next::Stop } else { Next::Continue };
+impl EventHandler<Echo> for Teller {
+    fn handle_event(&mut self, event: Said) -> LoopControl {
+        let next = if event == Said::Left { LoopControl::Stop } else { LoopControl::Continue };
         self.0.send(event).unwrap();
         next
     }
@@ -194,9 +194,9 @@ async fn data_without_room_ends_its_flow() {
 }
 
 /// Clocks of which a test moves one on.
-struct Injected(Arc<Mutex<Duration>>);
+struct SettableClock(Arc<Mutex<Duration>>);
 
-impl Ahead for Injected {
+impl SuspendClock for SettableClock {
     fn ahead(&self) -> Duration {
         *self.0.lock().unwrap()
     }
@@ -205,7 +205,7 @@ impl Ahead for Injected {
 #[tokio::test]
 async fn machine_hears_of_suspend() {
     let ahead = Arc::<Mutex<Duration>>::default();
-    let clocks = Injected(Arc::clone(&ahead));
+    let clocks = SettableClock(Arc::clone(&ahead));
     let mut rig = rig_with(|driver| driver.with_clocks(clocks));
     assert_eq!(rig.said.recv().await, Some(Said::Rang));
     let hour = Duration::from_secs(3600);
@@ -220,5 +220,5 @@ async fn stopping_lets_the_machine_leave() {
     rig.task.await.unwrap();
     while rig.said.recv().await.expect("the machine says that it left") != Said::Left {}
     assert_eq!(rig.log.lock().unwrap().last().unwrap(), "close 1 leaving");
-    assert_eq!(rig.mailbox.inspect(|_, _| ()).await, Err(Gone));
+    assert_eq!(rig.mailbox.inspect(|_, _| ()).await, Err(DriverStopped));
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use roost_control::query::Params;
-use roost_control::server::{Pairs, Refusal, json};
+use roost_control::server::{ApiError, Pairs, json};
 use roost_control::types::{record_text, uplink_left};
 use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
@@ -16,8 +16,8 @@ use roost_proto::{NodeId, NodeSelector, Service, hub};
 
 use super::HubService;
 use super::words::totals;
-use crate::driver::Gone;
-use crate::naming::{connected, pick};
+use crate::driver::DriverStopped;
+use crate::naming::{connected, resolve_node};
 use crate::shared::millis;
 
 /// The most nodes in one answer of the index; `after` leads to the next ones.
@@ -47,11 +47,11 @@ async fn streams(State(hub): State<HubService>) -> Response {
     json(&hub.streams().await)
 }
 
-fn leaving(gone: Gone) -> Refusal {
-    Refusal::new(Code::Leaving, gone.to_string())
+fn leaving(gone: DriverStopped) -> ApiError {
+    ApiError::new(Code::Leaving, gone.to_string())
 }
 
-async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let params = Params::new(&pairs, &["limit", "after"], false)?;
     let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
     let after = match params.called("after")? {
@@ -66,7 +66,7 @@ async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Res
 }
 
 /// The node of the index that is meant; an id need not be there.
-async fn meant(hub: &HubService, called: NodeSelector) -> Result<NodeId, Refusal> {
+async fn meant(hub: &HubService, called: NodeSelector) -> Result<NodeId, ApiError> {
     let mut known = BTreeMap::new();
     let mut after = None;
     while called.as_str().parse::<NodeId>().is_err() {
@@ -78,7 +78,7 @@ async fn meant(hub: &HubService, called: NodeSelector) -> Result<NodeId, Refusal
             break;
         }
     }
-    pick(&called, &known, || Refusal::new(Code::NotFound, format!("no node {called} is in this index")))
+    resolve_node(&called, &known, || ApiError::new(Code::NotFound, format!("no node {called} is in this index")))
 }
 
 fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Candidate {
@@ -100,7 +100,7 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
 
 /// Looks into this hub's own directory, and says so where there are others:
 /// nodes ask those too.
-async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, .. } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
@@ -120,7 +120,7 @@ async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Re
 }
 
 /// How many nodes offer each service, counted in steps so that requests do not wait.
-async fn services(State(hub): State<HubService>) -> Result<Response, Refusal> {
+async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
     let mut providers = [0; Service::ALL.len()];
     let mut after: Option<NodeId> = None;
     loop {
@@ -145,11 +145,11 @@ async fn services(State(hub): State<HubService>) -> Result<Response, Refusal> {
 }
 
 /// The round trip to a connected neighbour, as its association measured it last.
-async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
-    let none = || Refusal::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
+async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, ApiError> {
+    let none = || ApiError::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
     let called = Params::new(&pairs, &["node"], false)?.called("node")?.ok_or_else(none)?;
-    let none = || Refusal::new(Code::NotFound, format!("no association with {called} is up"));
-    let node = pick(&called, &connected(&hub.shared), none)?;
+    let none = || ApiError::new(Code::NotFound, format!("no association with {called} is up"));
+    let node = resolve_node(&called, &connected(&hub.shared), none)?;
     let links = hub.shared.transport.links();
     let link = links.iter().filter(|link| link.remote.node == node).min_by_key(|link| link.rtt);
     let link = link.ok_or_else(none)?;
@@ -158,8 +158,8 @@ async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Resp
 }
 
 /// The answer where only a node can help.
-async fn for_nodes(State(hub): State<HubService>) -> Refusal {
+async fn for_nodes(State(hub): State<HubService>) -> ApiError {
     let what = hub.shared.role().title();
     let message = format!("this daemon is a {what}: requests, watches and moves are put to a node's socket");
-    Refusal::new(Code::NoSuchEndpoint, message)
+    ApiError::new(Code::NoSuchEndpoint, message)
 }

@@ -35,7 +35,7 @@ pub(super) async fn remember(path: PathBuf, transport: Transport, stop: Cancella
     let mut memory = RestartNotifier::new(&read(&path).unwrap_or_default(), Instant::now());
     let mut is_kept = true;
     while !stop.is_cancelled() {
-        tell(&mut memory, &transport);
+        notify_forgotten(&mut memory, &transport);
         let (now, changes) = (Instant::now(), transport.changes());
         let fresh =
             memory.is_due(now, changes).then(|| memory.review(now, changes, transport.known_remotes())).flatten();
@@ -51,7 +51,7 @@ pub(super) async fn remember(path: PathBuf, transport: Transport, stop: Cancella
 }
 
 /// Tells those whose turn has come.
-fn tell(memory: &mut RestartNotifier, transport: &Transport) {
+fn notify_forgotten(memory: &mut RestartNotifier, transport: &Transport) {
     while let Some(known) = memory.next(Instant::now()) {
         if !transport.send_reset(&known) {
             return memory.put_back(known);

@@ -10,8 +10,8 @@ use roost_reflector::Relay;
 use roost_reflector::relay::{RelayEvent, StreamStatus};
 
 use crate::driver::Mailbox;
-use crate::media::Ends;
-use crate::pace::Pace;
+use crate::media::RelayHandler;
+use crate::pace::LogLimiter;
 
 /// How often the machine is told what the relay carries, and what room it has, if that has changed.
 const TELL: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const TELL: Duration = Duration::from_secs(1);
 const REFRESH: u32 = 10;
 
 /// What a hub asks of its relay.
-pub(super) enum Order {
+pub(super) enum RelayCommand {
     /// Send something on.
     Grant(ReflectionGrant),
     /// The hub leaves: all are to find another way.
@@ -29,22 +29,22 @@ pub(super) enum Order {
 }
 
 /// A hub neither publishes nor watches.
-pub(super) struct HubEnds {
+pub(super) struct HubRelayHandler {
     mailbox: Mailbox<Hub>,
     next: Time,
     /// What the machine was told last.
     room: Option<(u32, u32)>,
     told: Told,
-    refused: Pace,
+    refused: LogLimiter,
 }
 
-impl HubEnds {
+impl HubRelayHandler {
     pub(super) fn new(mailbox: Mailbox<Hub>) -> Self {
-        Self { mailbox, next: Time::ZERO, room: None, told: Told::default(), refused: Pace::default() }
+        Self { mailbox, next: Time::ZERO, room: None, told: Told::default(), refused: LogLimiter::default() }
     }
 
     /// Tells the machine what has changed.
-    fn tell(&mut self, now: Time, relay: &Relay) {
+    fn report_streams(&mut self, now: Time, relay: &Relay) {
         let residual = relay.residual_capacity().map_or(u32::MAX, kbps);
         let (mut subscribers, mut streams, mut receivers) = (0, Vec::new(), MAX_RECEIVERS);
         for status in relay.streams(now) {
@@ -91,19 +91,19 @@ impl Told {
     }
 }
 
-impl Ends for HubEnds {
-    type Order = Order;
+impl RelayHandler for HubRelayHandler {
+    type RelayCommand = RelayCommand;
 
-    fn order(&mut self, now: Time, relay: &mut Relay, order: Order) {
+    fn handle_command(&mut self, now: Time, relay: &mut Relay, order: RelayCommand) {
         match order {
-            Order::Grant(grant) => {
+            RelayCommand::Grant(grant) => {
                 if let Err(reason) = relay.grant(now, grant)
                     && let Some(suppressed) = self.refused.admit()
                 {
                     tracing::warn!(%reason, suppressed, "a stream is not sent on");
                 }
             }
-            Order::Leave => relay.leave(now),
+            RelayCommand::Leave => relay.leave(now),
         }
     }
 
@@ -120,7 +120,7 @@ impl Ends for HubEnds {
     fn handle_timeout(&mut self, now: Time, relay: &mut Relay) {
         if now >= self.next {
             self.next = now + TELL;
-            self.tell(now, relay);
+            self.report_streams(now, relay);
         }
     }
 }

@@ -6,13 +6,13 @@ use roost_proto::hub::{HubCounters, HubStatus, Outcome, Relation};
 use roost_proto::wire::RequestMode;
 
 use super::words::connected;
-use crate::metrics::{Followers, Metrics, Total, follow};
+use crate::metrics::{CounterSet, Metrics, Total, follow};
 
 /// The metrics of a hub.
 #[derive(Clone)]
 pub(super) struct HubMetrics {
     gauges: Vec<(IntGauge, Size)>,
-    counters: Followers<HubCounters>,
+    counters: CounterSet<HubCounters>,
     requests: IntCounterVec,
     outcomes: IntCounterVec,
 }
@@ -114,7 +114,7 @@ impl HubMetrics {
         let outcomes = Opts::new("roost_hub_request_outcomes_total", "What became of them.");
         Ok(Self {
             gauges,
-            counters: Followers::register(metrics, &COUNTERS)?,
+            counters: CounterSet::register(metrics, &COUNTERS)?,
             requests: metrics.register(IntCounterVec::new(requests, &["service", "mode"])?)?,
             outcomes: metrics.register(IntCounterVec::new(outcomes, &["service", "mode", "outcome"])?)?,
         })

@@ -15,24 +15,24 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use roost_control::{HubLink, Peers, State, Status, Streams};
+use roost_control::{Connections, HubLink, State, Status, Streams};
 use roost_proto::hub::{self, Hub, HubCommand, HubKind};
 use roost_proto::{NodeId, Role, RoleSet};
 use roost_reflector::relay;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Service;
+use crate::api::DaemonService;
 use crate::config::{ConfigError, Setting, Settings};
-use crate::driver::{Gone, Mailbox, Sockets, driver};
-use crate::media::{Bound, Media, MediaMetrics, rows};
+use crate::driver::{DriverStopped, Mailbox, Sockets, driver};
+use crate::media::{MediaMetrics, MediaSocket, RelayMailbox, rows};
 use crate::naming::certified;
-use crate::resolve::{Redial, leads_here, resolve_all};
+use crate::resolve::{EndpointResolver, leads_here, resolve_all};
 use crate::shared::millis;
-use crate::{Base, Failure, Program, Running, Shared, random_secret, random_seed};
+use crate::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 
-use media::{HubEnds, Order};
+use media::{HubRelayHandler, RelayCommand};
 use metrics::HubMetrics;
-use owner::HubOwner;
+use owner::HubEventHandler;
 pub use settings::HubConfig;
 
 /// Where hubs listen by default.
@@ -54,11 +54,11 @@ pub struct HubDaemon<H>(PhantomData<H>);
 /// A running hub: what its endpoints work on.
 #[derive(Clone)]
 pub struct HubService {
-    shared: Arc<Shared>,
+    shared: Arc<DaemonContext>,
     mailbox: Mailbox<Hub>,
     metrics: HubMetrics,
     /// What the configuration calls the other hubs.
-    redial: Redial,
+    redial: EndpointResolver,
     /// What sends streams on, and where it is; a server has none.
     relay: Option<Started>,
     media_metrics: Option<MediaMetrics>,
@@ -92,7 +92,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
 
     async fn spawn(config: HubConfig, base: Base) -> Result<Running<HubService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
-        let (redial, mut parents) = Redial::resolve(&[&config.parents[..], &config.peers].concat()).await;
+        let (redial, mut parents) = EndpointResolver::resolve(&[&config.parents[..], &config.siblings].concat()).await;
         let mut peers = parents.split_off(config.parents.len());
         let listening = shared.transport.local_addresses();
         peers.retain(|addresses| !leads_here(addresses, listening));
@@ -126,7 +126,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             let start = |bound| start_relay(bound, config.relay.config(), mailbox, &shared, &stop);
             relay = bound.map(start).transpose();
             let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(media, _)| media.clone());
-            HubOwner::new(Arc::clone(&shared), media)
+            HubEventHandler::new(Arc::clone(&shared), media)
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(Failure::failed)?;
@@ -139,29 +139,29 @@ impl<H: HubProgram> Program for HubDaemon<H> {
 }
 
 /// A relay that runs, and where it is.
-type Started = (Media<HubEnds>, SocketAddr);
+type Started = (RelayMailbox<HubRelayHandler>, SocketAddr);
 
 /// Starts the relay, which is told when the hub leaves. Without it the hub is one that has no room.
 fn start_relay(
-    bound: Bound,
+    bound: MediaSocket,
     config: relay::RelayConfig,
     mailbox: &Mailbox<Hub>,
-    shared: &Arc<Shared>,
+    shared: &Arc<DaemonContext>,
     stop: &CancellationToken,
 ) -> std::io::Result<Started> {
     let address = bound.address();
     let (full, shared) = (mailbox.clone(), Arc::clone(shared));
     let gone = move |sentence| {
-        shared.note_error(sentence);
+        shared.set_last_error(sentence);
         full.post(HubCommand::Carries { streams: Vec::new() });
         full.post(HubCommand::Reflecting { residual_kbps: 0, subscribers: u32::MAX });
     };
-    let media = Media::start(bound, config, HubEnds::new(mailbox.clone()), gone)?;
+    let media = RelayMailbox::start(bound, config, HubRelayHandler::new(mailbox.clone()), gone)?;
     let (told, stopped) = (media.clone(), stop.clone().cancelled_owned());
     tokio::spawn(async move {
         stopped.await;
         // One that has stopped leaves nobody in the lurch any more.
-        let _ = told.order(Order::Leave).await;
+        let _ = told.command(RelayCommand::Leave).await;
     });
     Ok((media, address))
 }
@@ -180,7 +180,7 @@ impl HubService {
     }
 
     /// The machine's own status.
-    async fn machine_status(&self) -> Result<hub::HubStatus, Gone> {
+    async fn machine_status(&self) -> Result<hub::HubStatus, DriverStopped> {
         self.mailbox.inspect(Hub::status).await
     }
 
@@ -192,26 +192,26 @@ impl HubService {
     }
 
     /// At most `limit` nodes of the index after `after`.
-    async fn index(&self, after: Option<NodeId>, limit: usize) -> Result<Vec<hub::IndexEntry>, Gone> {
+    async fn index(&self, after: Option<NodeId>, limit: usize) -> Result<Vec<hub::IndexEntry>, DriverStopped> {
         self.mailbox.inspect(move |hub, now| hub.index(now, after, limit)).await
     }
 }
 
-impl Service for HubService {
-    fn shared(&self) -> &Arc<Shared> {
+impl DaemonService for HubService {
+    fn shared(&self) -> &Arc<DaemonContext> {
         &self.shared
     }
 
-    async fn status(&self) -> Result<Status, Gone> {
+    async fn status(&self) -> Result<Status, DriverStopped> {
         let machine = self.machine_status().await?;
         let hubs = machine.peers.iter().map(|peer| self.hub_link(peer)).collect();
         Ok(Status { index: Some(words::totals(&machine)), hubs, ..self.shared.status() })
     }
 
-    async fn peers(&self) -> Result<Peers, Gone> {
+    async fn connections(&self) -> Result<Connections, DriverStopped> {
         let (machine, clocks) = self.mailbox.inspect(|hub, now| (hub.status(now), hub.clocks(now))).await?;
-        let mut peers = self.shared.peers(&clocks);
-        for row in &mut peers.peers {
+        let mut peers = self.shared.connections(&clocks);
+        for row in &mut peers.connections {
             let hub = machine.peers.iter().find(|hub| hub.node == Some(row.node));
             let (relation, tier) = hub.map(|hub| words::relation(hub.relation)).unzip();
             (row.relation, row.tier) = (relation, tier.flatten());
@@ -221,7 +221,7 @@ impl Service for HubService {
         Ok(peers)
     }
 
-    fn beat(&self, sign: fn()) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+    fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static {
         let mailbox = self.mailbox.clone();
         async move { mailbox.inspect(move |_, _| sign()).await }
     }

@@ -8,48 +8,48 @@ use std::time::Instant;
 use roost_proto::hub::{Hub, HubEvent};
 use roost_proto::{Address, NodeId};
 
-use super::media::{HubEnds, Order};
-use crate::driver::{Next, Owner};
-use crate::media::Media;
+use super::media::{HubRelayHandler, RelayCommand};
+use crate::driver::{EventHandler, LoopControl};
+use crate::media::RelayMailbox;
 use crate::naming::Names;
-use crate::pace::Pace;
-use crate::repeats::Repeats;
-use crate::shared::Shared;
+use crate::pace::LogLimiter;
+use crate::repeats::LogDedup;
+use crate::shared::DaemonContext;
 
 /// Owns a hub's machine.
-pub(super) struct HubOwner {
-    shared: Arc<Shared>,
+pub(super) struct HubEventHandler {
+    shared: Arc<DaemonContext>,
     /// Of other hubs, also while they are gone.
     names: Names,
-    refused: Pace,
-    later: Pace,
-    twins: Pace,
-    doubles: Pace,
-    peers: Pace,
-    members: Pace,
-    unreachable: Repeats,
-    relay: Option<Media<HubEnds>>,
+    refused: LogLimiter,
+    later: LogLimiter,
+    twins: LogLimiter,
+    doubles: LogLimiter,
+    peers: LogLimiter,
+    members: LogLimiter,
+    unreachable: LogDedup,
+    relay: Option<RelayMailbox<HubRelayHandler>>,
 }
 
-impl HubOwner {
-    pub(super) fn new(shared: Arc<Shared>, relay: Option<Media<HubEnds>>) -> Self {
+impl HubEventHandler {
+    pub(super) fn new(shared: Arc<DaemonContext>, relay: Option<RelayMailbox<HubRelayHandler>>) -> Self {
         Self {
             shared,
             names: Names::default(),
-            refused: Pace::default(),
-            later: Pace::default(),
-            twins: Pace::default(),
-            doubles: Pace::default(),
-            peers: Pace::default(),
-            members: Pace::default(),
-            unreachable: Repeats::default(),
+            refused: LogLimiter::default(),
+            later: LogLimiter::default(),
+            twins: LogLimiter::default(),
+            doubles: LogLimiter::default(),
+            peers: LogLimiter::default(),
+            members: LogLimiter::default(),
+            unreachable: LogDedup::default(),
             relay,
         }
     }
 }
 
-impl Owner<Hub> for HubOwner {
-    fn take(&mut self, event: HubEvent) -> Next {
+impl EventHandler<Hub> for HubEventHandler {
+    fn handle_event(&mut self, event: HubEvent) -> LoopControl {
         match event {
             HubEvent::Attached { peer, address } => {
                 tracing::debug!(node = ?peer.node, name = peer.name, %address, "a node is connected");
@@ -63,17 +63,17 @@ impl Owner<Hub> for HubOwner {
             HubEvent::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
             HubEvent::Reflect(grant) => {
                 if let Some(relay) = &self.relay {
-                    relay.post(Order::Grant(grant));
+                    relay.post(RelayCommand::Grant(grant));
                 }
             }
-            HubEvent::Left => return Next::Stop,
+            HubEvent::Left => return LoopControl::Stop,
             event => self.tell_of_others(event),
         }
-        Next::Continue
+        LoopControl::Continue
     }
 }
 
-impl HubOwner {
+impl HubEventHandler {
     /// A list of super nodes that is the same on all of them names each itself, too.
     fn tell_of_double(&mut self, hub: &str, address: &Address) {
         let bound = address.primary().map(|at| UdpSocket::bind((at.ip(), 0)));
@@ -81,7 +81,7 @@ impl HubOwner {
         if is_elsewhere && let Some(suppressed) = self.doubles.admit() {
             tracing::warn!(%address, suppressed, "a {hub} shows the identity of this one, unless that address leads back here");
             let remedy = "unless that address leads back here, issue an identity for each daemon";
-            self.shared.note_error(format!("a {hub} at {address} shows the identity of this one: {remedy}"));
+            self.shared.set_last_error(format!("a {hub} at {address} shows the identity of this one: {remedy}"));
         }
     }
 
@@ -92,7 +92,7 @@ impl HubOwner {
         match event {
             HubEvent::PeerUp { peer, .. } => {
                 self.unreachable.clear();
-                self.names.note(peer.node, &peer.name);
+                self.names.record_name(peer.node, &peer.name);
                 if let Some(suppressed) = self.peers.admit() {
                     tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a {hub} is connected");
                 }
@@ -103,14 +103,14 @@ impl HubOwner {
                     tracing::warn!(name, ?node, reason, suppressed, "a {hub} is no longer connected");
                 }
                 let who = self.names.who(&self.shared, node);
-                self.shared.note_error(format!("{hub} {who} is no longer connected: {reason}"));
+                self.shared.set_last_error(format!("{hub} {who} is no longer connected: {reason}"));
             }
             HubEvent::PeerUnreachable { addresses, reason, retry_in } => {
-                if self.unreachable.is_news(Instant::now(), &reason) {
+                if self.unreachable.should_log(Instant::now(), &reason) {
                     tracing::warn!(?retry_in, reason, "a {hub} cannot be reached");
                 }
                 tracing::debug!(?addresses, "the {hub}'s addresses");
-                self.shared.note_error(format!("a {hub} cannot be reached: {reason}"));
+                self.shared.set_last_error(format!("a {hub} cannot be reached: {reason}"));
             }
             HubEvent::MemberUp { node, addresses } => {
                 if let Some(suppressed) = self.members.admit() {
@@ -138,7 +138,7 @@ impl HubOwner {
             HubEvent::Twin { node, name } => {
                 if let Some(suppressed) = self.twins.admit() {
                     tracing::warn!(?node, name, suppressed, "another daemon uses this identity");
-                    self.shared.note_error(format!("another daemon uses the identity of {name}"));
+                    self.shared.set_last_error(format!("another daemon uses the identity of {name}"));
                 }
             }
             HubEvent::Later { node, protocol, message } => {

@@ -8,13 +8,13 @@ use roost_proto::hub::{HubKind, Limits, Policy, ReflectionConfig};
 use roost_reflector::relay;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
-use crate::media::Place;
+use crate::media::MediaAddress;
 
 /// A hub's own settings, read.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
     /// The super nodes beside this one, each with its endpoints.
-    pub peers: Vec<Vec<Endpoint>>,
+    pub siblings: Vec<Vec<Endpoint>>,
     /// The super nodes above, each with its endpoints; of a cache its server.
     pub parents: Vec<Vec<Endpoint>>,
     /// In which tier it stands.
@@ -33,7 +33,7 @@ pub struct HubConfig {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RelayConfig {
     /// Where.
-    pub place: Place,
+    pub place: MediaAddress,
     /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
     pub uplink_kbps: u32,
     /// See [`Reflection::layers`].
@@ -179,7 +179,7 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
 /// The rows that say how a super node reflects streams.
 fn reflection(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 4] {
     [
-        Place::setting(
+        MediaAddress::setting(
             "The address at which the super node takes in streams and sends them on; off: it reflects none, and passes requests for copies on.",
         ),
         row(
@@ -209,7 +209,9 @@ fn reflection(row: impl Fn(&'static str, Value, String, &'static str, &'static s
 impl RelayConfig {
     /// A server lacks these settings.
     fn read(settings: &Settings) -> Result<Self, ConfigError> {
-        let Some(place) = settings.optional("media")? else { return Ok(Self { place: Place::Off, ..Self::default() }) };
+        let Some(place) = settings.optional("media")? else {
+            return Ok(Self { place: MediaAddress::Off, ..Self::default() });
+        };
         let policy = match settings.required("media_subscribers")? {
             0 => Policy::Residual,
             count => Policy::Count(count),
@@ -243,7 +245,7 @@ impl HubConfig {
         let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
         let summary_bits_per_second = rate.unwrap_or(1_000);
         let relay = RelayConfig::read(settings)?;
-        Ok(Self { peers, parents, tier, summary_bits_per_second, lease, limits, relay })
+        Ok(Self { siblings: peers, parents, tier, summary_bits_per_second, lease, limits, relay })
     }
 }
 
@@ -263,13 +265,13 @@ mod tests {
     fn defaults_match_hub_limits() {
         let config = read(HubKind::Server, &[]).unwrap();
         assert_eq!((config.limits, config.lease), (Limits::default(), Duration::from_secs(60)));
-        assert!(config.peers.is_empty());
+        assert!(config.siblings.is_empty());
     }
 
     #[test]
     fn sibling_entries_hold_several_endpoints() {
         let peers = [("peer", "udp://a:1,tcp://a:1"), ("peer", "udp://b:1")];
-        let sizes: Vec<_> = read(HubKind::SuperNode, &peers).unwrap().peers.iter().map(Vec::len).collect();
+        let sizes: Vec<_> = read(HubKind::SuperNode, &peers).unwrap().siblings.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1]);
     }
 

@@ -3,20 +3,20 @@
 use roost_control::{HubLink, IndexTotals, Relation};
 use roost_proto::hub::{self, HubStatus, RemoteHubStatus};
 
-use crate::resolve::Redial;
+use crate::resolve::EndpointResolver;
 
 /// The sums over the directory and the other hubs.
 pub(super) fn totals(status: &HubStatus) -> IndexTotals {
     use hub::Relation::{Child, Parent};
     IndexTotals {
         nodes: status.nodes as u64,
-        mirrored: status.mirrored as u64,
+        replicas: status.mirrored as u64,
         entries: status.entries as u64,
         pending_requests: status.requests as u64,
         relays: status.relays as u64,
         watches: status.watches as u64,
         hubs: connected(status, |_| true) as u64,
-        young: status.young,
+        warming_up: status.young,
         tier: status.tier,
         parents: connected(status, |relation| relation == Parent) as u64,
         parents_configured: status.peers.iter().filter(|peer| peer.relation == Parent).count() as u64,
@@ -35,13 +35,13 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
     match relation {
         hub::Relation::Parent => (Relation::Parent, None),
         hub::Relation::Child(tier) => (Relation::Child, Some(tier)),
-        hub::Relation::Peer => (Relation::Peer, None),
+        hub::Relation::Peer => (Relation::Sibling, None),
         hub::Relation::Aside => (Relation::Aside, None),
     }
 }
 
 /// Another hub, where it is as the configuration says; without the round trip.
-pub(super) fn hub_link(peer: &RemoteHubStatus, redial: &Redial) -> HubLink {
+pub(super) fn hub_link(peer: &RemoteHubStatus, redial: &EndpointResolver) -> HubLink {
     let (relation, tier) = relation(peer.relation);
     let mut endpoints: Vec<String> = peer.addresses.iter().map(|address| redial.name(address)).collect();
     // A name with several addresses is still one endpoint.

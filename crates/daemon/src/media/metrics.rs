@@ -9,7 +9,7 @@ use roost_proto::reflection::DownstreamKind;
 use roost_reflector::Relay;
 use roost_reflector::relay::{DownstreamStatus, RejectedCounts, StreamStatus};
 
-use super::{Ends, Media};
+use super::{RelayHandler, RelayMailbox};
 use crate::metrics::{Metrics, follow};
 
 /// The metrics of a relay.
@@ -57,7 +57,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(relay: &Relay, now: Time) -> Self {
+    fn from_relay(relay: &Relay, now: Time) -> Self {
         let mut sums = Self { rejected: relay.rejected(), ..Self::default() };
         relay.streams(now).for_each(|stream| sums.add(&stream));
         sums
@@ -112,8 +112,8 @@ impl MediaMetrics {
     }
 
     /// Takes over what a relay has now; one that has stopped has nothing.
-    pub async fn update<E: Ends>(&self, media: &Media<E>) {
-        let sums = media.inspect(|relay, _, now| Sums::of(relay, now)).await;
+    pub async fn update<E: RelayHandler>(&self, media: &RelayMailbox<E>) {
+        let sums = media.inspect(|relay, _, now| Sums::from_relay(relay, now)).await;
         self.up.set(i64::from(sums.is_some()));
         match sums {
             Some(sums) => self.set(&sums, &media.passed),
@@ -168,7 +168,7 @@ mod tests {
         let (metrics, passed) = (Metrics::default(), Arc::<Passed>::default());
         passed.receive(1);
         let media = MediaMetrics::register(&metrics).unwrap();
-        let sums = Sums { subscribers: 3, lost: 4, ..Sums::of(&relay, Time::ZERO) };
+        let sums = Sums { subscribers: 3, lost: 4, ..Sums::from_relay(&relay, Time::ZERO) };
         media.set(&sums, &passed);
         let text = String::from_utf8(metrics.text().unwrap()).unwrap();
         for line in [

@@ -21,31 +21,31 @@ use roost_reflector::relay::{RelayConfig, RelayEvent};
 use roost_reflector::{Relay, Socket};
 use tokio::sync::oneshot;
 
-use crate::letters::{Gone, Sender, letters};
+use crate::letters::{QueueClosed, Sender, command_queue};
 
 pub use metrics::MediaMetrics;
 use metrics::Passed;
-pub use place::Place;
-use shell::Shell;
+pub use place::MediaAddress;
+use shell::RelayDriver;
 
 /// A relay has stopped; see [`Media::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the relay of reflected streams has stopped: the daemon's log says why, and it has to be restarted")]
-pub struct Stopped;
+pub struct RelayStopped;
 
-impl From<Gone> for Stopped {
-    fn from(_: Gone) -> Self {
+impl From<QueueClosed> for RelayStopped {
+    fn from(_: QueueClosed) -> Self {
         Self
     }
 }
 
 /// Where streams begin or end at this host, if any do.
-pub trait Ends: Send + 'static {
+pub trait RelayHandler: Send + 'static {
     /// What the owner may ask.
-    type Order: Send + 'static;
+    type RelayCommand: Send + 'static;
 
     /// Carries out what the owner asks.
-    fn order(&mut self, now: Time, relay: &mut Relay, order: Self::Order);
+    fn handle_command(&mut self, now: Time, relay: &mut Relay, order: Self::RelayCommand);
 
     /// Takes a packet of a stream that is watched here.
     fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]);
@@ -61,32 +61,32 @@ pub trait Ends: Send + 'static {
 }
 
 /// A look at the relay between two of its steps.
-type Look<E> = Box<dyn FnOnce(&Relay, &E, Time) + Send>;
+type RelayInspection<E> = Box<dyn FnOnce(&Relay, &E, Time) + Send>;
 
-enum Letter<E: Ends> {
-    Order(E::Order),
-    Look(Look<E>),
+enum RelayMessage<E: RelayHandler> {
+    Order(E::RelayCommand),
+    Look(RelayInspection<E>),
 }
 
 /// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
-pub struct Media<E: Ends> {
-    letters: Sender<Letter<E>>,
+pub struct RelayMailbox<E: RelayHandler> {
+    letters: Sender<RelayMessage<E>>,
     passed: Arc<Passed>,
 }
 
-impl<E: Ends> Clone for Media<E> {
+impl<E: RelayHandler> Clone for RelayMailbox<E> {
     fn clone(&self) -> Self {
         Self { letters: self.letters.clone(), passed: Arc::clone(&self.passed) }
     }
 }
 
 /// A socket for a relay, bound.
-pub struct Bound {
+pub struct MediaSocket {
     socket: Socket,
     address: SocketAddr,
 }
 
-impl Bound {
+impl MediaSocket {
     /// Binds a relay's socket.
     ///
     /// # Errors
@@ -103,24 +103,24 @@ impl Bound {
     }
 }
 
-impl<E: Ends> Media<E> {
+impl<E: RelayHandler> RelayMailbox<E> {
     /// Starts a relay on a thread of its own. If its socket fails for good, or one of its steps,
     /// `gone` is called there with a sentence that says so; orders come to nothing from then on.
     ///
     /// # Errors
     /// When the system gives no thread, timer or randomness.
     pub fn start(
-        bound: Bound,
+        bound: MediaSocket,
         config: RelayConfig,
         ends: E,
         gone: impl FnOnce(String) + Send + 'static,
     ) -> io::Result<Self> {
         let mut seed = [0; 32];
         crate::random_bytes(&mut seed)?;
-        let (letters, received) = letters();
+        let (letters, received) = command_queue();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let passed = Arc::<Passed>::default();
-        let shell = Shell::new(bound.socket, Relay::new(config, seed), ends, received, Arc::clone(&passed));
+        let shell = RelayDriver::new(bound.socket, Relay::new(config, seed), ends, received, Arc::clone(&passed));
         let run = move || {
             let why = match catch_unwind(AssertUnwindSafe(|| runtime.block_on(shell.run()))) {
                 Ok(Ok(())) => return,
@@ -139,8 +139,8 @@ impl<E: Ends> Media<E> {
     ///
     /// # Errors
     /// [`Stopped`].
-    pub async fn order(&self, order: E::Order) -> Result<(), Stopped> {
-        Ok(self.letters.send(Letter::Order(order)).await?)
+    pub async fn command(&self, order: E::RelayCommand) -> Result<(), RelayStopped> {
+        Ok(self.letters.send(RelayMessage::Order(order)).await?)
     }
 
     /// Whether there is no relay any more.
@@ -150,8 +150,8 @@ impl<E: Ends> Media<E> {
 
     /// Gives an order from where one cannot wait, after all that were given before. A relay that is
     /// 65,536 such orders behind loses them, and the log says so.
-    pub fn post(&self, order: E::Order) {
-        self.letters.post(Letter::Order(order));
+    pub fn post(&self, order: E::RelayCommand) {
+        self.letters.post(RelayMessage::Order(order));
     }
 
     /// Looks at the relay; `None` if it is gone.
@@ -162,8 +162,8 @@ impl<E: Ends> Media<E> {
     {
         let (answer, receiver) = oneshot::channel();
         // The asker may have lost interest meanwhile.
-        let look: Look<E> = Box::new(move |relay, ends, now| drop(answer.send(look(relay, ends, now))));
-        self.letters.send(Letter::Look(look)).await.ok()?;
+        let look: RelayInspection<E> = Box::new(move |relay, ends, now| drop(answer.send(look(relay, ends, now))));
+        self.letters.send(RelayMessage::Look(look)).await.ok()?;
         receiver.await.ok()
     }
 }
@@ -175,10 +175,10 @@ mod tests {
     /// Stumbles over any order.
     struct Clumsy;
 
-    impl Ends for Clumsy {
-        type Order = ();
+    impl RelayHandler for Clumsy {
+        type RelayCommand = ();
 
-        fn order(&mut self, _: Time, _: &mut Relay, (): ()) {
+        fn handle_command(&mut self, _: Time, _: &mut Relay, (): ()) {
             panic!("as tests do");
         }
 
@@ -196,16 +196,16 @@ mod tests {
     #[tokio::test]
     async fn stopped_relay_fails_its_callers() {
         let (told, hears) = oneshot::channel();
-        let bound = Bound::at(([127, 0, 0, 1], 0).into()).unwrap();
+        let bound = MediaSocket::at(([127, 0, 0, 1], 0).into()).unwrap();
         let gone = |sentence| told.send(sentence).unwrap();
-        let media = Media::start(bound, RelayConfig::default(), Clumsy, gone).unwrap();
+        let media = RelayMailbox::start(bound, RelayConfig::default(), Clumsy, gone).unwrap();
         assert_eq!(media.inspect(|relay, _, now| relay.streams(now).count()).await, Some(0));
         assert!(!media.is_stopped());
         media.post(());
         let sentence = hears.await.unwrap();
         assert!(sentence.contains("restart the daemon"), "{sentence}");
         assert!(media.is_stopped());
-        assert_eq!(media.order(()).await, Err(Stopped));
+        assert_eq!(media.command(()).await, Err(RelayStopped));
         assert_eq!(media.inspect(|_, _, _| ()).await, None);
     }
 }

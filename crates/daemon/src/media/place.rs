@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use roost_proto::Address;
 
-use super::Bound;
+use super::MediaSocket;
 use crate::Failure;
 use crate::config::{Kind, Setting};
 
@@ -15,7 +15,7 @@ const MEDIA_PORT: u16 = 7702;
 
 /// What the setting `media` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum MediaAddress {
     /// At the first address that the daemon listens on; at port 7702 where that has port 7700, else
     /// at one that the system chooses.
     #[default]
@@ -26,7 +26,7 @@ pub enum Place {
     At(SocketAddr),
 }
 
-impl FromStr for Place {
+impl FromStr for MediaAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -41,7 +41,7 @@ impl FromStr for Place {
     }
 }
 
-impl Place {
+impl MediaAddress {
     /// The setting's row.
     pub fn setting(doc: &'static str) -> Setting {
         let check = |text: &str| text.parse::<Self>().map(drop);
@@ -59,14 +59,14 @@ impl Place {
     ///
     /// # Errors
     /// When that address cannot be had.
-    pub fn bind(self, listening: &[Address]) -> Result<Option<Bound>, Failure> {
+    pub fn bind(self, listening: &[Address]) -> Result<Option<MediaSocket>, Failure> {
         let at = match self {
             Self::Off => return Ok(None),
             Self::At(address) => address,
             Self::Auto => beside(listening),
         };
         let failed = |error| Failure::failed(format!("cannot take in streams at {at}: {error}; see the setting media"));
-        Bound::at(at).map(Some).map_err(failed)
+        MediaSocket::at(at).map(Some).map_err(failed)
     }
 }
 
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn media_address_is_parsed() {
-        assert_eq!("auto".parse(), Ok(Place::Auto));
-        assert_eq!("off".parse(), Ok(Place::Off));
-        assert_eq!("10.0.0.1:5".parse(), Ok(Place::At(SocketAddr::from(([10, 0, 0, 1], 5)))));
-        assert!("7702".parse::<Place>().unwrap_err().contains("IP:PORT"));
+        assert_eq!("auto".parse(), Ok(MediaAddress::Auto));
+        assert_eq!("off".parse(), Ok(MediaAddress::Off));
+        assert_eq!("10.0.0.1:5".parse(), Ok(MediaAddress::At(SocketAddr::from(([10, 0, 0, 1], 5)))));
+        assert!("7702".parse::<MediaAddress>().unwrap_err().contains("IP:PORT"));
     }
 
     #[test]

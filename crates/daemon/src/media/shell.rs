@@ -11,7 +11,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::metrics::Passed;
-use super::{Ends, Letter};
+use super::{RelayHandler, RelayMessage};
 use crate::letters::Receiver;
 
 /// The most letters of one wake.
@@ -27,11 +27,11 @@ const MAX_FAILURES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What runs on the thread.
-pub(super) struct Shell<E: Ends> {
+pub(super) struct RelayDriver<E: RelayHandler> {
     socket: Socket,
     relay: Relay,
     ends: E,
-    letters: Receiver<Letter<E>>,
+    letters: Receiver<RelayMessage<E>>,
     passed: Arc<Passed>,
     started: Instant,
     /// Whether the system had no room for what is next.
@@ -42,12 +42,12 @@ pub(super) struct Shell<E: Ends> {
     failures: u32,
 }
 
-impl<E: Ends> Shell<E> {
+impl<E: RelayHandler> RelayDriver<E> {
     pub(super) fn new(
         socket: Socket,
         relay: Relay,
         ends: E,
-        letters: Receiver<Letter<E>>,
+        letters: Receiver<RelayMessage<E>>,
         passed: Arc<Passed>,
     ) -> Self {
         Self {
@@ -130,12 +130,12 @@ impl<E: Ends> Shell<E> {
         }
     }
 
-    fn read(&mut self, letters: &mut Vec<Letter<E>>) {
+    fn read(&mut self, letters: &mut Vec<RelayMessage<E>>) {
         let now = self.now();
         for letter in letters.drain(..) {
             match letter {
-                Letter::Order(order) => self.ends.order(now, &mut self.relay, order),
-                Letter::Look(look) => look(&self.relay, &self.ends, now),
+                RelayMessage::Order(order) => self.ends.handle_command(now, &mut self.relay, order),
+                RelayMessage::Look(look) => look(&self.relay, &self.ends, now),
             }
         }
     }

@@ -72,11 +72,11 @@ pub type Total<T> = fn(&T) -> u64;
 
 /// Counters that follow totals which are counted elsewhere.
 #[derive(Clone)]
-pub struct Followers<T> {
+pub struct CounterSet<T> {
     counters: Vec<(IntCounter, Total<T>)>,
 }
 
-impl<T> Followers<T> {
+impl<T> CounterSet<T> {
     /// Registers a counter for each row: its name, its help, and where its total is.
     ///
     /// # Errors

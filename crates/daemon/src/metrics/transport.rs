@@ -21,9 +21,9 @@ pub struct TransportMetrics {
 }
 
 /// A counter of one transport: its name, its help, and where its total is.
-type Row = (&'static str, &'static str, Total<SchemeCounters>);
+type TransportCounter = (&'static str, &'static str, Total<SchemeCounters>);
 
-const BY_TRANSPORT: [Row; 11] = [
+const BY_TRANSPORT: [TransportCounter; 11] = [
     ("roost_transport_sent_bytes_total", "Bytes handed to sockets: UDP payloads, TCP bytes with TLS.", |c| {
         c.bytes_sent
     }),

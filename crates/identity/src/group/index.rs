@@ -49,7 +49,7 @@ impl Index {
     pub(crate) fn read(&mut self) -> io::Result<Entries> {
         let mut entries = Entries::default();
         for (number, line) in self.whole_lines()?.lines().enumerate() {
-            entries.take(line).ok_or_else(|| {
+            entries.parse_line(line).ok_or_else(|| {
                 let message = format!("line {} is damaged", number + 1);
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
@@ -102,7 +102,7 @@ impl Index {
 }
 
 impl Entries {
-    fn take(&mut self, line: &str) -> Option<()> {
+    fn parse_line(&mut self, line: &str) -> Option<()> {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields.as_slice() {
             ["issued", serial, node, role, name, not_before, not_after] => self.issued.push(Issued {

@@ -240,7 +240,7 @@ impl Group {
         let identity = Identity::load(bundle)?;
         let (_, newest) = self.state(&mut self.index()?)?;
         // The group's authority, not the bundle's, which may be of another group.
-        let policy = crate::Policy::of(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
+        let policy = crate::Policy::from_parts(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
         let leaf = identity.leaf();
         let revoked = newest.revoked_at(&leaf.standing.serial);
         let certificate = Issued { revoked, ..Issued::new(&leaf) };

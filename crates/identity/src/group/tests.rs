@@ -4,12 +4,12 @@ use super::*;
 use crate::revocation::MAX_REVOKED;
 use crate::{ListFault, Policy};
 
-struct World {
+struct GroupFixture {
     dir: tempfile::TempDir,
     group: Group,
 }
 
-impl World {
+impl GroupFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
@@ -31,7 +31,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn a_bundle_loads_and_verifies() {
-    let world = World::new();
+    let world = GroupFixture::new();
     let issued = world.issue("uav7");
     let identity = Identity::load(&world.path("uav7")).unwrap();
     assert_eq!((identity.name(), identity.group(), identity.role()), ("uav7", "alpha", Role::Node));
@@ -46,7 +46,7 @@ fn a_bundle_loads_and_verifies() {
 
 #[test]
 fn keys_are_private_and_directories_too() {
-    let world = World::new();
+    let world = GroupFixture::new();
     world.issue("uav7");
     for (path, expected) in [
         ("group", 0o700),
@@ -61,7 +61,7 @@ fn keys_are_private_and_directories_too() {
 
 #[test]
 fn exposed_key_error_names_fix() {
-    let world = World::new();
+    let world = GroupFixture::new();
     world.issue("uav7");
     for key in ["uav7/identity.key", "group/group.key"] {
         fs::set_permissions(world.path(key), fs::Permissions::from_mode(0o640)).unwrap();
@@ -73,7 +73,7 @@ fn exposed_key_error_names_fix() {
 
 #[test]
 fn nothing_is_written_over() {
-    let world = World::new();
+    let world = GroupFixture::new();
     world.issue("uav7");
     let key = fs::read(world.path("uav7/identity.key")).unwrap();
     let again = world.group.issue("uav7", Role::Node, Validity::default(), &world.path("uav7"));
@@ -85,7 +85,7 @@ fn nothing_is_written_over() {
 
 #[test]
 fn a_failed_bundle_leaves_nothing_behind() {
-    let world = World::new();
+    let world = GroupFixture::new();
     fs::remove_file(world.path("group/group.pem")).unwrap();
     let failed = world.group.issue("uav7", Role::Node, Validity::default(), &world.path("uav7"));
     assert!(matches!(failed, Err(GroupError::Write { .. })));
@@ -95,7 +95,7 @@ fn a_failed_bundle_leaves_nothing_behind() {
 #[test]
 fn a_failed_group_leaves_nothing_behind() {
     const MAX_PATH_BYTES: usize = 4095;
-    let world = World::new();
+    let world = GroupFixture::new();
     // Room for the directory, but not for a file in it.
     let mut dir = world.dir.path().to_owned();
     while MAX_PATH_BYTES - 5 - dir.as_os_str().len() > 255 {
@@ -109,7 +109,7 @@ fn a_failed_group_leaves_nothing_behind() {
 
 #[test]
 fn bad_names_and_validities_are_refused() {
-    let world = World::new();
+    let world = GroupFixture::new();
     assert!(matches!(Group::init(&world.path("x"), "a/b"), Err(GroupError::Name(_))));
     assert!(!world.path("x").exists());
     let ask = |name, validity| world.group.issue(name, Role::Node, validity, &world.path("y"));
@@ -126,7 +126,7 @@ fn bad_names_and_validities_are_refused() {
 
 #[test]
 fn reopened_group_continues_its_index() {
-    let world = World::new();
+    let world = GroupFixture::new();
     let first = world.issue("uav7");
     let group = Group::open(&world.path("group")).unwrap();
     let second = group.issue("sn1", Role::SuperNode, Validity::Days(7), &world.path("sn1")).unwrap();
@@ -136,7 +136,7 @@ fn reopened_group_continues_its_index() {
 
 #[test]
 fn another_groups_key_is_noticed() {
-    let (world, other) = (World::new(), World::new());
+    let (world, other) = (GroupFixture::new(), GroupFixture::new());
     world.issue("a");
     other.issue("a");
     fs::copy(other.path("group/group.key"), world.path("group/group.key")).unwrap();
@@ -147,7 +147,7 @@ fn another_groups_key_is_noticed() {
 
 #[test]
 fn mixed_bundles_name_the_file() {
-    let (world, other) = (World::new(), World::new());
+    let (world, other) = (GroupFixture::new(), GroupFixture::new());
     world.issue("a");
     other.issue("a");
     fs::copy(other.path("a/revoked.pem"), world.path("a/revoked.pem")).unwrap();
@@ -165,7 +165,7 @@ fn mixed_bundles_name_the_file() {
 
 #[test]
 fn revoking_by_name_node_and_serial() {
-    let world = World::new();
+    let world = GroupFixture::new();
     let by_name = world.issue("a");
     let by_node = world.issue("b");
     let by_serial = world.issue("c");
@@ -187,15 +187,15 @@ fn revoking_by_name_node_and_serial() {
 
 #[test]
 fn other_groups_bundle_is_refused() {
-    let (world, other) = (World::new(), World::new());
+    let (world, other) = (GroupFixture::new(), GroupFixture::new());
     other.issue("a");
     let verdict = world.group.verify(&other.path("a"), SystemTime::now()).unwrap();
-    assert_eq!(verdict.refusal, Some(Refusal::Stranger));
+    assert_eq!(verdict.refusal, Some(Refusal::UnknownAuthority));
 }
 
 #[test]
 fn older_revocation_list_is_refused() {
-    let world = World::new();
+    let world = GroupFixture::new();
     world.issue("a");
     world.issue("b");
     let list = world.path("group/revoked.pem");
@@ -222,7 +222,7 @@ fn older_revocation_list_is_refused() {
 
 #[test]
 fn full_revocation_list_rejects_additions() {
-    let world = World::new();
+    let world = GroupFixture::new();
     world.issue("a");
     let serials: Vec<Serial> =
         (0..MAX_REVOKED).map(|number| Serial::from_raw(&(number as u128 | 1 << 126).to_be_bytes())).collect();
@@ -236,7 +236,7 @@ fn full_revocation_list_rejects_additions() {
 
 #[test]
 fn same_number_lists_are_fork() {
-    let world = World::new();
+    let world = GroupFixture::new();
     world.issue("a");
     world.issue("b");
     fs::create_dir(world.path("copy")).unwrap();
@@ -254,7 +254,7 @@ fn same_number_lists_are_fork() {
 
 #[test]
 fn our_own_validity_is_told() {
-    let world = World::new();
+    let world = GroupFixture::new();
     let now = SystemTime::now();
     let identity = world
         .group
@@ -270,7 +270,7 @@ fn our_own_validity_is_told() {
 
 #[test]
 fn in_memory_identities_are_unlisted_members() {
-    let world = World::new();
+    let world = GroupFixture::new();
     let identity = world.group.issue_in_memory("load-1", Role::Node).unwrap();
     let policy = Policy::new(&identity).unwrap();
     assert!(policy.verify(&identity.certificate_der(), RoleSet::only(Role::Node), SystemTime::now()).is_ok());

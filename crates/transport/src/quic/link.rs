@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn::{Connection, ConnectionError, SendDatagramError, VarInt};
-use roost_identity::Standing;
+use roost_identity::CertificateStatus;
 use roost_proto::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
@@ -354,7 +354,7 @@ impl QuicLink {
         self.lock().traffic().received
     }
 
-    pub(crate) fn standing(&self) -> &Standing {
+    pub(crate) fn standing(&self) -> &CertificateStatus {
         &self.identified.standing
     }
 

@@ -364,7 +364,7 @@ impl QuicShared {
 
     /// Why a handshake failed, in a sentence; counts a refusal of ours.
     fn failed(&self, at: SocketAddr, error: &ConnectionError) -> String {
-        if let Some((Side::Us, refusal)) = refusal(error) {
+        if let Some((Side::Local, refusal)) = refusal(error) {
             self.live.refuse(at, refusal);
         }
         sentence(error)
@@ -390,8 +390,8 @@ fn identify(context: &Context, connection: &Connection, expect: RoleSet) -> Resu
 /// The refusal behind the end of a connection, and whose it is.
 fn refusal(error: &ConnectionError) -> Option<(Side, Refusal)> {
     let (side, code, words) = match error {
-        ConnectionError::TransportError(error) => (Side::Us, error.code, &*error.reason),
-        ConnectionError::ConnectionClosed(close) => (Side::Peer, close.error_code, ""),
+        ConnectionError::TransportError(error) => (Side::Local, error.code, &*error.reason),
+        ConnectionError::ConnectionClosed(close) => (Side::Remote, close.error_code, ""),
         _ => return None,
     };
     // RFC 9001, section 4.8: an alert is a code of 0x100 and more.
@@ -399,7 +399,7 @@ fn refusal(error: &ConnectionError) -> Option<(Side, Refusal)> {
     // Two refusals share an alert; our own error says which one it is.
     let stranger = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer).to_string();
     if words.contains(&stranger) {
-        return Some((side, Refusal::Stranger));
+        return Some((side, Refusal::UnknownAuthority));
     }
     Refusal::from_alert(alert).map(|refusal| (side, refusal))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_identity::tls::refusal_from_tls_error;
-use roost_identity::{Side, Standing};
+use roost_identity::{CertificateStatus, Side};
 use roost_proto::{Channel, Delivery};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
@@ -192,7 +192,7 @@ impl TcpLink {
         }
     }
 
-    pub(crate) fn standing(&self) -> &Standing {
+    pub(crate) fn standing(&self) -> &CertificateStatus {
         &self.identified.standing
     }
 

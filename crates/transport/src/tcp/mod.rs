@@ -287,13 +287,13 @@ pub(crate) fn verified<C: AsRef<[u8]>>(
 ) -> Result<VerifiedRemote, String> {
     let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?.as_ref();
     let verdict = context.policy.admit(leaf, expect, SystemTime::now());
-    let (peer, standing) = verdict.map_err(|refusal| Side::Us.sentence(refusal))?;
+    let (peer, standing) = verdict.map_err(|refusal| Side::Local.sentence(refusal))?;
     Ok(VerifiedRemote { remote: peer, standing })
 }
 
 /// Counts a refusal of ours that is behind a failed handshake.
 fn count_refusal(live: &LiveSchemeCounters, at: SocketAddr, error: &io::Error) {
-    if let Some((Side::Us, refusal)) = tls_error(error).and_then(refusal_from_tls_error) {
+    if let Some((Side::Local, refusal)) = tls_error(error).and_then(refusal_from_tls_error) {
         live.refuse(at, refusal);
     }
 }

@@ -10,7 +10,7 @@ use aws_lc_rs::hmac;
 use bytes::Bytes;
 use dimpl::{Dtls, DtlsCertificate};
 use quinn::udp::{RecvMeta, UdpSocketState};
-use roost_identity::Standing;
+use roost_identity::CertificateStatus;
 use roost_proto::{Channel, Delivery, LinkId, Scheme};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -246,7 +246,7 @@ impl Endpoint {
         had_room
     }
 
-    pub(crate) fn standing(&self, slot: SessionSlot, link: LinkId) -> Option<Standing> {
+    pub(crate) fn standing(&self, slot: SessionSlot, link: LinkId) -> Option<CertificateStatus> {
         self.lock().entries.get(slot as usize)?.as_ref()?.standing(link)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_identity::{Refusal, Side, Standing};
+use roost_identity::{CertificateStatus, Refusal, Side};
 use roost_proto::{Channel, Delivery, LinkId};
 
 use super::entry::{DtlsPhase, Entry, NO_REFUSAL, SessionContext};
@@ -57,7 +57,7 @@ impl Entry {
         })
     }
 
-    pub(super) fn standing(&self, link: LinkId) -> Option<Standing> {
+    pub(super) fn standing(&self, link: LinkId) -> Option<CertificateStatus> {
         match &self.phase {
             DtlsPhase::Up(identified) if identified.link == link => Some(identified.standing.clone()),
             _ => None,
@@ -207,7 +207,7 @@ impl Entry {
 /// What a close packet says, in a sentence.
 pub(super) fn refused(code: u8, reason: &str) -> String {
     match Refusal::from_code(code) {
-        Some(refusal) => Side::Peer.sentence(refusal),
+        Some(refusal) => Side::Remote.sentence(refusal),
         None if reason.is_empty() => "the peer closed the link".to_owned(),
         None => given(reason),
     }

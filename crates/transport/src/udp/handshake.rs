@@ -125,7 +125,7 @@ impl Handshake {
         }
         match &self.verdict {
             Some(Ok(VerifiedRemote { remote: peer, .. })) if !dialling.request.expect.contains(peer.role) => {
-                dialling.report_outcome(Err(Side::Us.sentence(Refusal::WrongRole)));
+                dialling.report_outcome(Err(Side::Local.sentence(Refusal::WrongRole)));
             }
             Some(Ok(VerifiedRemote { remote: peer, .. }))
                 if dialling.request.node.is_some_and(|node| node != peer.node) =>
@@ -216,7 +216,7 @@ impl Handshake {
             Err(refusal) => {
                 desk.live.refuse(from, refusal);
                 tracing::debug!(peer = %from, %refusal, "refused a certificate");
-                Err(RemoteRejection { code: refusal.code(), reason: Side::Us.sentence(refusal) })
+                Err(RemoteRejection { code: refusal.code(), reason: Side::Local.sentence(refusal) })
             }
         });
     }

@@ -11,7 +11,7 @@ fn at(seconds: u64) -> SystemTime {
 }
 
 /// An object that came so far and broke off.
-fn leave(room: &mut Room, from: u8, object: &str, bytes: u64, seconds: u64) {
+fn leave(room: &mut InboxQuota, from: u8, object: &str, bytes: u64, seconds: u64) {
     assert!(room.enter(node(from), object));
     room.claim(node(from), object, bytes, bytes).unwrap();
     room.release(node(from), object, Some(bytes), at(seconds));
@@ -19,7 +19,7 @@ fn leave(room: &mut Room, from: u8, object: &str, bytes: u64, seconds: u64) {
 
 #[test]
 fn unsent_offers_reserve_no_space() {
-    let mut room = Room::new(100 * MB);
+    let mut room = InboxQuota::new(100 * MB);
     for number in 0..16 {
         assert!(room.has_place(node(1), &number.to_string(), 100 * MB));
         assert!(room.enter(node(1), &number.to_string()));
@@ -30,7 +30,7 @@ fn unsent_offers_reserve_no_space() {
 
 #[test]
 fn claim_is_bounded_by_received_bytes() {
-    let mut room = Room::new(100 * MB);
+    let mut room = InboxQuota::new(100 * MB);
     assert!(room.enter(node(1), "slow"));
     room.claim(node(1), "slow", 90 * MB, 1).unwrap();
     assert!(room.has_place(node(2), "honest", 80 * MB), "a byte does not hold 90 MB");
@@ -42,7 +42,7 @@ fn claim_is_bounded_by_received_bytes() {
 
 #[test]
 fn nothing_grows_beyond_the_limit() {
-    let mut room = Room::new(10 * MB);
+    let mut room = InboxQuota::new(10 * MB);
     room.store(node(1), "file".to_owned(), 4 * MB);
     for (object, length) in [("a", 5 * MB), ("b", 6 * MB)] {
         assert!(room.enter(node(1), object));
@@ -55,7 +55,7 @@ fn nothing_grows_beyond_the_limit() {
 
 #[test]
 fn parts_give_way_the_oldest_first() {
-    let mut room = Room::new(10 * MB);
+    let mut room = InboxQuota::new(10 * MB);
     leave(&mut room, 1, "old", 4 * MB, 1);
     leave(&mut room, 2, "new", 4 * MB, 2);
     assert!(room.has_place(node(3), "honest", 10 * MB), "a part blocks nothing for good");
@@ -66,7 +66,7 @@ fn parts_give_way_the_oldest_first() {
 
 #[test]
 fn who_leaves_many_parts_loses_them() {
-    let mut room = Room::new(1000 * MB);
+    let mut room = InboxQuota::new(1000 * MB);
     leave(&mut room, 2, "other", MB, 0);
     for number in 0..MAX_PARTS_FROM_ONE {
         leave(&mut room, 1, &number.to_string(), MB, 1 + number as u64);
@@ -77,7 +77,7 @@ fn who_leaves_many_parts_loses_them() {
 
 #[test]
 fn files_are_limited_per_sender() {
-    let mut room = Room::new(u64::MAX);
+    let mut room = InboxQuota::new(u64::MAX);
     for number in 0..MAX_FILES_FROM_ONE {
         assert!(room.has_place(node(1), "object", 1), "{number}");
         room.store(node(1), number.to_string(), 1);
@@ -96,7 +96,7 @@ fn files_are_limited_per_sender() {
 
 #[test]
 fn file_stored_during_scan_counts_once() {
-    let mut room = Room::new(10 * MB);
+    let mut room = InboxQuota::new(10 * MB);
     room.begin_reading();
     room.store(node(1), "seen".to_owned(), MB);
     room.store(node(1), "missed".to_owned(), MB);
@@ -112,7 +112,7 @@ fn file_stored_during_scan_counts_once() {
 
 #[test]
 fn same_object_cannot_transfer_twice() {
-    let mut room = Room::new(10 * MB);
+    let mut room = InboxQuota::new(10 * MB);
     leave(&mut room, 1, "object", MB, 1);
     assert!(room.enter(node(1), "object"));
     assert!(!room.enter(node(1), "object"));

@@ -110,7 +110,7 @@ const UNREACHED: &str = "check `super` in its configuration, that the hub runs, 
 /// What to do about an error of a daemon that is not attached.
 fn fix_of(error: &str) -> &'static str {
     let refused = |side: Side| Refusal::ALL.into_iter().find(|refusal| error.contains(&side.sentence(*refusal)));
-    match (refused(Side::Peer), refused(Side::Us)) {
+    match (refused(Side::Remote), refused(Side::Local)) {
         (Some(refusal), _) => fix_of_ours(refusal),
         (None, Some(refusal)) => fix_of_hubs(refusal),
         (None, None) => UNREACHED,
@@ -133,7 +133,7 @@ const fn fix_of_ours(refusal: Refusal) -> &'static str {
              and restart the daemon"
         }
         Refusal::NotYetValid => "set the clocks of this host and of the hub's, then wait for the next attempt",
-        Refusal::Stranger | Refusal::WrongGroup => {
+        Refusal::UnknownAuthority | Refusal::WrongGroup => {
             "give the daemon an identity that the hub's group has issued (roost group issue), or name a hub of its own group"
         }
         Refusal::WrongRole => "give the daemon an identity of its own role (roost group issue --role node)",
@@ -148,7 +148,7 @@ const fn fix_of_hubs(refusal: Refusal) -> &'static str {
              and restart the hub"
         }
         Refusal::NotYetValid => "set the clocks of this host and of the hub's, then wait for the next attempt",
-        Refusal::Stranger | Refusal::WrongGroup => {
+        Refusal::UnknownAuthority | Refusal::WrongGroup => {
             "name a hub of the daemon's own group, or give the daemon an identity of the hub's group"
         }
         Refusal::WrongRole => "name super nodes under `super` and servers under `server`",
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn refusal_finding_suggests_fix() {
         for (side, refusal, part) in [
-            (Side::Peer, Refusal::Revoked, "issue the member again"),
-            (Side::Peer, Refusal::NotYetValid, "clocks"),
-            (Side::Us, Refusal::Revoked, "issue the hub again"),
-            (Side::Us, Refusal::WrongRole, "`server`"),
+            (Side::Remote, Refusal::Revoked, "issue the member again"),
+            (Side::Remote, Refusal::NotYetValid, "clocks"),
+            (Side::Local, Refusal::Revoked, "issue the hub again"),
+            (Side::Local, Refusal::WrongRole, "`server`"),
         ] {
             let error = format!("cannot attach: udp://10.0.0.1:7700: {}", side.sentence(refusal));
             assert!(fix_of(&error).contains(part), "{error}: {}", fix_of(&error));

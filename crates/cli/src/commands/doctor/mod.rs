@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
         Ok(status) => {
             // An idle node learns of its hub's death when it renews its lease.
             let hub = match client.filter(|_| status.hub.is_some()) {
-                Some(client) => HubAnswer::of(&client.ping(None).await),
+                Some(client) => HubAnswer::from_ping(&client.ping(None).await),
                 None => HubAnswer::Unasked,
             };
             findings.extend(daemon::check(&status, hub));
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
             }
         }
         Err(error) => {
-            let Failure::Said { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
+            let Failure::Reported { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
             let dir = args.identity.as_deref().unwrap_or(Path::new(IDENTITY));
             let fix = host::waiting(dir).unwrap_or_else(|| START.to_owned());
             findings.push(Finding::fail("daemon", message, fix));
@@ -68,7 +68,7 @@ enum HubAnswer {
 
 impl HubAnswer {
     /// Only a time-out is silence: the association may just have ended, or too many ask.
-    fn of(ping: &Result<Ping, ClientError>) -> Self {
+    fn from_ping(ping: &Result<Ping, ClientError>) -> Self {
         match ping {
             Err(ClientError::Api(error)) if error.code == ApiCode::TimedOut => Self::Silent,
             Ok(_) => Self::Answered,

@@ -19,13 +19,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::connect;
-use super::watch::Seen;
+use super::watch::KnownNodes;
 use crate::args::RoomArgs;
 use crate::ending::Signals;
 use crate::failure::{Code, Failure, Outcome};
-use places::{Key, Places};
-use rows::{Happening, Known, table};
-use stream::{Stream, Told};
+use places::{MemberStream, StreamOutputs};
+use rows::{RoomEvent, RoomTotals, table};
+use stream::{StreamTask, StreamUpdate};
 
 /// How much of what happens to streams waits to be printed.
 const MAX_TOLD: usize = 256;
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &RoomArgs, socket: &Path, output: Output) -> Outco
     if let Some(service) = args.services.iter().find(|service| !service.is_stream()) {
         return Err(Failure::usage(format!("{service} is no stream: a room has video and track")));
     }
-    let places = Places::of(args)?;
+    let places = StreamOutputs::from_args(args)?;
     let client = connect(socket).await?;
     let entered = client.room(&RoomQuery { name: args.name.clone(), names: true }).await?;
     output.say(format!("Entering {}: + comes, ~ moves or changes, - leaves; Ctrl-C leaves it.", args.name));
@@ -45,9 +45,9 @@ pub(crate) async fn run(args: &RoomArgs, socket: &Path, output: Output) -> Outco
         output,
         client,
         places,
-        seen: Seen::default(),
+        seen: KnownNodes::default(),
         members: BTreeMap::new(),
-        known: Known::default(),
+        known: RoomTotals::default(),
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
         told,
@@ -61,19 +61,23 @@ struct Room<'a> {
     args: &'a RoomArgs,
     output: Output,
     client: Client,
-    places: Places,
-    seen: Seen,
+    places: StreamOutputs,
+    seen: KnownNodes,
     /// Who is in.
     members: BTreeMap<NodeId, Member>,
-    known: Known,
+    known: RoomTotals,
     /// Where each stream's member is; dropping it ends the stream. As many as the members have streams.
-    running: BTreeMap<Key, watch::Sender<Cell>>,
+    running: BTreeMap<MemberStream, watch::Sender<Cell>>,
     tasks: JoinSet<()>,
-    told: mpsc::Sender<(Key, Told)>,
+    told: mpsc::Sender<(MemberStream, StreamUpdate)>,
 }
 
 impl Room<'_> {
-    async fn stay(&mut self, mut entered: RoomStream, hears: &mut mpsc::Receiver<(Key, Told)>) -> Outcome {
+    async fn stay(
+        &mut self,
+        mut entered: RoomStream,
+        hears: &mut mpsc::Receiver<(MemberStream, StreamUpdate)>,
+    ) -> Outcome {
         let mut signals = Signals::catch()?;
         let over = async {
             match self.args.duration {
@@ -88,7 +92,7 @@ impl Room<'_> {
                     Some(roster) => self.hear_roster(roster)?,
                     None => return Err(Failure::new(Code::Unreachable, "the daemon has left the room: it is leaving")),
                 },
-                Some((key, told)) = hears.recv() => self.hear(key, told)?,
+                Some((key, told)) = hears.recv() => self.handle_update(key, told)?,
                 Some(_) = self.tasks.join_next() => {}
                 () = &mut over => return Ok(()),
                 () = signals.next() => return Ok(()),
@@ -104,15 +108,15 @@ impl Room<'_> {
             let name = self.members.remove(&node).and_then(|member| member.name);
             let line = self.seen.gone(node);
             self.known.gone(node);
-            self.show(Happening::Left { node: node.to_string(), name }, Some(line))?;
+            self.show(RoomEvent::Left { node: node.to_string(), name }, Some(line))?;
         }
         for member in roster.members {
             let line = self.seen.present((member.node, member.name.as_deref()), member.cell, &member.services);
             let before = self.members.insert(member.node, member.clone());
             let is_remembered = self.known.present(&member);
             match before {
-                None => self.show(Happening::Joined(&member), line)?,
-                Some(before) if before != member => self.show(Happening::Changed(&member), line)?,
+                None => self.show(RoomEvent::Joined(&member), line)?,
+                Some(before) if before != member => self.show(RoomEvent::Changed(&member), line)?,
                 Some(_) => {}
             }
             if !is_remembered {
@@ -126,11 +130,11 @@ impl Room<'_> {
     /// Begins and ends streams, so that those of all who are in come.
     fn run_streams(&mut self) {
         let services = &self.args.services;
-        let streams = |member: &Member| -> Vec<Key> {
+        let streams = |member: &Member| -> Vec<MemberStream> {
             let offered = member.services.iter().filter(|service| services.contains(service));
             offered.map(|service| (member.node, *service)).collect()
         };
-        let wanted: BTreeSet<Key> = self.members.values().flat_map(streams).collect();
+        let wanted: BTreeSet<MemberStream> = self.members.values().flat_map(streams).collect();
         self.running.retain(|key, _| wanted.contains(key));
         for key in wanted {
             match (self.running.get(&key), self.members.get(&key.0)) {
@@ -140,7 +144,7 @@ impl Room<'_> {
         }
     }
 
-    fn begin(&mut self, key: Key) {
+    fn begin(&mut self, key: MemberStream) {
         let (node, service) = key;
         let Some(cell) = self.members.get(&node).map(|member| member.cell) else { return };
         let Some(came) = self.known.stream(key) else { return };
@@ -158,36 +162,36 @@ impl Room<'_> {
             ..RequestQuery::new(service, Area::Exact(cell))
         };
         let (form, output) = (self.places.form(), self.output);
-        let stream = Stream { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };
+        let stream = StreamTask { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };
         let (place, at) = watch::channel(cell);
         self.running.insert(key, place);
         self.tasks.spawn(stream.run(at));
     }
 
     /// Something has happened to a stream.
-    fn hear(&mut self, key: Key, told: Told) -> Outcome {
+    fn handle_update(&mut self, key: MemberStream, told: StreamUpdate) -> Outcome {
         let (node, service, who) = (key.0.to_string(), key.1.name(), self.who(key.0));
         let name = self.name(key.0).map(str::to_owned);
         let Some(came) = self.known.stream(key) else { return Ok(()) };
         let (failure, again) = match told {
-            Told::Came { bytes, lost } => {
+            StreamUpdate::Came { bytes, lost } => {
                 (came.bytes, came.lost) = (came.bytes + bytes, came.lost + lost);
                 return Ok(());
             }
-            Told::Accepted { reflected } => {
+            StreamUpdate::Accepted { reflected } => {
                 came.since.get_or_insert_with(Instant::now);
                 let to = came.to.clone();
                 let place = to.as_ref().map(|to| format!(" into {to}")).unwrap_or_default();
                 self.say(format!("{who}: {service} comes{place}"));
-                return self.show(Happening::Receiving { node, name, service, to, reflected }, None);
+                return self.show(RoomEvent::Receiving { node, name, service, to, reflected }, None);
             }
-            Told::Broken { failure, again } => (failure, Some(again.as_secs_f64())),
-            Told::Unwritable(failure) => (failure, None),
+            StreamUpdate::Broken { failure, again } => (failure, Some(again.as_secs_f64())),
+            StreamUpdate::Unwritable(failure) => (failure, None),
         };
         let message = failure.to_string();
         let then = again.map(|again| format!("; asking again in {again:.0} s")).unwrap_or_default();
         self.say(format!("{who}: {service}: {message}{then}"));
-        self.show(Happening::Broken { node, name, service, message, again_in_s: again }, None)
+        self.show(RoomEvent::Broken { node, name, service, message, again_in_s: again }, None)
     }
 
     /// The member's name, if the roster has it.
@@ -208,7 +212,7 @@ impl Room<'_> {
     }
 
     /// Prints what has happened: as JSON, or the line for people.
-    fn show(&self, happening: Happening<'_>, line: Option<String>) -> Outcome {
+    fn show(&self, happening: RoomEvent<'_>, line: Option<String>) -> Outcome {
         match line {
             _ if self.output.is_json() => rows::print(happening, self.output),
             Some(line) => Ok(self.output.data(&line)?),
@@ -217,18 +221,18 @@ impl Room<'_> {
     }
 
     /// Ends all streams and tells what came of everybody.
-    async fn leave(mut self, mut hears: mpsc::Receiver<(Key, Told)>) -> Outcome {
+    async fn leave(mut self, mut hears: mpsc::Receiver<(MemberStream, StreamUpdate)>) -> Outcome {
         // While they are up the members are known by name.
-        let peers = self.client.peers().await.ok();
+        let peers = self.client.connections().await.ok();
         self.running.clear();
         let (closed, _) = mpsc::channel(1);
         drop(std::mem::replace(&mut self.told, closed));
         while let Some((key, told)) = hears.recv().await {
-            self.hear(key, told)?;
+            self.handle_update(key, told)?;
         }
         let rows = self.known.rows(peers.as_ref());
         if self.output.is_json() {
-            return rows::print(Happening::Report { room: &self.args.name, members: rows }, self.output);
+            return rows::print(RoomEvent::Report { room: &self.args.name, members: rows }, self.output);
         }
         if rows.is_empty() {
             self.output.say(format!("Nobody else was in {}.", self.args.name));

@@ -10,14 +10,14 @@ use crate::args::{Form, RoomArgs};
 use crate::failure::{Failure, Outcome};
 
 /// One stream in a room.
-pub(super) type Key = (NodeId, Service);
+pub(super) type MemberStream = (NodeId, Service);
 
 /// Gives each stream its place.
-pub(super) struct Places {
+pub(super) struct StreamOutputs {
     to: To,
     form: TrackForm,
     /// The number of each stream, from 0, and how often it had a place.
-    given: BTreeMap<Key, (u16, u32)>,
+    given: BTreeMap<MemberStream, (u16, u32)>,
 }
 
 enum To {
@@ -27,10 +27,10 @@ enum To {
     Players(fn(String) -> SinkSpec, String, u16),
 }
 
-impl Places {
+impl StreamOutputs {
     /// The places that the command line names; a folder is made if there is none.
-    pub(super) fn of(args: &RoomArgs) -> Outcome<Self> {
-        let to = match (&args.into, &args.output) {
+    pub(super) fn from_args(args: &RoomArgs) -> Outcome<Self> {
+        let to = match (&args.output_dir, &args.output) {
             (Some(folder), _) => {
                 std::fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
                 To::Folder(folder.clone())
@@ -55,7 +55,7 @@ impl Places {
     ///
     /// # Errors
     /// There is no port left.
-    pub(super) fn of_stream(&mut self, key: Key) -> Outcome<Option<SinkSpec>> {
+    pub(super) fn of_stream(&mut self, key: MemberStream) -> Outcome<Option<SinkSpec>> {
         let next = u16::try_from(self.given.len()).unwrap_or(u16::MAX);
         let (number, times) = self.given.entry(key).or_insert((next, 0));
         *times += 1;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn places(to: To) -> impl FnMut(u8, Service) -> Option<String> {
-        let mut places = Places { to, form: TrackForm::JsonLines, given: BTreeMap::new() };
+        let mut places = StreamOutputs { to, form: TrackForm::JsonLines, given: BTreeMap::new() };
         move |number, service| {
             let place = places.of_stream((NodeId::from_bytes([number; 16]), service)).ok()?;
             place.map(|spec| spec.to_string())

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use roost_control::{Member, Peers};
+use roost_control::{Connections, Member};
 use roost_proto::{Cell, NodeId, Service};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
 use super::super::{bytes, seconds};
-use super::places::Key;
+use super::places::MemberStream;
 use crate::failure::Outcome;
 
 /// The most members of which something is remembered. A room has at most 64 at
@@ -19,7 +19,7 @@ const REMEMBERED: usize = 4_096;
 /// Something that happens in a room, as JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(super) enum Happening<'a> {
+pub(super) enum RoomEvent<'a> {
     /// Somebody has come.
     Joined(&'a Member),
     /// Somebody is elsewhere, or offers something else.
@@ -31,24 +31,24 @@ pub(super) enum Happening<'a> {
     /// A stream has not begun, or no longer comes.
     Broken { node: String, name: Option<String>, service: &'static str, message: String, again_in_s: Option<f64> },
     /// What has come of everybody who was in; the last one.
-    Report { room: &'a str, members: Vec<Row> },
+    Report { room: &'a str, members: Vec<MemberStreamRow> },
 }
 
 #[derive(Serialize)]
 struct Line<'a> {
     schema: u32,
     #[serde(flatten)]
-    happening: Happening<'a>,
+    happening: RoomEvent<'a>,
 }
 
 /// Prints it to scripts.
-pub(super) fn print(happening: Happening<'_>, output: Output) -> Outcome {
+pub(super) fn print(happening: RoomEvent<'_>, output: Output) -> Outcome {
     Ok(output.json(&Line { schema: SCHEMA, happening })?)
 }
 
 /// One member's stream, or a member without one.
 #[derive(Serialize)]
-pub(super) struct Row {
+pub(super) struct MemberStreamRow {
     node: String,
     #[serde(skip)]
     short: String,
@@ -67,26 +67,26 @@ pub(super) struct Row {
 
 /// Everybody who was in since this node came.
 #[derive(Default)]
-pub(super) struct Known(BTreeMap<NodeId, Guest>);
+pub(super) struct RoomTotals(BTreeMap<NodeId, Guest>);
 
 struct Guest {
     name: Option<String>,
     cell: Cell,
     since: Instant,
     present: bool,
-    streams: BTreeMap<Service, Came>,
+    streams: BTreeMap<Service, StreamTotals>,
 }
 
 /// What has come of a stream.
 #[derive(Default)]
-pub(super) struct Came {
+pub(super) struct StreamTotals {
     pub(super) since: Option<Instant>,
     pub(super) to: Option<String>,
     pub(super) bytes: u64,
     pub(super) lost: u64,
 }
 
-impl Known {
+impl RoomTotals {
     /// Notes that somebody is in; false if there is no room to remember that.
     pub(super) fn present(&mut self, member: &Member) -> bool {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&member.node) {
@@ -107,14 +107,14 @@ impl Known {
     }
 
     /// The stream of somebody who is or was in.
-    pub(super) fn stream(&mut self, (node, service): Key) -> Option<&mut Came> {
+    pub(super) fn stream(&mut self, (node, service): MemberStream) -> Option<&mut StreamTotals> {
         self.0.get_mut(&node).map(|guest| guest.streams.entry(service).or_default())
     }
 
     /// Everybody, with the names of those who are known by one.
-    pub(super) fn rows(&self, peers: Option<&Peers>) -> Vec<Row> {
-        let name = |node| Some(peers?.peers.iter().find(|peer| peer.node == node)?.name.clone());
-        let row = |node: NodeId, guest: &Guest, stream: Option<(&Service, &Came)>| Row {
+    pub(super) fn rows(&self, peers: Option<&Connections>) -> Vec<MemberStreamRow> {
+        let name = |node| Some(peers?.connections.iter().find(|peer| peer.node == node)?.name.clone());
+        let row = |node: NodeId, guest: &Guest, stream: Option<(&Service, &StreamTotals)>| MemberStreamRow {
             node: node.to_string(),
             short: format!("{node:?}"),
             name: name(node).or_else(|| guest.name.clone()),
@@ -127,7 +127,8 @@ impl Known {
             to: stream.and_then(|(_, came)| came.to.clone()),
         };
         let of = |(node, guest): (&NodeId, &Guest)| {
-            let streams: Vec<Row> = guest.streams.iter().map(|stream| row(*node, guest, Some(stream))).collect();
+            let streams: Vec<MemberStreamRow> =
+                guest.streams.iter().map(|stream| row(*node, guest, Some(stream))).collect();
             if streams.is_empty() { vec![row(*node, guest, None)] } else { streams }
         };
         self.0.iter().flat_map(of).collect()
@@ -135,7 +136,7 @@ impl Known {
 }
 
 /// The rows for people.
-pub(super) fn table(rows: &[Row]) -> Table {
+pub(super) fn table(rows: &[MemberStreamRow]) -> Table {
     let mut table = Table::new(&["NAME", "NODE", "CELL", "SERVICE", ">RECEIVED", ">LOST", "SINCE", "TO"]);
     for row in rows {
         let left = if row.present { "" } else { ", has left" };

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use roost_control::{Client, Frame, RequestEvent, RequestQuery};
 use roost_proto::{Area, Cell};
-use roost_services::{Flow, SinkSpec, TrackForm};
+use roost_services::{SinkSpec, SinkState, TrackForm};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
 
-use super::super::keeping::Keeping;
-use super::places::Key;
+use super::super::keeping::OutputWriter;
+use super::places::MemberStream;
 use crate::failure::{Code, Failure, Outcome};
 
 /// The pause before the stream of a member that has failed is asked for again:
@@ -17,7 +17,7 @@ use crate::failure::{Code, Failure, Outcome};
 const PAUSES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
 
 /// What happens to a stream.
-pub(super) enum Told {
+pub(super) enum StreamUpdate {
     /// It begins.
     Accepted { reflected: bool },
     /// So much more has come of it, and has not.
@@ -29,19 +29,19 @@ pub(super) enum Told {
 }
 
 /// What is asked for, and where it goes.
-pub(super) struct Stream {
+pub(super) struct StreamTask {
     pub(super) client: Client,
-    pub(super) key: Key,
+    pub(super) key: MemberStream,
     pub(super) query: RequestQuery,
     pub(super) to: Option<SinkSpec>,
     pub(super) form: TrackForm,
     pub(super) output: Output,
     /// Who hears of it.
-    pub(super) told: mpsc::Sender<(Key, Told)>,
+    pub(super) told: mpsc::Sender<(MemberStream, StreamUpdate)>,
 }
 
 /// How an attempt ended.
-enum Ended {
+enum AttemptEnd {
     /// It is no longer wanted, or whoever reads it has enough.
     Unwanted,
     Broken(Failure),
@@ -57,29 +57,29 @@ struct Brought {
     lost: u64,
 }
 
-impl Stream {
+impl StreamTask {
     /// Receives until the other end of `place` is dropped, which says where the member is.
     pub(super) async fn run(self, mut place: watch::Receiver<Cell>) {
         let mut pause = *PAUSES.start();
-        let keeping = Keeping::begin(self.query.service, self.to.as_ref(), self.form, self.output).await;
+        let keeping = OutputWriter::begin(self.query.service, self.to.as_ref(), self.form, self.output).await;
         let mut keeping = match keeping {
             Ok(keeping) => keeping,
-            Err(failure) => return self.tell(Told::Unwritable(failure)).await,
+            Err(failure) => return self.send_update(StreamUpdate::Unwritable(failure)).await,
         };
         let writable = loop {
             let mut brought = Brought::default();
             let ended = self.attempt(&mut keeping, &mut brought, &mut place).await;
             self.tell_rest(&brought).await;
             let failure = match ended {
-                Ended::Unwanted => break true,
-                Ended::Broken(failure) => failure,
-                Ended::Unwritable(failure) => {
-                    self.tell(Told::Unwritable(failure)).await;
+                AttemptEnd::Unwanted => break true,
+                AttemptEnd::Broken(failure) => failure,
+                AttemptEnd::Unwritable(failure) => {
+                    self.send_update(StreamUpdate::Unwritable(failure)).await;
                     break false;
                 }
             };
             pause = if brought.bytes > 0 { *PAUSES.start() } else { pause };
-            self.tell(Told::Broken { failure, again: pause }).await;
+            self.send_update(StreamUpdate::Broken { failure, again: pause }).await;
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(*PAUSES.end()),
                 () = dropped(&mut place) => break true,
@@ -87,55 +87,55 @@ impl Stream {
         };
         // A stream in a room has no end of its own: what came is all of it.
         if let Err(failure) = keeping.close(writable).await {
-            self.tell(Told::Unwritable(failure)).await;
+            self.send_update(StreamUpdate::Unwritable(failure)).await;
         }
     }
 
     async fn attempt(
         &self,
-        keeping: &mut Keeping<'_>,
+        keeping: &mut OutputWriter<'_>,
         brought: &mut Brought,
         place: &mut watch::Receiver<Cell>,
-    ) -> Ended {
+    ) -> AttemptEnd {
         // It may have moved since the last one.
         let query = RequestQuery { area: Area::Exact(*place.borrow_and_update()), ..self.query.clone() };
         let mut frames = tokio::select! {
             answer = self.client.request(&query) => match answer {
                 Ok(frames) => frames,
-                Err(error) => return Ended::Broken(error.into()),
+                Err(error) => return AttemptEnd::Broken(error.into()),
             },
-            () = dropped(place) => return Ended::Unwanted,
+            () = dropped(place) => return AttemptEnd::Unwanted,
         };
         loop {
             let frame = tokio::select! {
                 frame = frames.next() => frame,
-                () = dropped(place) => return Ended::Unwanted,
+                () = dropped(place) => return AttemptEnd::Unwanted,
             };
             match frame {
                 Ok(Some(Frame::Data(data))) => {
                     brought.bytes += data.len() as u64;
                     match keeping.write(&data).await {
-                        Ok(Flow::More) => {}
-                        Ok(Flow::Closed) => return Ended::Unwanted,
-                        Err(failure) => return Ended::Unwritable(failure),
+                        Ok(SinkState::Open) => {}
+                        Ok(SinkState::Closed) => return AttemptEnd::Unwanted,
+                        Err(failure) => return AttemptEnd::Unwritable(failure),
                     }
                 }
-                Ok(Some(Frame::Event(event))) => match self.hear(event, keeping, brought).await {
+                Ok(Some(Frame::Event(event))) => match self.handle_event(event, keeping, brought).await {
                     Ok(None) => {}
-                    Ok(Some(broken)) => return Ended::Broken(broken),
-                    Err(failure) => return Ended::Unwritable(failure),
+                    Ok(Some(broken)) => return AttemptEnd::Broken(broken),
+                    Err(failure) => return AttemptEnd::Unwritable(failure),
                 },
-                Ok(None) => return Ended::Broken(Failure::new(Code::Damaged, "the daemon has broken it off")),
-                Err(error) => return Ended::Broken(error.into()),
+                Ok(None) => return AttemptEnd::Broken(Failure::new(Code::Damaged, "the daemon has broken it off")),
+                Err(error) => return AttemptEnd::Broken(error.into()),
             }
         }
     }
 
     /// Takes an event; gives why nothing more comes after it.
-    async fn hear(
+    async fn handle_event(
         &self,
         event: RequestEvent,
-        keeping: &mut Keeping<'_>,
+        keeping: &mut OutputWriter<'_>,
         brought: &mut Brought,
     ) -> Outcome<Option<Failure>> {
         match event {
@@ -144,7 +144,7 @@ impl Stream {
                 if !keeping.is_open() {
                     keeping.open(&accepted).await?;
                 }
-                self.tell(Told::Accepted { reflected: accepted.reflected }).await;
+                self.send_update(StreamUpdate::Accepted { reflected: accepted.reflected }).await;
             }
             RequestEvent::Progress(progress) => self.tell_more(brought, progress.lost).await,
             RequestEvent::Finished(summary) => {
@@ -162,16 +162,16 @@ impl Stream {
 
     async fn tell_more(&self, brought: &mut Brought, lost: Option<u64>) {
         let lost = lost.unwrap_or(0).max(brought.lost);
-        let more = Told::Came { bytes: brought.bytes - brought.told, lost: lost - brought.lost };
+        let more = StreamUpdate::Came { bytes: brought.bytes - brought.told, lost: lost - brought.lost };
         (brought.told, brought.lost) = (brought.bytes, lost);
-        self.tell(more).await;
+        self.send_update(more).await;
     }
 
     async fn tell_rest(&self, brought: &Brought) {
-        self.tell(Told::Came { bytes: brought.bytes - brought.told, lost: 0 }).await;
+        self.send_update(StreamUpdate::Came { bytes: brought.bytes - brought.told, lost: 0 }).await;
     }
 
-    async fn tell(&self, told: Told) {
+    async fn send_update(&self, told: StreamUpdate) {
         // Whoever has left the room hears no more.
         let _ = self.told.send((self.key, told)).await;
     }
