@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use roost_emulation::report::record::{Outcome, ProgramEnd, Request};
+use roost_emulation::report::record::{ProgramEnd, RequestOutcome, RequestRecord};
 use roost_emulation::report::{self, Results};
 
 /// One lab at a time: they share the processors.
@@ -88,8 +88,8 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn completed(results: &Results) -> Vec<&Request> {
-    let completed = results.requests.iter().filter(|request| request.outcome == Outcome::Completed);
+fn completed(results: &Results) -> Vec<&RequestRecord> {
+    let completed = results.requests.iter().filter(|request| request.outcome == RequestOutcome::Completed);
     completed.collect()
 }
 
@@ -168,7 +168,7 @@ fn data_flows_and_counters_conserve() {
 fn daemons_follow_planned_mobility() {
     let trial = Trial::of(&(PLAN.replace("duration = '5s'", "duration = '20s'") + "[movement]\nspeed = 30.0\n"));
     let asked = trial.run().requests;
-    let late: Vec<&Request> = asked.iter().filter(|request| request.t > 3.0).collect();
+    let late: Vec<&RequestRecord> = asked.iter().filter(|request| request.t > 3.0).collect();
     let found = late.iter().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
     // Those who take a step while they are being asked for are not.
     assert!(late.len() >= 15 && found * 100 >= late.len() * 85, "{found} of {}: {late:?}", late.len());
@@ -297,12 +297,12 @@ fn frozen_daemon_resumes_and_reports() {
     let told: Vec<&str> = results.incidents.iter().map(|incident| incident.what.as_str()).collect();
     let expected = ["the node on node2 stands still", "the node on node2 goes on", "the node on node3 stands still"];
     assert_eq!(told, expected);
-    let ended = |request: &Request| request.t + request.elapsed_ms / 1e3;
-    let own: Vec<&Request> = results.requests.iter().filter(|request| request.node == "node2").collect();
+    let ended = |request: &RequestRecord| request.t + request.elapsed_ms / 1e3;
+    let own: Vec<&RequestRecord> = results.requests.iter().filter(|request| request.node == "node2").collect();
     // Told a little after its time, on a machine that is busy; and what requests and faults
     // count from is up to a few milliseconds apart.
     assert!(own.iter().all(|request| !(1.5..2.95).contains(&ended(request))), "{own:?}");
-    assert!(own.iter().any(|request| ended(request) > 2.95 && request.outcome == Outcome::Completed), "{own:?}");
+    assert!(own.iter().any(|request| ended(request) > 2.95 && request.outcome == RequestOutcome::Completed), "{own:?}");
     let reasons = &results.run.verdict.reasons;
     assert!(!reasons.iter().any(|reason| reason.contains("did not say")), "{reasons:?}");
 }
@@ -333,7 +333,9 @@ fn dead_daemon_is_reported_run_continues() {
     assert!(died.len() == 1 && died[0].what.starts_with("died: it ended (signal: 9"), "{died:?}");
     assert!(results.run.verdict.reasons.iter().any(|reason| reason.starts_with("node3 died after ")));
     assert!(results.run.ran_s >= 5.0 && !results.run.interrupted);
-    assert!(results.requests.iter().any(|request| request.t > died[0].t && request.outcome == Outcome::Completed));
+    assert!(
+        results.requests.iter().any(|request| request.t > died[0].t && request.outcome == RequestOutcome::Completed)
+    );
 }
 
 #[test]

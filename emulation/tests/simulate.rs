@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use roost_emulation::report::record::{Outcome, Request};
+use roost_emulation::report::record::{RequestOutcome, RequestRecord};
 use roost_emulation::report::{self, Results};
 use serde_json::Value;
 
@@ -185,7 +185,7 @@ const ENOUGH: usize = 4;
 /// as in the second: nodes ask for the same in the same order in both.
 fn ratios(first: &Results, second: &Results) -> BTreeMap<String, Vec<f64>> {
     let by_node = |results: &Results| {
-        let mut asked: BTreeMap<String, Vec<Request>> = BTreeMap::new();
+        let mut asked: BTreeMap<String, Vec<RequestRecord>> = BTreeMap::new();
         results.requests.iter().for_each(|one| asked.entry(one.node.clone()).or_default().push(one.clone()));
         asked
     };
@@ -205,7 +205,7 @@ fn ratios(first: &Results, second: &Results) -> BTreeMap<String, Vec<f64>> {
 /// latency of a service by 10 %, as the median over its requests.
 fn differences(emulated: &Results, simulated: &Results) -> Vec<String> {
     let completed = |results: &Results| {
-        results.requests.iter().filter(|request| request.outcome == Outcome::Completed).count() as f64
+        results.requests.iter().filter(|request| request.outcome == RequestOutcome::Completed).count() as f64
     };
     let (real, ours) = (completed(emulated), completed(simulated));
     assert!(real > 30.0 && ours > 30.0, "{real} and {ours} completed");

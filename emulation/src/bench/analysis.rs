@@ -12,7 +12,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// The spread of these; none of nothing.
-    pub(super) fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub(super) fn from_values(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         Some(Self { p50: quantile(&values, 0.5)?, p99: quantile(&values, 0.99)?, max: *values.last()? })
     }
@@ -87,14 +87,14 @@ pub(super) fn rate(frames: &[(u64, u32)]) -> Option<f64> {
 
 /// A change that was to happen at a time, and what probes saw of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct StateChange {
     /// The last that saw the state before, nanoseconds.
     pub(super) last_before: u64,
     /// The first that saw the state after.
     pub(super) first_after: u64,
 }
 
-impl Turn {
+impl StateChange {
     /// The turn near `at`: among probes (time, whether it saw the new state)
     /// that are at most `reach` away from it. None if there are not both kinds.
     pub(super) fn find(probes: &[(u64, bool)], at: u64, reach: u64) -> Option<Self> {
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn a_spread_has_the_usual_quantiles() {
-        let spread = Spread::of((0..=100).rev().map(f64::from).collect()).unwrap();
+        let spread = Spread::from_values((0..=100).rev().map(f64::from).collect()).unwrap();
         assert_eq!(spread, Spread { p50: 50.0, p99: 99.0, max: 100.0 });
-        assert_eq!(Spread::of(Vec::new()), None);
+        assert_eq!(Spread::from_values(Vec::new()), None);
     }
 
     #[test]
@@ -179,18 +179,18 @@ mod tests {
     #[test]
     fn a_turn_is_between_two_probes() {
         let probes: Vec<(u64, bool)> = (0..100).map(|n| (n * 200, n * 200 >= 10_000)).collect();
-        let turn = Turn::find(&probes, 10_000, 5_000).unwrap();
-        assert_eq!((turn, turn.error(10_000)), (Turn { last_before: 9_800, first_after: 10_000 }, 200));
+        let turn = StateChange::find(&probes, 10_000, 5_000).unwrap();
+        assert_eq!((turn, turn.error(10_000)), (StateChange { last_before: 9_800, first_after: 10_000 }, 200));
         // As late as this, it is seen.
-        assert_eq!(Turn::find(&probes, 9_000, 5_000).unwrap().error(9_000), 1_000);
-        assert_eq!(Turn::find(&probes, 30_000, 5_000), None);
-        assert_eq!(Turn::find(&probes, 5_000, 2_000), None);
+        assert_eq!(StateChange::find(&probes, 9_000, 5_000).unwrap().error(9_000), 1_000);
+        assert_eq!(StateChange::find(&probes, 30_000, 5_000), None);
+        assert_eq!(StateChange::find(&probes, 5_000, 2_000), None);
     }
 
     #[test]
     fn one_wrong_probe_widens_error() {
         let mut probes: Vec<(u64, bool)> = (0..100).map(|n| (n * 200, n * 200 >= 10_000)).collect();
         probes[60].1 = false;
-        assert_eq!(Turn::find(&probes, 10_000, 5_000).unwrap().error(10_000), 2_000);
+        assert_eq!(StateChange::find(&probes, 10_000, 5_000).unwrap().error(10_000), 2_000);
     }
 }

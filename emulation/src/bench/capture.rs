@@ -7,8 +7,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::probe::HEADERS;
-use super::program::{self, Failed, Program};
-use super::{Bench, BenchError};
+use super::program::{self, ToolError, ToolProcess};
+use super::{BenchContext, BenchError};
 use crate::lab::Lab;
 use crate::scenario::topology::HostIndex;
 
@@ -22,56 +22,56 @@ const KEPT: &str = "64";
 
 /// One captured frame: when it arrived, nanoseconds since 1970, and its bytes
 /// with the Ethernet header, as the emulator counts them.
-pub(super) type Frame = (u64, u32);
+pub(super) type CapturedFrame = (u64, u32);
 
 /// A running `tcpdump`.
 pub(super) struct Capture {
-    program: Program,
+    program: ToolProcess,
 }
 
 impl Capture {
     /// Starts to capture what arrives at a host's first interface and matches
     /// `filter`; returns when it does.
-    pub(super) fn start(lab: &Lab, host: HostIndex, filter: &str) -> Result<Self, Failed> {
+    pub(super) fn start(lab: &Lab, host: HostIndex, filter: &str) -> Result<Self, ToolError> {
         let interface = ["-i", "eth0", "-Q", "in"];
         let format = ["-w", "-", "-s", KEPT, "-B", "16384", "--time-stamp-precision=nano"];
         // As itself: inside a user namespace there is nobody else to become.
         let user = ["-Z", "root", "-n"];
         let words: Vec<&str> = [&interface[..], &format, &user, &[filter]].concat();
-        let mut program = Program::start(lab, host, program::TCPDUMP, &words)?;
+        let mut program = ToolProcess::start(lab, host, program::TCPDUMP, &words)?;
         program.wait_for(|| program::has_packet_socket(lab, host))?;
         Ok(Self { program })
     }
 
     /// Ends it; what it saw.
-    pub(super) fn finish(self, bench: &Bench<'_>) -> Result<Vec<Frame>, Failed> {
+    pub(super) fn finish(self, bench: &BenchContext<'_>) -> Result<Vec<CapturedFrame>, ToolError> {
         self.end(bench, |packets| packets.iter().map(|packet| (packet.at, packet.bytes)).collect())
     }
 
     /// Ends it; when each of our own probes arrived, with its number.
-    pub(super) fn finish_probes(self, bench: &Bench<'_>) -> Result<Vec<(u64, u32)>, Failed> {
-        self.end(bench, |packets| packets.iter().filter_map(Packet::probe).collect())
+    pub(super) fn finish_probes(self, bench: &BenchContext<'_>) -> Result<Vec<(u64, u32)>, ToolError> {
+        self.end(bench, |packets| packets.iter().filter_map(CapturedPacket::probe).collect())
     }
 
-    fn end<T>(self, bench: &Bench<'_>, read: impl Fn(&[Packet<'_>]) -> T) -> Result<T, Failed> {
+    fn end<T>(self, bench: &BenchContext<'_>, read: impl Fn(&[CapturedPacket<'_>]) -> T) -> Result<T, ToolError> {
         self.program.interrupt();
         let finished = self.program.finish(Duration::from_secs(10), bench.stop)?;
         if !finished.success {
-            return Err(Failed::Said(finished.last_words(program::TCPDUMP)));
+            return Err(ToolError::NotMeasured(finished.last_message(program::TCPDUMP)));
         }
         if let Some(lost) = lost(&finished.errors).filter(|lost| *lost > 0) {
-            return Err(Failed::Said(format!("tcpdump was too slow for {lost} packets")));
+            return Err(ToolError::NotMeasured(format!("tcpdump was too slow for {lost} packets")));
         }
         let packets = packets(&finished.output);
         packets
             .map(|packets| read(&packets))
-            .ok_or_else(|| Failed::Said(format!("tcpdump: {}", finished.errors.trim())))
+            .ok_or_else(|| ToolError::NotMeasured(format!("tcpdump: {}", finished.errors.trim())))
     }
 }
 
 /// One captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Packet<'a> {
+struct CapturedPacket<'a> {
     /// When it arrived, nanoseconds since 1970.
     at: u64,
     /// Its whole length.
@@ -80,7 +80,7 @@ struct Packet<'a> {
     kept: &'a [u8],
 }
 
-impl Packet<'_> {
+impl CapturedPacket<'_> {
     /// When it arrived, and which probe it is.
     fn probe(&self) -> Option<(u64, u32)> {
         let number = self.kept.get(HEADERS as usize..)?.first_chunk()?;
@@ -99,7 +99,7 @@ pub(super) fn since_1970(origin: std::time::Instant) -> Result<u64, BenchError> 
 
 /// The packets of a file; none if it is not one of those that are asked for. A
 /// last one that was not written to its end is left out.
-fn packets(file: &[u8]) -> Option<Vec<Packet<'_>>> {
+fn packets(file: &[u8]) -> Option<Vec<CapturedPacket<'_>>> {
     let number = |bytes: &[u8], at: usize| bytes.get(at..at + 4)?.try_into().map(u32::from_ne_bytes).ok();
     if number(file, 0)? != MAGIC {
         return None;
@@ -110,7 +110,7 @@ fn packets(file: &[u8]) -> Option<Vec<Packet<'_>>> {
         (number(rest, 0), number(rest, 4), number(rest, 8), number(rest, 12))
     {
         let Some(kept) = rest.get(PACKET_HEADER..PACKET_HEADER + length as usize) else { break };
-        packets.push(Packet { at: u64::from(seconds) * 1_000_000_000 + u64::from(nanos), bytes, kept });
+        packets.push(CapturedPacket { at: u64::from(seconds) * 1_000_000_000 + u64::from(nanos), bytes, kept });
         rest = &rest[PACKET_HEADER + kept.len()..];
     }
     Some(packets)
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn frames_keep_time_and_length() {
         let bytes = file(&[(1, 500, b"header", 1514), (2, 0, b"", 60)]);
-        let first = Packet { at: 1_000_000_500, bytes: 1514, kept: b"header" };
-        let second = Packet { at: 2_000_000_000, bytes: 60, kept: b"" };
+        let first = CapturedPacket { at: 1_000_000_500, bytes: 1514, kept: b"header" };
+        let second = CapturedPacket { at: 2_000_000_000, bytes: 60, kept: b"" };
         assert_eq!(packets(&bytes), Some(vec![first, second]));
         // Cut anywhere, those before are still there.
         assert_eq!(packets(&bytes[..bytes.len() - 1]), Some(vec![first]));
@@ -155,8 +155,8 @@ mod tests {
     fn probe_number_is_read() {
         let mut kept = [0; 64];
         kept[HEADERS as usize..][..4].copy_from_slice(&7_u32.to_be_bytes());
-        assert_eq!(Packet { at: 9, bytes: 142, kept: &kept }.probe(), Some((9, 7)));
-        assert_eq!(Packet { at: 9, bytes: 142, kept: &kept[..44] }.probe(), None);
+        assert_eq!(CapturedPacket { at: 9, bytes: 142, kept: &kept }.probe(), Some((9, 7)));
+        assert_eq!(CapturedPacket { at: 9, bytes: 142, kept: &kept[..44] }.probe(), None);
     }
 
     #[test]

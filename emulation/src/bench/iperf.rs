@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Bench;
-use super::program::{Failed, IPERF3, Program, listens};
+use super::BenchContext;
+use super::program::{IPERF3, ToolError, ToolProcess, listens};
 use crate::lab::Lab;
 use crate::scenario::topology::HostIndex;
 
@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the receiving side said.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Received {
+pub(super) struct IperfResult {
     /// One interval after the other.
-    pub(super) intervals: Vec<Interval>,
+    pub(super) intervals: Vec<IperfInterval>,
     /// UDP packets that did not come, of all that were sent; zero of TCP.
     pub(super) lost: u64,
     /// See `lost`.
@@ -28,7 +28,7 @@ pub(super) struct Received {
 
 /// What came in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Interval {
+pub(super) struct IperfInterval {
     /// When it began, seconds since the test did.
     pub(super) start: f64,
     /// How long it was.
@@ -39,33 +39,33 @@ pub(super) struct Interval {
 
 /// Runs a test of `length` from a host to another with these further arguments.
 pub(super) fn run(
-    bench: &Bench<'_>,
+    bench: &BenchContext<'_>,
     lab: &Lab,
     (from, to): (HostIndex, HostIndex),
     length: Duration,
     arguments: &[&str],
-) -> Result<Received, Failed> {
-    let mut server = Program::start(lab, to, IPERF3, &["-4", "-s", "-1", "-J"])?;
+) -> Result<IperfResult, ToolError> {
+    let mut server = ToolProcess::start(lab, to, IPERF3, &["-4", "-s", "-1", "-J"])?;
     server.wait_for(|| listens(lab, to, PORT))?;
     let address = lab.address(to).map(|address| address.to_string()).unwrap_or_default();
     let seconds = format!("{}", length.as_secs().max(1));
     let usual = ["-c", &address, "-t", &seconds, "-J", "--get-server-output"];
-    let client = Program::start(lab, from, IPERF3, &[&usual, arguments].concat())?;
+    let client = ToolProcess::start(lab, from, IPERF3, &[&usual, arguments].concat())?;
     let text = client.finish(length + PATIENCE, bench.stop)?.text(IPERF3)?;
     let value: Value =
-        serde_json::from_str(&text).map_err(|error| Failed::Said(format!("iperf3's answer: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| ToolError::NotMeasured(format!("iperf3's answer: {error}")))?;
     received(&value).ok_or_else(|| {
         let said = value["error"].as_str().unwrap_or("its answer lacks what the server saw");
-        Failed::Said(format!("iperf3: {said}"))
+        ToolError::NotMeasured(format!("iperf3: {said}"))
     })
 }
 
 /// What the server saw, out of the client's answer.
-fn received(client: &Value) -> Option<Received> {
+fn received(client: &Value) -> Option<IperfResult> {
     let server = client.get("server_output_json")?;
     let intervals = server["intervals"].as_array()?.iter().map(|interval| {
         let sum = &interval["sum"];
-        Some(Interval {
+        Some(IperfInterval {
             start: sum["start"].as_f64()?,
             seconds: sum["seconds"].as_f64()?,
             bytes: sum["bytes"].as_f64()?,
@@ -74,10 +74,10 @@ fn received(client: &Value) -> Option<Received> {
     let intervals = intervals.collect::<Option<Vec<_>>>()?;
     let sum = &client["end"]["sum"];
     let count = |name: &str| sum[name].as_u64().unwrap_or(0);
-    Some(Received { intervals, lost: count("lost_packets"), packets: count("packets") })
+    Some(IperfResult { intervals, lost: count("lost_packets"), packets: count("packets") })
 }
 
-impl Received {
+impl IperfResult {
     /// Payload bits per second of whole intervals, the beginning left out: the
     /// first `skip` seconds, and what is shorter than the others at the end.
     pub(super) fn rate(&self, skip: f64) -> Option<f64> {

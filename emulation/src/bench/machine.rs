@@ -61,21 +61,21 @@ pub(super) fn wake_ups(count: u32, interval: Duration, realtime: bool, stop: &At
 
 /// Processor times until now, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Snapshot {
+pub(super) struct ProcessorSnapshot {
     machine: Processors,
     /// Of this process and of its children that have ended.
     own: f64,
 }
 
-impl Snapshot {
+impl ProcessorSnapshot {
     /// That of now; none where `/proc` does not show it.
-    pub(super) fn take() -> Option<Self> {
+    pub(super) fn read_now() -> Option<Self> {
         Some(Self { machine: Processors::now()?, own: own_times(&fs::read_to_string("/proc/self/stat").ok()?)? })
     }
 
     /// What part of the machine others used since `earlier`, 0 to 1. Work that
     /// the kernel does for this process outside it is among the others'.
-    pub(super) fn beside_since(&self, earlier: &Self) -> f64 {
+    pub(super) fn other_load_since(&self, earlier: &Self) -> f64 {
         let all = self.machine.all - earlier.machine.all;
         let others = (self.machine.busy - earlier.machine.busy) - (self.own - earlier.own);
         if all > 0.0 { (others / all).clamp(0.0, 1.0) } else { 0.0 }
@@ -96,12 +96,12 @@ mod tests {
 
     #[test]
     fn other_load_excludes_own_time() {
-        let at = |all, busy, own| Snapshot { machine: Processors { busy, all }, own };
+        let at = |all, busy, own| ProcessorSnapshot { machine: Processors { busy, all }, own };
         let (before, after) = (at(1_000.0, 500.0, 100.0), at(1_400.0, 660.0, 140.0));
-        assert!((after.beside_since(&before) - 0.3).abs() < 1e-12);
+        assert!((after.other_load_since(&before) - 0.3).abs() < 1e-12);
         // Ticks are coarse: ours may be ahead of the machine's.
-        assert!(at(1_100.0, 510.0, 120.0).beside_since(&before).abs() < 1e-12);
-        assert!(before.beside_since(&before).abs() < 1e-12);
+        assert!(at(1_100.0, 510.0, 120.0).other_load_since(&before).abs() < 1e-12);
+        assert!(before.other_load_since(&before).abs() < 1e-12);
     }
 
     #[test]
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn this_machine_has_times() {
-        let before = Snapshot::take().unwrap();
-        assert!(Snapshot::take().unwrap().beside_since(&before) <= 1.0);
+        let before = ProcessorSnapshot::read_now().unwrap();
+        assert!(ProcessorSnapshot::read_now().unwrap().other_load_since(&before) <= 1.0);
         assert!(processor_time() >= thread_time());
     }
 }

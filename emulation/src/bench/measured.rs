@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::machine::Snapshot;
+use super::machine::ProcessorSnapshot;
 
 /// Rows, and what a reader should know of how they were made.
 #[derive(Clone, Debug, Serialize)]
@@ -33,18 +33,18 @@ impl<Row> Default for Measured<Row> {
 }
 
 /// When a comparison began.
-pub(super) struct Begun(Instant, Option<Snapshot>);
+pub(super) struct BenchStart(Instant, Option<ProcessorSnapshot>);
 
-impl Begun {
+impl BenchStart {
     pub(super) fn now() -> Self {
-        Self(Instant::now(), Snapshot::take())
+        Self(Instant::now(), ProcessorSnapshot::read_now())
     }
 }
 
 impl<Row> Measured<Row> {
     /// It ends now, on this machine.
-    pub(super) fn end(&mut self, begun: &Begun, machine: BTreeMap<String, String>) {
-        self.beside = begun.1.and_then(|before| Some(Snapshot::take()?.beside_since(&before)));
+    pub(super) fn end(&mut self, begun: &BenchStart, machine: BTreeMap<String, String>) {
+        self.beside = begun.1.and_then(|before| Some(ProcessorSnapshot::read_now()?.other_load_since(&before)));
         self.seconds = begun.0.elapsed().as_secs_f64();
         self.machine = machine;
     }

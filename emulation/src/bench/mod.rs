@@ -40,13 +40,13 @@ use std::time::{Duration, Instant};
 
 use crate::lab::{Backend, Lab, LabError};
 use crate::scenario::Topology;
-use machine::Snapshot;
+use machine::ProcessorSnapshot;
 pub use measured::Measured;
-pub use row::{Aim, Report, Row, Verdict};
+pub use row::{BenchReport, BenchRow, BenchVerdict, StretchTarget};
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Case {
+pub enum BenchCase {
     /// How exact delays are.
     Delay,
     /// The same beside programs that keep all processors busy.
@@ -67,7 +67,7 @@ pub enum Case {
     Idle,
 }
 
-impl Case {
+impl BenchCase {
     /// All, in the order in which they are measured.
     pub const ALL: [Self; 9] = [
         Self::Delay,
@@ -97,13 +97,13 @@ impl Case {
     }
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for BenchCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Case {
+impl FromStr for BenchCase {
     type Err = String;
 
     /// Reads a [name](Case::name).
@@ -117,7 +117,7 @@ impl FromStr for Case {
 
 /// How to measure.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     /// What losses and the times of probes are drawn from.
     pub seed: u64,
     /// How frames get to the core.
@@ -129,12 +129,12 @@ pub struct Options {
     pub length: Option<Duration>,
     /// The shell command that keeps the processors busy in [`Case::Busy`],
     /// instead of the usual one.
-    pub beside: Option<String>,
+    pub load_command: Option<String>,
 }
 
-impl Default for Options {
+impl Default for BenchOptions {
     fn default() -> Self {
-        Self { seed: 1, backend: Backend::Auto, realtime: true, length: None, beside: None }
+        Self { seed: 1, backend: Backend::Auto, realtime: true, length: None, load_command: None }
     }
 }
 
@@ -160,8 +160,8 @@ fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError 
 }
 
 /// What a case measures with.
-struct Bench<'a> {
-    options: &'a Options,
+struct BenchContext<'a> {
+    options: &'a BenchOptions,
     stop: &'a AtomicBool,
     facts: BTreeMap<String, String>,
 }
@@ -175,25 +175,25 @@ struct Bench<'a> {
 /// When a lab cannot be made, or breaks. What one program lacks is no error:
 /// its rows say that they were not measured, and why.
 pub fn run(
-    cases: &[Case],
-    options: &Options,
+    cases: &[BenchCase],
+    options: &BenchOptions,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(Case),
-) -> Result<Report, BenchError> {
+    watch: &mut dyn FnMut(BenchCase),
+) -> Result<BenchReport, BenchError> {
     let began = Instant::now();
-    let mut report = Report::default();
-    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
+    let mut report = BenchReport::default();
+    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
     for case in cases {
         if bench.is_stopped() {
             break;
         }
         watch(*case);
-        let before = Snapshot::take();
+        let before = ProcessorSnapshot::read_now();
         let rows = bench.measure(*case)?;
         if bench.is_stopped() {
             break;
         }
-        if let Some(part) = before.and_then(|before| Some(Snapshot::take()?.beside_since(&before))) {
+        if let Some(part) = before.and_then(|before| Some(ProcessorSnapshot::read_now()?.other_load_since(&before))) {
             report.beside.insert(case.name(), part);
         }
         report.rows.extend(rows);
@@ -204,18 +204,18 @@ pub fn run(
     Ok(report)
 }
 
-impl Bench<'_> {
-    fn measure(&mut self, case: Case) -> Result<Vec<Row>, BenchError> {
+impl BenchContext<'_> {
+    fn measure(&mut self, case: BenchCase) -> Result<Vec<BenchRow>, BenchError> {
         match case {
-            Case::Delay => cases::delay::quiet(self),
-            Case::Busy => cases::delay::busy(self),
-            Case::Rate => cases::rate::measure(self),
-            Case::Loss => cases::loss::measure(self),
-            Case::Schedule => cases::schedule::measure(self),
-            Case::Capacity => cases::capacity::measure(self),
-            Case::Scale => cases::scale::measure(self),
-            Case::Setup => cases::setup::measure(self),
-            Case::Idle => cases::idle::measure(self),
+            BenchCase::Delay => cases::delay::quiet(self),
+            BenchCase::Busy => cases::delay::busy(self),
+            BenchCase::Rate => cases::rate::measure(self),
+            BenchCase::Loss => cases::loss::measure(self),
+            BenchCase::Schedule => cases::schedule::measure(self),
+            BenchCase::Capacity => cases::capacity::measure(self),
+            BenchCase::Scale => cases::scale::measure(self),
+            BenchCase::Setup => cases::setup::measure(self),
+            BenchCase::Idle => cases::idle::measure(self),
         }
     }
 
@@ -225,7 +225,7 @@ impl Bench<'_> {
     }
 
     fn lab_with_seed(&mut self, topology: &Topology, seed: u64) -> Result<Lab, BenchError> {
-        let Options { backend, realtime, .. } = *self.options;
+        let BenchOptions { backend, realtime, .. } = *self.options;
         let lab = Lab::start(topology, &crate::lab::Options { seed, backend, realtime, ..Default::default() })?;
         // What every lab of this bench has in common; the number of interfaces is not.
         for name in ["backend", "realtime", "tcp", "exact_timers", "frame_overhead"] {
@@ -246,7 +246,7 @@ impl Bench<'_> {
     }
 
     /// Waits, unless it is stopped.
-    fn rest(&self, time: Duration) {
+    fn sleep_unless_stopped(&self, time: Duration) {
         /// After which a wish to stop is noticed; looking costs a little of what `idle` measures.
         const NAP: Duration = Duration::from_millis(500);
         let end = Instant::now() + time;
@@ -271,9 +271,9 @@ mod tests {
 
     #[test]
     fn case_names_round_trip() {
-        for case in Case::ALL {
+        for case in BenchCase::ALL {
             assert_eq!(case.to_string().parse(), Ok(case));
         }
-        assert!("latency".parse::<Case>().unwrap_err().contains("delay, busy, rate"));
+        assert!("latency".parse::<BenchCase>().unwrap_err().contains("delay, busy, rate"));
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use roost_proto::random::SplitMix64;
 use rustix::net::sockopt;
 
-use super::{Bench, BenchError, is_realtime, machine, system};
+use super::{BenchContext, BenchError, is_realtime, machine, system};
 use crate::lab::{Lab, LabError, kernel};
 use crate::scenario::topology::HostIndex;
 
@@ -37,7 +37,7 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Packets of one size from one host to another.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
+pub(super) struct ProbeFlow {
     pub(super) from: HostIndex,
     pub(super) to: HostIndex,
     /// Of the frame, as the emulator counts it.
@@ -52,12 +52,12 @@ pub(super) struct Flow {
 
 /// What became of a flow's packets, by their number; nanoseconds since the origin.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Trace {
+pub(super) struct PacketTimes {
     pub(super) sent: Vec<u64>,
     pub(super) received: Vec<Option<u64>>,
 }
 
-impl Trace {
+impl PacketTimes {
     /// How many packets did not come.
     pub(super) fn lost(&self) -> usize {
         self.received.iter().filter(|received| received.is_none()).count()
@@ -81,26 +81,26 @@ pub(super) enum Priority {
 
 /// What was measured, and at what cost.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct ProbeResult {
     /// By flow.
-    pub(super) traces: Vec<Trace>,
+    pub(super) traces: Vec<PacketTimes>,
     /// The processor time that sending and receiving took.
     pub(super) cost: Duration,
 }
 
 /// Sends all flows, and waits `patience` after the last packet for what is still
 /// under way. Times count from `origin`. Ends early when the bench is stopped.
-pub(super) fn carry(
-    bench: &Bench<'_>,
+pub(super) fn send_probes(
+    bench: &BenchContext<'_>,
     lab: &Lab,
-    flows: &[Flow],
+    flows: &[ProbeFlow],
     origin: Instant,
     patience: Duration,
     priority: Priority,
-) -> Result<Outcome, BenchError> {
+) -> Result<ProbeResult, BenchError> {
     let sockets = flows.iter().map(|flow| open(lab, flow)).collect::<Result<Vec<_>, _>>()?;
     let realtime = priority == Priority::AsTheCore && is_realtime(lab);
-    let setting = Setting { origin, realtime, stop: bench.stop, over: &AtomicBool::new(false) };
+    let setting = ProbeContext { origin, realtime, stop: bench.stop, over: &AtomicBool::new(false) };
     let agenda = agenda(flows, bench.options.seed);
     thread::scope(|scope| {
         let receivers: Vec<_> = flows
@@ -127,7 +127,7 @@ pub(super) fn carry(
 type Sent = io::Result<(Vec<Vec<u64>>, Duration)>;
 type Got = io::Result<(Vec<Option<u64>>, Duration)>;
 
-fn gather(sender: ScopedJoinHandle<'_, Sent>, receivers: Vec<ScopedJoinHandle<'_, Got>>) -> io::Result<Outcome> {
+fn gather(sender: ScopedJoinHandle<'_, Sent>, receivers: Vec<ScopedJoinHandle<'_, Got>>) -> io::Result<ProbeResult> {
     let (sent, mut cost) = join(sender)?;
     let mut traces = Vec::with_capacity(sent.len());
     for (sent, receiver) in sent.into_iter().zip(receivers) {
@@ -135,9 +135,9 @@ fn gather(sender: ScopedJoinHandle<'_, Sent>, receivers: Vec<ScopedJoinHandle<'_
         // Those that were not sent before it was stopped are not lost.
         received.truncate(sent.len());
         cost += its_cost;
-        traces.push(Trace { sent, received });
+        traces.push(PacketTimes { sent, received });
     }
-    Ok(Outcome { traces, cost })
+    Ok(ProbeResult { traces, cost })
 }
 
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
@@ -145,7 +145,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// The sockets of a flow: its sender's, and its receiver's.
-pub(super) fn open(lab: &Lab, flow: &Flow) -> Result<(UdpSocket, UdpSocket), BenchError> {
+pub(super) fn open(lab: &Lab, flow: &ProbeFlow) -> Result<(UdpSocket, UdpSocket), BenchError> {
     let address = lab.address(flow.to).ok_or_else(|| LabError::NoSuch("a host has no address".to_owned()))?;
     let receiver = lab.run_in(flow.to, || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -166,7 +166,7 @@ pub(super) fn open(lab: &Lab, flow: &Flow) -> Result<(UdpSocket, UdpSocket), Ben
 }
 
 /// When which flow's next packet is due: nanoseconds since the first, and the flow.
-fn agenda(flows: &[Flow], seed: u64) -> Vec<(u64, usize)> {
+fn agenda(flows: &[ProbeFlow], seed: u64) -> Vec<(u64, usize)> {
     let mut random = SplitMix64::new(seed);
     let mut agenda = Vec::new();
     for (index, flow) in flows.iter().enumerate() {
@@ -184,21 +184,21 @@ fn agenda(flows: &[Flow], seed: u64) -> Vec<(u64, usize)> {
 
 /// What all threads know.
 #[derive(Clone, Copy)]
-struct Setting<'a> {
+struct ProbeContext<'a> {
     origin: Instant,
     realtime: bool,
     stop: &'a AtomicBool,
     over: &'a AtomicBool,
 }
 
-impl Setting<'_> {
+impl ProbeContext<'_> {
     fn now(&self) -> u64 {
         // 584 years fit.
         self.origin.elapsed().as_nanos() as u64
     }
 
     /// Sends each packet when it is due, or as soon after as it can.
-    fn send(self, flows: &[Flow], sockets: &[(UdpSocket, UdpSocket)], agenda: &[(u64, usize)]) -> Sent {
+    fn send(self, flows: &[ProbeFlow], sockets: &[(UdpSocket, UdpSocket)], agenda: &[(u64, usize)]) -> Sent {
         self.prepare();
         let payload = [0; LARGEST];
         let mut sent: Vec<Vec<u64>> = flows.iter().map(|flow| Vec::with_capacity(flow.count as usize)).collect();
@@ -269,12 +269,12 @@ impl Setting<'_> {
 mod tests {
     use super::*;
 
-    const FLOW: Flow =
-        Flow { from: 0, to: 1, bytes: 100, count: 50, interval: Duration::from_millis(10), uneven: false };
+    const FLOW: ProbeFlow =
+        ProbeFlow { from: 0, to: 1, bytes: 100, count: 50, interval: Duration::from_millis(10), uneven: false };
 
     #[test]
     fn packets_due_in_order_and_pace() {
-        let agenda = agenda(&[FLOW, Flow { uneven: true, count: 200, ..FLOW }], 1);
+        let agenda = agenda(&[FLOW, ProbeFlow { uneven: true, count: 200, ..FLOW }], 1);
         assert!(agenda.is_sorted() && agenda.len() == 250);
         let times = |flow: usize| agenda.iter().filter(move |(_, index)| *index == flow).map(|(due, _)| *due);
         let gaps = |flow| times(flow).zip(times(flow).skip(1)).map(|(a, b)| b - a).collect::<Vec<u64>>();
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn delays_cover_received_packets() {
-        let trace = Trace { sent: vec![10, 20, 30], received: vec![Some(15), None, Some(31)] };
+        let trace = PacketTimes { sent: vec![10, 20, 30], received: vec![Some(15), None, Some(31)] };
         assert_eq!((trace.lost(), trace.delays().collect::<Vec<_>>()), (1, vec![5.0, 1.0]));
     }
 }

@@ -40,33 +40,33 @@ pub(super) const SHELL: Tool = Tool { name: "sh", package: "dash" };
 
 /// Why a program did not measure.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failed {
+pub(super) enum ToolError {
     /// It is missing, or did not do what it was asked: its rows are not measured.
     #[error("{0}")]
-    Said(String),
+    NotMeasured(String),
     /// The lab or the system is at fault: nothing can be measured.
     #[error(transparent)]
     Bench(#[from] BenchError),
 }
 
-impl From<LabError> for Failed {
+impl From<LabError> for ToolError {
     fn from(error: LabError) -> Self {
         Self::Bench(error.into())
     }
 }
 
-impl Failed {
+impl ToolError {
     /// Why a row is not measured, unless all is to end.
     pub(super) fn reason(self) -> Result<String, BenchError> {
         match self {
-            Self::Said(why) => Ok(why),
+            Self::NotMeasured(why) => Ok(why),
             Self::Bench(error) => Err(error),
         }
     }
 }
 
 /// A program that runs in a host. It is killed if it is dropped before its end.
-pub(super) struct Program {
+pub(super) struct ToolProcess {
     tool: Tool,
     child: Child,
     output: Option<JoinHandle<Vec<u8>>>,
@@ -74,20 +74,20 @@ pub(super) struct Program {
 }
 
 /// What a program left.
-pub(super) struct Finished {
+pub(super) struct ToolOutput {
     pub(super) output: Vec<u8>,
     pub(super) errors: String,
     pub(super) success: bool,
 }
 
-impl Program {
+impl ToolProcess {
     /// Starts it with these arguments.
-    pub(super) fn start(lab: &Lab, host: HostIndex, tool: Tool, arguments: &[&str]) -> Result<Self, Failed> {
+    pub(super) fn start(lab: &Lab, host: HostIndex, tool: Tool, arguments: &[&str]) -> Result<Self, ToolError> {
         let mut command = Command::new(find(tool)?);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: what it starts ends with it, and Ctrl-C is ours.
         command.env("LC_ALL", "C").process_group(0);
-        let not_started = |error: io::Error| Failed::Said(format!("{} does not start: {error}", tool.name));
+        let not_started = |error: io::Error| ToolError::NotMeasured(format!("{} does not start: {error}", tool.name));
         let mut child = lab.run_in(host, || command.spawn())?.map_err(not_started)?;
         let output = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
         let errors = child.stderr.take().map(|pipe| thread::spawn(move || read(pipe)));
@@ -95,14 +95,14 @@ impl Program {
     }
 
     /// Waits until it is ready, as `is_ready` can tell.
-    pub(super) fn wait_for(&mut self, is_ready: impl Fn() -> Result<bool, LabError>) -> Result<(), Failed> {
+    pub(super) fn wait_for(&mut self, is_ready: impl Fn() -> Result<bool, LabError>) -> Result<(), ToolError> {
         let began = Instant::now();
         while !is_ready()? {
             let ended = self.child.try_wait().ok().flatten().is_some();
             if ended || began.elapsed() > READY {
                 self.kill();
                 let said = String::from_utf8_lossy(&self.errors.take().map(join).unwrap_or_default()).into_owned();
-                return Err(Failed::Said(format!("{} does not start: {}", self.tool.name, one_line(&said))));
+                return Err(ToolError::NotMeasured(format!("{} does not start: {}", self.tool.name, one_line(&said))));
             }
             thread::sleep(LOOK);
         }
@@ -116,23 +116,27 @@ impl Program {
     }
 
     /// Waits for its end; ends it itself after `patience`, or when `stop` is set.
-    pub(super) fn finish(mut self, patience: Duration, stop: &AtomicBool) -> Result<Finished, Failed> {
+    pub(super) fn finish(mut self, patience: Duration, stop: &AtomicBool) -> Result<ToolOutput, ToolError> {
         let began = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().map_err(super::system("wait for a program"))? {
                 break status;
             }
             if stop.load(Relaxed) {
-                return Err(Failed::Said("it was stopped".to_owned()));
+                return Err(ToolError::NotMeasured("it was stopped".to_owned()));
             }
             if began.elapsed() > patience {
-                return Err(Failed::Said(format!("{} took longer than {} s", self.tool.name, patience.as_secs())));
+                return Err(ToolError::NotMeasured(format!(
+                    "{} took longer than {} s",
+                    self.tool.name,
+                    patience.as_secs()
+                )));
             }
             thread::sleep(LOOK);
         };
         let output = self.output.take().map(join).unwrap_or_default();
         let errors = self.errors.take().map(join).unwrap_or_default();
-        Ok(Finished { output, errors: String::from_utf8_lossy(&errors).into_owned(), success: status.success() })
+        Ok(ToolOutput { output, errors: String::from_utf8_lossy(&errors).into_owned(), success: status.success() })
     }
 
     fn kill(&mut self) {
@@ -142,7 +146,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for ToolProcess {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.kill();
@@ -150,17 +154,17 @@ impl Drop for Program {
     }
 }
 
-impl Finished {
+impl ToolOutput {
     /// Its output as text, if it succeeded.
-    pub(super) fn text(self, tool: Tool) -> Result<String, Failed> {
+    pub(super) fn text(self, tool: Tool) -> Result<String, ToolError> {
         match self.success {
             true => Ok(String::from_utf8_lossy(&self.output).into_owned()),
-            false => Err(Failed::Said(self.last_words(tool))),
+            false => Err(ToolError::NotMeasured(self.last_message(tool))),
         }
     }
 
     /// What it said before it failed.
-    pub(super) fn last_words(&self, tool: Tool) -> String {
+    pub(super) fn last_message(&self, tool: Tool) -> String {
         let output = String::from_utf8_lossy(&self.output);
         let said = if self.errors.trim().is_empty() { &output } else { self.errors.as_str() };
         format!("{} failed: {}", tool.name, one_line(said))
@@ -189,13 +193,13 @@ fn in_proc(lab: &Lab, host: HostIndex, file: &str) -> Result<String, LabError> {
 }
 
 /// Where a program is.
-fn find(tool: Tool) -> Result<std::path::PathBuf, Failed> {
+fn find(tool: Tool) -> Result<std::path::PathBuf, ToolError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(Into::into));
     let found = folders.map(|folder| folder.join(tool.name)).find(|file| is_executable(file));
     found.ok_or_else(|| {
         let Tool { name, package } = tool;
-        Failed::Said(format!("{name} is not installed: `sudo apt install {package}`"))
+        ToolError::NotMeasured(format!("{name} is not installed: `sudo apt install {package}`"))
     })
 }
 

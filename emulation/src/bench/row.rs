@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Case;
+use super::BenchCase;
 
 /// Whether a target was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum BenchVerdict {
     /// It was.
     Met,
     /// It was not.
@@ -22,21 +22,21 @@ pub enum Verdict {
 
 /// One measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct BenchRow {
     /// What it belongs to.
     #[serde(serialize_with = "name")]
-    pub case: Case,
+    pub case: BenchCase,
     /// What was measured.
     pub what: String,
     /// What was to be seen; empty without a target.
     pub target: String,
     /// A harder bound, within reach of a quiet machine; it decides nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub aim: Option<Aim>,
+    pub aim: Option<StretchTarget>,
     /// What was seen; empty if it was not measured.
     pub seen: String,
     /// Whether it was met.
-    pub verdict: Verdict,
+    pub verdict: BenchVerdict,
     /// Why it was not measured, or what else a reader should know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -46,50 +46,50 @@ pub struct Row {
 
 /// See [`Row::aim`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Aim {
+pub struct StretchTarget {
     /// In words.
     pub what: String,
     /// Whether it was met.
     pub met: bool,
 }
 
-fn name<S: serde::Serializer>(case: &Case, serializer: S) -> Result<S::Ok, S::Error> {
+fn name<S: serde::Serializer>(case: &BenchCase, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(case.name())
 }
 
-impl Row {
+impl BenchRow {
     /// A measurement with a target.
     pub(super) fn judged(
-        case: Case,
+        case: BenchCase,
         what: impl Into<String>,
         target: impl Into<String>,
         seen: String,
         met: bool,
     ) -> Self {
-        let verdict = if met { Verdict::Met } else { Verdict::Missed };
+        let verdict = if met { BenchVerdict::Met } else { BenchVerdict::Missed };
         let (what, target) = (what.into(), target.into());
         Self { case, what, target, aim: None, seen, verdict, note: None, values: BTreeMap::new() }
     }
 
     /// A measurement without a target.
-    pub(super) fn shown(case: Case, what: impl Into<String>, seen: String) -> Self {
-        Self { verdict: Verdict::Shown, ..Self::judged(case, what, "", seen, true) }
+    pub(super) fn shown(case: BenchCase, what: impl Into<String>, seen: String) -> Self {
+        Self { verdict: BenchVerdict::Shown, ..Self::judged(case, what, "", seen, true) }
     }
 
     /// What could not be measured.
     pub(super) fn unmeasured(
-        case: Case,
+        case: BenchCase,
         what: impl Into<String>,
         target: impl Into<String>,
         why: impl Into<String>,
     ) -> Self {
         let row = Self::judged(case, what, target, String::new(), false);
-        Self { verdict: Verdict::NotMeasured, note: Some(why.into()), ..row }
+        Self { verdict: BenchVerdict::NotMeasured, note: Some(why.into()), ..row }
     }
 
     /// The row with a harder bound.
-    pub(super) fn aiming(self, what: impl Into<String>, met: bool) -> Self {
-        Self { aim: Some(Aim { what: what.into(), met }), ..self }
+    pub(super) fn with_stretch_target(self, what: impl Into<String>, met: bool) -> Self {
+        Self { aim: Some(StretchTarget { what: what.into(), met }), ..self }
     }
 
     /// The row with one more number.
@@ -106,9 +106,9 @@ impl Row {
 
 /// All that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// The measurements, in the order in which they were made.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BenchRow>,
     /// By case, what part of all processors other programs used meanwhile, 0 to 1.
     /// The load that belongs to a case is not in it.
     pub beside: BTreeMap<&'static str, f64>,
@@ -120,9 +120,9 @@ pub struct Report {
     pub interrupted: bool,
 }
 
-impl Report {
+impl BenchReport {
     /// How many rows have this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
+    pub fn count(&self, verdict: BenchVerdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
@@ -139,15 +139,16 @@ mod tests {
     #[test]
     fn unmeasured_row_is_not_met() {
         let rows = vec![
-            Row::judged(Case::Rate, "1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true)
-                .aiming("0.05 %", false)
+            BenchRow::judged(BenchCase::Rate, "1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true)
+                .with_stretch_target("0.05 %", false)
                 .with("error_percent", 0.1),
-            Row::judged(Case::Rate, "1 Gbit/s", "2 %", "5 %".to_owned(), false),
-            Row::unmeasured(Case::Rate, "TCP", "98 %", "iperf3 is not installed"),
-            Row::shown(Case::Setup, "11 hosts", "3 ms".to_owned()),
+            BenchRow::judged(BenchCase::Rate, "1 Gbit/s", "2 %", "5 %".to_owned(), false),
+            BenchRow::unmeasured(BenchCase::Rate, "TCP", "98 %", "iperf3 is not installed"),
+            BenchRow::shown(BenchCase::Setup, "11 hosts", "3 ms".to_owned()),
         ];
-        let report = Report { rows, ..Report::default() };
-        let counts = [Verdict::Met, Verdict::Missed, Verdict::NotMeasured, Verdict::Shown].map(|one| report.count(one));
+        let report = BenchReport { rows, ..BenchReport::default() };
+        let counts = [BenchVerdict::Met, BenchVerdict::Missed, BenchVerdict::NotMeasured, BenchVerdict::Shown]
+            .map(|one| report.count(one));
         assert_eq!(counts, [1, 1, 1, 1]);
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["rows"][0]["case"], "rate");
@@ -162,8 +163,8 @@ mod tests {
 
     #[test]
     fn the_busiest_case_is_named() {
-        let report = Report { beside: BTreeMap::from([("delay", 0.02), ("rate", 0.4)]), ..Report::default() };
+        let report = BenchReport { beside: BTreeMap::from([("delay", 0.02), ("rate", 0.4)]), ..BenchReport::default() };
         assert_eq!(report.busiest(), Some(("rate", 0.4)));
-        assert_eq!(Report::default().busiest(), None);
+        assert_eq!(BenchReport::default().busiest(), None);
     }
 }

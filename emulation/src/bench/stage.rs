@@ -9,7 +9,7 @@ use roost_control::State;
 use roost_proto::Cell;
 use tempfile::TempDir;
 
-use super::Bench;
+use super::BenchContext;
 use crate::experiment::{Binaries, Daemon, Launch, Role, RunError, issue, make_group};
 use crate::lab::Lab;
 use crate::scenario::Topology;
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// What a host runs, with settings beyond the usual.
-pub(super) enum Part {
+pub(super) enum TestbedRole {
     /// A super node, which has all others for peers.
     Hub(Vec<OsString>),
     /// A node.
@@ -37,14 +37,14 @@ pub(super) enum Part {
     },
 }
 
-impl Part {
+impl TestbedRole {
     fn is_hub(&self) -> bool {
         matches!(self, Self::Hub(_))
     }
 }
 
 /// A lab with the daemons of a measurement. They end with it.
-pub(super) struct Stage {
+pub(super) struct Testbed {
     /// Of hubs first, in the order of the hosts.
     pub(super) daemons: Vec<Daemon>,
     pub(super) lab: Lab,
@@ -52,12 +52,16 @@ pub(super) struct Stage {
     _folder: TempDir,
 }
 
-impl Stage {
+impl Testbed {
     /// Makes it, with a part for each host, hubs first; nothing runs yet.
-    pub(super) fn make(bench: &mut Bench<'_>, topology: &Topology, parts: &[Part]) -> Result<Self, String> {
+    pub(super) fn make(
+        bench: &mut BenchContext<'_>,
+        topology: &Topology,
+        parts: &[TestbedRole],
+    ) -> Result<Self, String> {
         let lab = bench.lab(topology).map_err(|error| error.to_string())?;
         let folder = tempfile::tempdir().map_err(|error| format!("no folder for the daemons: {error}"))?;
-        let maker = Maker::new(&lab, folder.path(), parts).map_err(|error| error.to_string())?;
+        let maker = TestbedBuilder::new(&lab, folder.path(), parts).map_err(|error| error.to_string())?;
         let mut daemons = Vec::new();
         for host in 0..parts.len() {
             if bench.is_stopped() {
@@ -80,7 +84,7 @@ impl Stage {
             for daemon in part {
                 while !serves(daemon).await {
                     if !daemon.is_running() || Instant::now() > deadline {
-                        return Err(format!("{} does not serve: {}", daemon.launch.name, daemon.epitaph()));
+                        return Err(format!("{} does not serve: {}", daemon.launch.name, daemon.exit_summary()));
                     }
                     tokio::time::sleep(LOOK).await;
                 }
@@ -92,7 +96,7 @@ impl Stage {
 }
 
 /// Returns once whoever measures is to stop.
-pub(super) async fn interrupted(bench: &Bench<'_>) {
+pub(super) async fn interrupted(bench: &BenchContext<'_>) {
     while !bench.is_stopped() {
         tokio::time::sleep(LOOK).await;
     }
@@ -104,15 +108,15 @@ async fn serves(daemon: &Daemon) -> bool {
 }
 
 /// Makes command lines, and the identities for them.
-struct Maker<'a> {
+struct TestbedBuilder<'a> {
     binaries: Binaries,
     folder: &'a Path,
     addresses: Vec<Ipv4Addr>,
-    parts: &'a [Part],
+    parts: &'a [TestbedRole],
 }
 
-impl<'a> Maker<'a> {
-    fn new(lab: &Lab, folder: &'a Path, parts: &'a [Part]) -> Result<Self, RunError> {
+impl<'a> TestbedBuilder<'a> {
+    fn new(lab: &Lab, folder: &'a Path, parts: &'a [TestbedRole]) -> Result<Self, RunError> {
         let binaries = Binaries::beside_this()?;
         make_group(&binaries, &folder.join("group"))?;
         // So that the settings of this machine's daemons stay out.
@@ -123,10 +127,10 @@ impl<'a> Maker<'a> {
     }
 
     fn launch(&self, host: HostIndex) -> Result<Launch, RunError> {
-        let hubs = self.parts.partition_point(Part::is_hub);
+        let hubs = self.parts.partition_point(TestbedRole::is_hub);
         let (role, certified, program, title) = match &self.parts[host] {
-            Part::Hub(_) => (Role::Hub(host), roost_proto::Role::SuperNode, "supernode", "supernode"),
-            Part::Node { .. } => (Role::Node(host - hubs), roost_proto::Role::Node, "overlay-node", "node"),
+            TestbedRole::Hub(_) => (Role::Hub(host), roost_proto::Role::SuperNode, "supernode", "supernode"),
+            TestbedRole::Node { .. } => (Role::Node(host - hubs), roost_proto::Role::Node, "overlay-node", "node"),
         };
         let name = format!("host{host}");
         let file = |ending: &str| self.folder.join(format!("{name}.{ending}"));
@@ -145,11 +149,11 @@ impl<'a> Maker<'a> {
             others.iter().flat_map(|hub| [flag.into(), at(*hub, HUB_PORT)]).collect()
         };
         let (port, mut args, settings) = match &self.parts[host] {
-            Part::Hub(settings) => {
+            TestbedRole::Hub(settings) => {
                 let others: Vec<HostIndex> = (0..hubs).filter(|hub| *hub != host).collect();
                 (HUB_PORT, flags("--peer", &others), settings)
             }
-            Part::Node { hubs, cell, settings } => {
+            TestbedRole::Node { hubs, cell, settings } => {
                 let mut args = flags("--super", hubs);
                 args.extend(["--at".into(), cell.to_string().into()]);
                 (0, args, settings)

@@ -7,7 +7,7 @@ use roost_emulation::report::{self, Comparison};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::{Value, json};
 
-use super::report::{failure, trusted};
+use super::report::{failure, require_trusted};
 use crate::failure::Outcome;
 
 /// `emulate compare`.
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CompareArgs, output: Output) -> Outcome {
         }
         args.output.iter().for_each(|path| output.say(format!("Look at {}", path.display())));
     }
-    trusted(&comparison.distrust, output)
+    require_trusted(&comparison.distrust, output)
 }
 
 fn table(comparison: &Comparison) -> Table {
@@ -50,7 +50,7 @@ fn table(comparison: &Comparison) -> Table {
     let mut table = Table::new(&headings[usize::from(!has_cells)..]);
     for (name, rows) in cells {
         for row in rows.into_iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
-            let said = row.said();
+            let said = row.ratio_text();
             let (ratio, interval) = said.split_once(' ').unwrap_or((&said, ""));
             let (a, b) = (row.show(row.a), row.show(row.b));
             let texts = [name, &row.measure.name, &a, &b, ratio, interval, row.finding().word()];

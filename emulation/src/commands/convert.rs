@@ -6,7 +6,7 @@ use clap::Args;
 use roost_emulation::scenario;
 use roost_terminal::Output;
 
-use super::format::{Format, deliver};
+use super::format::{ExportFormat, write_output};
 use crate::failure::{Failure, Outcome};
 
 /// `emulate convert`.
@@ -16,7 +16,7 @@ pub(crate) struct ConvertArgs {
     file: PathBuf,
     /// The format to write; without it the output's name tells
     #[arg(long, value_enum, value_name = "FORMAT", required_unless_present = "output")]
-    to: Option<Format>,
+    to: Option<ExportFormat>,
     /// The file to write instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -26,10 +26,10 @@ pub(crate) struct ConvertArgs {
 pub(crate) fn run(args: &ConvertArgs, output: Output) -> Outcome {
     let topology = scenario::load(&args.file).map_err(|error| Failure::bad_input(error.to_string()))?;
     let file = args.output.as_deref();
-    let Some(format) = args.to.or_else(|| file.and_then(Format::of)) else {
+    let Some(format) = args.to.or_else(|| file.and_then(ExportFormat::from_path)) else {
         return Err(Failure::bad_input("the output's name does not tell its format: add --to"));
     };
     let source = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let text = format.text(&topology, &format!("Made from {source} by emulate convert."), output)?;
-    deliver(&text, file, output)
+    write_output(&text, file, output)
 }

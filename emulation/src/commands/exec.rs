@@ -8,7 +8,7 @@ use roost_terminal::Output;
 
 use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};
-use super::process::{self, Program};
+use super::process::{self, LabProgram};
 use crate::failure::{Failure, Outcome};
 
 /// `emulate exec`.
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ExecArgs, output: Output) -> Outcome {
         return Err(Failure::bad_input("nothing to run: name a host, and write the command after --"));
     }
     let lab = lab::open(&args.lab, output)?;
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let began = Instant::now();
     let ended = perform(args, &lab, &interrupted);
     output.detail(format!("ran for {:.1} s", began.elapsed().as_secs_f64()));
@@ -50,10 +50,10 @@ fn perform(args: &ExecArgs, lab: &Lab, interrupted: &Interrupted) -> Outcome {
     lab.begin()?;
     let mut others = Vec::with_capacity(pairs.len());
     for (host, line) in pairs {
-        others.push(Program::start_beside(lab, host, line)?);
+        others.push(LabProgram::start_beside(lab, host, line)?);
     }
     let Some(host) = main else { return all(others, interrupted) };
-    let code = Program::start(lab, host, &args.command).and_then(|program| program.wait(interrupted));
+    let code = LabProgram::start(lab, host, &args.command).and_then(|program| program.wait(interrupted));
     for other in others {
         other.stop().map_err(|error| Failure::failed(format!("cannot wait for a program: {error}")))?;
     }
@@ -61,7 +61,7 @@ fn perform(args: &ExecArgs, lab: &Lab, interrupted: &Interrupted) -> Outcome {
 }
 
 /// Waits for all; the first that fails says how it ended.
-fn all(programs: Vec<Program>, interrupted: &Interrupted) -> Outcome {
+fn all(programs: Vec<LabProgram>, interrupted: &Interrupted) -> Outcome {
     let codes = programs.into_iter().map(|program| program.wait(interrupted)).collect::<Outcome<Vec<u8>>>()?;
     process::outcome(codes.into_iter().find(|code| *code != 0).unwrap_or_default())
 }

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 
 /// A format that a topology can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ExportFormat {
     /// Our own
     Toml,
     /// Emulab's, with what it has no words for in comments
@@ -19,9 +19,9 @@ pub(crate) enum Format {
     Rspec,
 }
 
-impl Format {
+impl ExportFormat {
     /// The format that a file's name tells.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "toml" => Some(Self::Toml),
             "ns" | "tcl" => Some(Self::Ns),
@@ -46,7 +46,7 @@ impl Format {
 }
 
 /// Writes a text to a file, or to stdout.
-pub(crate) fn deliver(text: &str, file: Option<&Path>, output: Output) -> Outcome {
+pub(crate) fn write_output(text: &str, file: Option<&Path>, output: Output) -> Outcome {
     let Some(file) = file else { return Ok(output.data(text)?) };
     std::fs::write(file, text).map_err(|error| Failure::file("write", file, &error))?;
     output.say(format!("Wrote {}", file.display()));

@@ -11,7 +11,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use crate::failure::{Code, Failure, Outcome};
 
 /// From now on `SIGINT` does not end this process but is noted.
-pub(crate) fn note() -> Outcome<Interrupted> {
+pub(crate) fn catch_sigint() -> Outcome<Interrupted> {
     let flag = Arc::new(AtomicBool::new(false));
     let registered = signal_hook::flag::register(SIGINT, Arc::clone(&flag));
     let signals = registered.and_then(|_| SignalsInfo::new([SIGINT]));
@@ -21,7 +21,7 @@ pub(crate) fn note() -> Outcome<Interrupted> {
 
 /// Who interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum InterruptSource {
     /// Ctrl-C: every program in the terminal's foreground has it too.
     Terminal,
     /// A process that sent the signal to this one alone.
@@ -37,10 +37,12 @@ pub(crate) struct Interrupted {
 
 impl Interrupted {
     /// What was noted since the last call; it is forgotten then.
-    pub(crate) fn take(&self) -> Option<By> {
+    pub(crate) fn take_source(&self) -> Option<InterruptSource> {
         self.flag.store(false, Ordering::Relaxed);
         let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
-        let by = |origin: Origin| if origin.cause == Cause::Kernel { By::Terminal } else { By::Process };
+        let by = |origin: Origin| {
+            if origin.cause == Cause::Kernel { InterruptSource::Terminal } else { InterruptSource::Process }
+        };
         signals.pending().map(by).last()
     }
 
@@ -51,7 +53,7 @@ impl Interrupted {
 
     /// A failure if something was noted.
     pub(crate) fn check(&self) -> Outcome {
-        match self.take() {
+        match self.take_source() {
             Some(_) => Err(Failure::new(Code::Interrupted, "interrupted")),
             None => Ok(()),
         }

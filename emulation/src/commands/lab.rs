@@ -53,7 +53,7 @@ pub(crate) fn open(args: &LabArgs, output: Output) -> Outcome<Lab> {
 /// The host of this name.
 pub(crate) fn host(topology: &Topology, name: &str) -> Outcome<HostIndex> {
     let place = topology.hosts.iter().position(|host| host.name == name);
-    place.ok_or_else(|| Failure::bad_input(format!("there is no host `{name}`; there {}", there_are(topology))))
+    place.ok_or_else(|| Failure::bad_input(format!("there is no host `{name}`; there {}", list_hosts(topology))))
 }
 
 fn read(path: &Path) -> Outcome<Topology> {
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Outcome<Topology> {
 }
 
 /// `are a, b and 3 more`.
-fn there_are(topology: &Topology) -> String {
+fn list_hosts(topology: &Topology) -> String {
     const NAMED: usize = 8;
     let names: Vec<&str> = topology.hosts.iter().take(NAMED).map(|host| host.name.as_str()).collect();
     match topology.hosts.len() {

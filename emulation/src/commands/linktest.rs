@@ -20,18 +20,18 @@ pub(crate) struct LinktestArgs {
     #[command(flatten)]
     lab: LabArgs,
     #[command(flatten)]
-    what: WhatArgs,
+    what: LinktestSelection,
 }
 
 /// What to measure; the shell's `linktest` takes the same.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct WhatArgs {
+pub(crate) struct LinktestSelection {
     /// A few seconds instead of a minute: fewer probes, and delay between neighbours only
     #[arg(long)]
     quick: bool,
     /// Only this; may be given more than once
     #[arg(long, value_name = "TEST", value_enum)]
-    only: Vec<Only>,
+    only: Vec<LinktestCheck>,
     /// Only this link or LAN; may be given more than once
     #[arg(long, value_name = "NAME")]
     net: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct WhatArgs {
 
 /// See [`WhatArgs::only`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Only {
+enum LinktestCheck {
     /// Whether every host reaches every other
     Routes,
     /// One-way delay
@@ -53,7 +53,7 @@ enum Only {
 /// Brings the network up and measures it.
 pub(crate) fn run(args: &LinktestArgs, output: Output) -> Outcome {
     let lab = lab::open(&args.lab, output)?;
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let report = measure(&lab, lab.topology(), &args.what, &interrupted, output)?;
     lab.stop(Duration::ZERO)?;
     show(&report, output)?;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &LinktestArgs, output: Output) -> Outcome {
 pub(crate) fn measure(
     lab: &Lab,
     described: &Topology,
-    what: &WhatArgs,
+    what: &LinktestSelection,
     interrupted: &Interrupted,
     output: Output,
 ) -> Outcome<Report> {
@@ -78,23 +78,23 @@ pub(crate) fn measure(
     Ok(linktest::run(lab, described, &options, interrupted.flag(), &mut watch)?)
 }
 
-impl WhatArgs {
+impl LinktestSelection {
     fn options(&self, topology: &Topology) -> Outcome<Options> {
         let place = |name: &String| {
             let place = topology.nets.iter().position(|net| net.name == *name);
             place.ok_or_else(|| Failure::bad_input(format!("there is no link or LAN `{name}`")))
         };
-        let test = |only: &Only| match only {
-            Only::Routes => None,
-            Only::Delay => Some(Test::Delay),
-            Only::Loss => Some(Test::Loss),
-            Only::Rate => Some(Test::Rate),
+        let test = |only: &LinktestCheck| match only {
+            LinktestCheck::Routes => None,
+            LinktestCheck::Delay => Some(Test::Delay),
+            LinktestCheck::Loss => Some(Test::Loss),
+            LinktestCheck::Rate => Some(Test::Rate),
         };
         let tests: Vec<Test> = self.only.iter().filter_map(test).collect();
         Ok(Options {
             quick: self.quick,
             tests: if self.only.is_empty() { Test::ALL.to_vec() } else { tests },
-            reach: (self.only.is_empty() && self.net.is_empty()) || self.only.contains(&Only::Routes),
+            reach: (self.only.is_empty() && self.net.is_empty()) || self.only.contains(&LinktestCheck::Routes),
             nets: self.net.iter().map(place).collect::<Outcome<_>>()?,
         })
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use roost_emulation::experiment::plan::{Mix, Part as Share, Places, SuperNodes};
+use roost_emulation::experiment::plan::{HubSelection, Mix, Participation as Share, SuperNodes};
 use roost_emulation::experiment::{Architecture, Plan, Prepared, RunError, classes_that_ask};
 use roost_emulation::scenario::{self, Topology};
 use roost_emulation::siting::{Advice, AdviceError, Choice, LinkForecast, Part, advise};
@@ -37,7 +37,7 @@ pub(crate) struct PlaceArgs {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Object<'a> {
+struct PlaceJson<'a> {
     schema: u32,
     #[serde(flatten)]
     advice: &'a Advice,
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &PlaceArgs, output: Output) -> Outcome {
     let (prepared, part) = prepare(args)?;
     let advice = advise(&prepared, part, args.at.as_deref())?;
     if output.is_json() {
-        return Ok(output.json(&Object { schema: SCHEMA, advice: &advice })?);
+        return Ok(output.json(&PlaceJson { schema: SCHEMA, advice: &advice })?);
     }
     show(&advice, part, output)
 }
@@ -74,12 +74,12 @@ fn prepare(args: &PlaceArgs) -> Outcome<(Prepared, Part)> {
     }
     let named = args.at.as_ref().filter(|_| workload.is_none()).map(Vec::len);
     match args.super_nodes.or(named) {
-        _ if server => plan.super_nodes = SuperNodes::Flat(Places::Count(1)),
+        _ if server => plan.super_nodes = SuperNodes::Flat(HubSelection::Count(1)),
         Some(0) => return Err(AdviceError::Count(0).into()),
-        Some(count) => plan.super_nodes = SuperNodes::Flat(Places::Count(count)),
+        Some(count) => plan.super_nodes = SuperNodes::Flat(HubSelection::Count(count)),
         None => {}
     }
-    let prepared = Prepared::of(plan, network, file)?;
+    let prepared = Prepared::from_plan(plan, network, file)?;
     let count = prepared.placement.hubs.len();
     Ok((prepared, if server { Part::Server } else { Part::SuperNodes(count) }))
 }
@@ -89,7 +89,7 @@ fn ask_for(plan: &mut Plan, network: &Topology, mix: Mix) {
     for class in classes_that_ask(network) {
         let asked = plan.classes.entry(class).or_default();
         if asked.part != Some(Share::None) {
-            asked.part = Some(Share::Takes(mix));
+            asked.part = Some(Share::Active(mix));
         }
     }
 }

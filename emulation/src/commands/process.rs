@@ -11,7 +11,7 @@ use roost_emulation::scenario::topology::HostIndex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
-use super::interrupt::{By, Interrupted};
+use super::interrupt::{InterruptSource, Interrupted};
 use crate::failure::{Code, Failure, Outcome};
 
 /// How often it is looked whether Ctrl-C was noted.
@@ -20,11 +20,11 @@ const LOOK: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A program that runs in a host, with this command's input and output.
-pub(crate) struct Program {
+pub(crate) struct LabProgram {
     child: Child,
 }
 
-impl Program {
+impl LabProgram {
     /// Starts a program and its arguments.
     pub(crate) fn start<S: AsRef<OsStr> + Sync>(lab: &Lab, host: HostIndex, words: &[S]) -> Outcome<Self> {
         let Some((program, arguments)) = words.split_first() else {
@@ -74,7 +74,7 @@ impl Program {
             if let Some(status) = self.child.try_wait().map_err(failed)? {
                 return Ok(code(status));
             }
-            if interrupted.take() == Some(By::Process) {
+            if interrupted.take_source() == Some(InterruptSource::Process) {
                 // One who is gone needs none.
                 let _ = kill_process(pid, Signal::INT);
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use roost_emulation::report::{self, WriteError, Written};
+use roost_emulation::report::{self, WriteError, WrittenReport};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::json;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ReportArgs, output: Output) -> Outcome {
     let runs = report::runs(&args.dir).map_err(failure)?;
     let is_one = runs.len() == 1 && runs[0] == args.dir;
     if is_one {
-        return tell(&report::write(&args.dir).map_err(failure)?, output);
+        return print_report(&report::write(&args.dir).map_err(failure)?, output);
     }
     for folder in &runs {
         match report::write(folder) {
@@ -33,12 +33,12 @@ pub(crate) fn run(args: &ReportArgs, output: Output) -> Outcome {
             Err(error) => output.say(error),
         }
     }
-    tell(&report::combine(&args.dir).map_err(failure)?, output)
+    print_report(&report::combine(&args.dir).map_err(failure)?, output)
 }
 
 /// Says what was written and what matters most in it; fails with its own code
 /// when it cannot be trusted.
-pub(crate) fn tell(written: &Written, output: Output) -> Outcome {
+pub(crate) fn print_report(written: &WrittenReport, output: Output) -> Outcome {
     if output.is_json() {
         output.json(&json!({
             "schema": SCHEMA,
@@ -55,12 +55,12 @@ pub(crate) fn tell(written: &Written, output: Output) -> Outcome {
         written.remarks.iter().for_each(|remark| output.say(remark));
         output.say(format!("Look at {}", written.page.display()));
     }
-    trusted(&written.distrust, output)
+    require_trusted(&written.distrust, output)
 }
 
 /// Fails with its own code when there are reasons not to trust the figures;
 /// in JSON they have been said already.
-pub(crate) fn trusted(distrust: &[String], output: Output) -> Outcome {
+pub(crate) fn require_trusted(distrust: &[String], output: Output) -> Outcome {
     if distrust.is_empty() {
         return Ok(());
     }

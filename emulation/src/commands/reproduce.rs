@@ -28,7 +28,7 @@ pub(crate) struct ReproduceArgs {
     output: Option<PathBuf>,
     /// Only what is simulated, or only what is measured in real time
     #[arg(long, value_name = "KIND", value_enum)]
-    only: Option<Only>,
+    only: Option<StudyMethod>,
     /// How many seeds each point has [default: 5, quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
@@ -51,15 +51,15 @@ pub(crate) struct ReproduceArgs {
 
 /// How runs are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Only {
+enum StudyMethod {
     /// In virtual time
     Virtual,
     /// By the emulator and the real programs
     Emulated,
 }
 
-impl Only {
-    fn of(self, study: Study) -> Option<Study> {
+impl StudyMethod {
+    fn select_runs(self, study: Study) -> Option<Study> {
         study.only(self == Self::Emulated)
     }
 }
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
     let scale = Scale::new(args.quick, args.seeds);
     let mut studies = reproduce::chosen(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
     if let Some(only) = args.only {
-        studies = studies.into_iter().filter_map(|study| only.of(study)).collect();
+        studies = studies.into_iter().filter_map(|study| only.select_runs(study)).collect();
     }
     if args.list {
         return list(&studies, output);
@@ -83,9 +83,9 @@ pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
     let usual = if args.quick { "results/reproduction-quick" } else { "results/reproduction" };
     let folder = args.output.as_deref().unwrap_or(Path::new(usual));
     let store = Store::new(folder, &experiment::own_digest()?, args.any_build);
-    let interrupted = interrupt::note()?;
-    let mut bar = Bar::new(output);
-    let runs = reproduce::run(&studies, &store, args.keep_records, interrupted.flag(), &mut |at| bar.tell(at));
+    let interrupted = interrupt::catch_sigint()?;
+    let mut bar = ReproduceProgress::new(output);
+    let runs = reproduce::run(&studies, &store, args.keep_records, interrupted.flag(), &mut |at| bar.show_progress(at));
     drop(bar);
     let written = reproduce::write(&studies, &runs?, scale, &store).map_err(RunnerError::from)?;
     show(&written, output)?;
@@ -142,18 +142,18 @@ fn count(study: &Study) -> u64 {
 }
 
 /// What is told while runs are made: a bar on a terminal, else a line for each tenth.
-struct Bar {
+struct ReproduceProgress {
     output: Output,
     steps: Option<Steps>,
     tenths: usize,
 }
 
-impl Bar {
+impl ReproduceProgress {
     const fn new(output: Output) -> Self {
         Self { output, steps: None, tenths: 0 }
     }
 
-    fn tell(&mut self, at: Progress<'_>) {
+    fn show_progress(&mut self, at: Progress<'_>) {
         if at.made == 0 {
             let again = match at.again {
                 0 => String::new(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use roost_emulation::experiment::{self, Architecture, Finished, Interrupt, Plan, Prepared, RunError, Solo};
+use roost_emulation::experiment::{self, Architecture, FinishedRun, Interrupt, NetworkRun, Plan, Prepared, RunError};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_emulation::report::metrics::{Distribution, Metrics};
 use roost_emulation::report::{self, Results, record};
@@ -15,7 +15,7 @@ use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 use serde_json::json;
 
-use super::report::{failure, trusted};
+use super::report::{failure, require_trusted};
 use crate::failure::{Code, Failure, Outcome};
 
 /// `emulate run`.
@@ -45,15 +45,15 @@ pub(crate) struct RunArgs {
 }
 
 /// What a file holds.
-enum Subject {
+enum RunInput {
     Plan(Box<Prepared>),
-    Network(Box<Solo>),
+    Network(Box<NetworkRun>),
 }
 
 /// Runs a plan or a topology, makes its figures and says how it went.
 pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     let subject = subject(args)?;
-    if let Subject::Plan(prepared) = &subject {
+    if let RunInput::Plan(prepared) = &subject {
         prepared.check_for_daemons()?;
     }
     if args.check {
@@ -66,14 +66,14 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     warnings(&subject).iter().for_each(|warning| output.say(warning));
     let interrupt = Interrupt::listen()?;
     let name = match &subject {
-        Subject::Plan(prepared) => &prepared.plan.name,
-        Subject::Network(solo) => &solo.topology.name,
+        RunInput::Plan(prepared) => &prepared.plan.name,
+        RunInput::Network(solo) => &solo.topology.name,
     };
     let free = || free(&Path::new("results").join(format!("{name}-{}", stamp())));
     let folder = args.output.clone().unwrap_or_else(free);
     let finished = match &subject {
-        Subject::Plan(prepared) => experiment::run(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
-        Subject::Network(solo) => experiment::run_network(solo, &folder, output, &interrupt)?,
+        RunInput::Plan(prepared) => experiment::run(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
+        RunInput::Network(solo) => experiment::run_network(solo, &folder, output, &interrupt)?,
     };
     let finished = figures(finished, output)?;
     let results = report::read(&finished.folder).map_err(|error| failure(error.into()))?;
@@ -84,10 +84,10 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
 }
 
 /// What is doubtful about the plan and its network.
-fn warnings(subject: &Subject) -> Vec<String> {
+fn warnings(subject: &RunInput) -> Vec<String> {
     let (topology, of_plan) = match subject {
-        Subject::Plan(prepared) => (&prepared.network, [prepared.warnings(), prepared.unused()].concat()),
-        Subject::Network(solo) => (&solo.topology, Vec::new()),
+        RunInput::Plan(prepared) => (&prepared.network, [prepared.warnings(), prepared.unused()].concat()),
+        RunInput::Network(solo) => (&solo.topology, Vec::new()),
     };
     let name = &topology.name;
     let of_network = topology.notes.warnings.iter().map(|note| match note.line {
@@ -97,20 +97,20 @@ fn warnings(subject: &Subject) -> Vec<String> {
     of_plan.into_iter().map(|text| format!("warning: {text}")).chain(of_network).collect()
 }
 
-fn subject(args: &RunArgs) -> Outcome<Subject> {
+fn subject(args: &RunArgs) -> Outcome<RunInput> {
     if is_plan(&args.file)? {
-        return Ok(Subject::Plan(Box::new(prepare(args)?)));
+        return Ok(RunInput::Plan(Box::new(prepare(args)?)));
     }
     if args.architecture.is_some() {
         let file = args.file.display();
         return Err(Failure::bad_input(format!("{file} is a topology: only a plan has an --architecture")));
     }
-    let mut solo = Solo::load(&args.file)?;
+    let mut solo = NetworkRun::load(&args.file)?;
     solo.seed = args.seed.map_or(solo.seed, u64::from);
     solo.length = args.duration;
     solo.linktest = !args.no_linktest;
     solo.check()?;
-    Ok(Subject::Network(Box::new(solo)))
+    Ok(RunInput::Network(Box::new(solo)))
 }
 
 /// The keys that a plan must have, and that no topology has.
@@ -161,7 +161,7 @@ fn prepare(args: &RunArgs) -> Outcome<Prepared> {
 }
 
 /// Makes the figures of a run.
-pub(crate) fn figures(finished: Finished, output: Output) -> Outcome<Finished> {
+pub(crate) fn figures(finished: FinishedRun, output: Output) -> Outcome<FinishedRun> {
     let cannot = |error| Failure::failed(format!("the run is in {}, but: {error}", finished.folder.display()));
     for remark in report::write(&finished.folder).map_err(cannot)?.remarks {
         output.say(remark);
@@ -170,11 +170,11 @@ pub(crate) fn figures(finished: Finished, output: Output) -> Outcome<Finished> {
 }
 
 /// What would run.
-fn check(subject: &Subject, output: Output) -> Outcome {
+fn check(subject: &RunInput, output: Output) -> Outcome {
     let mut table = Table::new(&["WHAT", "IS"]);
     let (rows, longest) = match subject {
-        Subject::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
-        Subject::Network(solo) => (solo.describe(), solo.longest()),
+        RunInput::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
+        RunInput::Network(solo) => (solo.describe(), solo.longest()),
     };
     if output.is_json() {
         let would: BTreeMap<&str, String> = rows.into_iter().collect();
@@ -194,26 +194,26 @@ fn check(subject: &Subject, output: Output) -> Outcome {
 
 /// How a run went, as JSON.
 #[derive(Serialize)]
-struct Object<'a> {
+struct RunJson<'a> {
     schema: u32,
     folder: &'a Path,
     completed: u64,
     failed: u64,
     cut: u64,
-    programs: &'a [record::Program],
-    traffic: &'a [record::Traffic],
-    run: &'a record::Run,
+    programs: &'a [record::ProgramRecord],
+    traffic: &'a [record::TrafficRecord],
+    run: &'a record::RunRecord,
 }
 
-fn show(finished: &Finished, results: &Results, output: Output) -> Outcome {
-    let Finished { folder, run, tally } = finished;
+fn show(finished: &FinishedRun, results: &Results, output: Output) -> Outcome {
+    let FinishedRun { folder, run, tally } = finished;
     if output.is_json() {
         let (completed, failed, cut) = (tally.completed, tally.failed + tally.timed_out, tally.cut);
         let (programs, traffic) = (&results.programs, &results.traffic);
-        let object = Object { schema: SCHEMA, folder, completed, failed, cut, programs, traffic, run };
+        let object = RunJson { schema: SCHEMA, folder, completed, failed, cut, programs, traffic, run };
         return Ok(output.json(&object)?);
     }
-    let metrics = Metrics::of(results);
+    let metrics = Metrics::from_results(results);
     let tables = [
         (!metrics.services.is_empty()).then(|| services(&metrics)),
         (!results.programs.is_empty()).then(|| programs(&results.programs)),
@@ -232,8 +232,8 @@ fn show(finished: &Finished, results: &Results, output: Output) -> Outcome {
 }
 
 /// What came of it.
-fn sentence(finished: &Finished, metrics: &Metrics) -> String {
-    let Finished { run, tally, .. } = finished;
+fn sentence(finished: &FinishedRun, metrics: &Metrics) -> String {
+    let FinishedRun { run, tally, .. } = finished;
     let offered = metrics.traffic.offered_bytes.map(|bytes| format!("; {:.1} MB offered by hosts", bytes as f64 / 1e6));
     let offered = offered.unwrap_or_default();
     if run.nodes == 0 {
@@ -252,7 +252,7 @@ fn sentence(finished: &Finished, metrics: &Metrics) -> String {
     )
 }
 
-fn programs(programs: &[record::Program]) -> Table {
+fn programs(programs: &[record::ProgramRecord]) -> Table {
     let mut table = Table::new(&["PROGRAM", "HOST", ">FROM s", ">FOR s", "END", ">CODE", "AS EXPECTED"]);
     for program in programs {
         table.row([
@@ -268,7 +268,7 @@ fn programs(programs: &[record::Program]) -> Table {
     table
 }
 
-fn traffic(agents: &[record::Traffic]) -> Table {
+fn traffic(agents: &[record::TrafficRecord]) -> Table {
     let mut table = Table::new(&["AGENT", "HOST", "ROLE", "OVER", ">PACKETS", ">BYTES"]);
     for agent in agents {
         let (packets, bytes) = (agent.packets.to_string(), agent.bytes.to_string());
@@ -288,7 +288,7 @@ fn services(metrics: &Metrics) -> Table {
     let mut table = Table::new(&["SERVICE", ">COMPLETED", ">FAILED", ">TIMED OUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
     // In brackets, as in the report, where too few requests lie beyond it.
     let ms = |latency: &Distribution, thousandths| match latency.quantile(thousandths) {
-        Some(value) if latency.tells(thousandths) => format!("{value:.1}"),
+        Some(value) if latency.is_quantile_reliable(thousandths) => format!("{value:.1}"),
         Some(value) => format!("({value:.1})"),
         None => String::new(),
     };
@@ -307,7 +307,7 @@ fn services(metrics: &Metrics) -> Table {
 }
 
 /// How well the emulation kept up.
-fn trust(run: &record::Run) -> String {
+fn trust(run: &record::RunRecord) -> String {
     let verdict = &run.verdict;
     let known = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
     let mut text = format!(
@@ -323,7 +323,7 @@ fn trust(run: &record::Run) -> String {
 }
 
 /// The end of a run as the end of the command.
-fn conclude(finished: &Finished, results: &Results, output: Output) -> Outcome {
+fn conclude(finished: &FinishedRun, results: &Results, output: Output) -> Outcome {
     let unexpected = results.programs.iter().filter(|program| !program.as_expected).count();
     if finished.run.interrupted {
         let doubt = match finished.run.verdict.reasons.as_slice() {
@@ -337,7 +337,7 @@ fn conclude(finished: &Finished, results: &Results, output: Output) -> Outcome {
         let all = results.programs.len();
         return Err(Failure::failed(format!("{unexpected} of {all} programs did not end as expected")));
     }
-    trusted(&finished.run.verdict.reasons, output)
+    require_trusted(&finished.run.verdict.reasons, output)
 }
 
 /// The time, for names of folders: `20261121-103025`.

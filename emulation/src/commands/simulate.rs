@@ -46,7 +46,7 @@ pub(crate) struct SimulateArgs {
 
 /// What `--json` prints of a run.
 #[derive(Serialize)]
-struct Object<'a> {
+struct SimulateJson<'a> {
     schema: u32,
     seed: u64,
     trace_hash: String,
@@ -75,7 +75,8 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
             1 => folder.clone(),
             _ => folder.join(format!("seed-{seed}")),
         });
-        let tell = Sparse::of(output, if count > 1 { format!("seed {seed}, ") } else { String::new() });
+        let tell =
+            ProgressLog::create_callback(output, if count > 1 { format!("seed {seed}, ") } else { String::new() });
         let simulated = sim::simulate_telling(&prepared, args.level, folder.as_deref(), tell)?;
         if let Some(folder) = folder {
             page(&folder, count == 1, output)?;
@@ -118,8 +119,8 @@ fn prepare(args: &SimulateArgs) -> Outcome<Prepared> {
     Ok(Prepared::from_text(&text, &args.file)?)
 }
 
-fn object(seed: u64, simulated: &Simulated) -> Object<'_> {
-    Object {
+fn object(seed: u64, simulated: &Simulated) -> SimulateJson<'_> {
+    SimulateJson {
         schema: SCHEMA,
         seed,
         trace_hash: format!("{:016x}", simulated.trace_hash),
@@ -140,7 +141,7 @@ fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> Outcome {
         Table::new(&["SERVICE", ">ASKED", ">COMPLETED", ">FAILED", ">CUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
     // In brackets, as in the report, where too few requests lie beyond it.
     let ms = |value: Option<f64>, completed: u64, thousandths: u32| match value {
-        Some(value) if metrics::tells(completed, thousandths) => format!("{value:.1}"),
+        Some(value) if metrics::has_enough_values(completed, thousandths) => format!("{value:.1}"),
         Some(value) => format!("({value:.1})"),
         None => String::new(),
     };
@@ -232,7 +233,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 const PACE: Duration = Duration::from_secs(10);
 
 /// Tells now and then how far a run is, also where nobody watches a terminal.
-struct Sparse {
+struct ProgressLog {
     output: Output,
     /// The beginning of each line.
     of: String,
@@ -240,8 +241,8 @@ struct Sparse {
     next: Duration,
 }
 
-impl Sparse {
-    fn of(output: Output, of: String) -> Tell {
+impl ProgressLog {
+    fn create_callback(output: Output, of: String) -> Tell {
         let mut sparse = Self { output, of, began: Instant::now(), next: SILENCE };
         Box::new(move |at| {
             if let Some(line) = sparse.line(at, sparse.began.elapsed()) {
@@ -286,13 +287,13 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct SimulateTestCli {
         #[command(flatten)]
         args: SimulateArgs,
     }
 
     fn args(words: &[String]) -> SimulateArgs {
-        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args
+        SimulateTestCli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args
     }
 
     /// The words of a command, as a shell takes it apart.
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn progress_is_told_now_and_then() {
-        let mut sparse = Sparse {
+        let mut sparse = ProgressLog {
             output: Output::new(false, true, false, true),
             of: String::new(),
             began: Instant::now(),

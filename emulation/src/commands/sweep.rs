@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use roost_emulation::experiment::{self, Cell, Interrupt, Plan, Prepared, RunError};
+use roost_emulation::experiment::{self, Interrupt, Plan, Prepared, RunError, SweepRun};
 use roost_emulation::lab::sandbox;
 use roost_emulation::report::metrics::Metrics;
 use roost_emulation::report::record::SIMULATION;
@@ -16,7 +16,7 @@ use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 use serde_json::json;
 
-use super::report::{failure, trusted};
+use super::report::{failure, require_trusted};
 use super::run::figures;
 use crate::failure::{Code, Failure, Outcome};
 
@@ -43,7 +43,7 @@ pub(crate) struct SweepArgs {
 
 /// The runs are real or simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum RunMode {
     /// With the real daemons.
     Emulated,
     /// In virtual time.
@@ -51,22 +51,22 @@ enum How {
 }
 
 impl SweepArgs {
-    const fn how(&self) -> How {
-        if self.simulate { How::Simulated } else { How::Emulated }
+    const fn how(&self) -> RunMode {
+        if self.simulate { RunMode::Simulated } else { RunMode::Emulated }
     }
 }
 
 /// A run of the sweep.
-struct Task {
-    cell: Cell,
+struct SweepTask {
+    cell: SweepRun,
     prepared: Prepared,
     folder: PathBuf,
-    state: State,
+    state: RunFolderState,
 }
 
 /// What the folder of a run holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RunFolderState {
     /// Nothing, or a run that broke off.
     Open,
     /// A run whose figures cannot be trusted.
@@ -75,7 +75,7 @@ enum State {
     Complete,
 }
 
-impl State {
+impl RunFolderState {
     const fn name(self, keep_invalid: bool) -> &'static str {
         match self {
             Self::Open => "to be run",
@@ -86,9 +86,9 @@ impl State {
     }
 }
 
-impl Task {
+impl SweepTask {
     fn is_due(&self, keep_invalid: bool) -> bool {
-        self.state == State::Open || self.state == State::NotValid && !keep_invalid
+        self.state == RunFolderState::Open || self.state == RunFolderState::NotValid && !keep_invalid
     }
 }
 
@@ -106,10 +106,10 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
     if args.check {
         return check(&tasks, args.keep_invalid, output);
     }
-    let open: Vec<&Task> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
+    let open: Vec<&SweepTask> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
     let mut failures = Vec::new();
     if !open.is_empty() {
-        if args.how() == How::Emulated
+        if args.how() == RunMode::Emulated
             && let sandbox::Entry::Done(code) = sandbox::enter()?
         {
             return Err(Failure::Passed(code));
@@ -127,13 +127,13 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
     };
     let untrusted = show(&tasks, output)?;
     output.say(format!("Look at {}", page.display()));
-    failed.map_or_else(|| trusted(&untrusted, output), Err)
+    failed.map_or_else(|| require_trusted(&untrusted, output), Err)
 }
 
 /// The folder of the sweep, and its runs.
-fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
+fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<SweepTask>)> {
     let text = Plan::text(&args.plan).map_err(RunError::from)?;
-    let cells = experiment::cells(&text, &args.plan).map_err(RunError::from)?;
+    let cells = experiment::sweep_runs(&text, &args.plan).map_err(RunError::from)?;
     // It is made by the plan's name, which a sweep does not vary.
     let name = Prepared::from_text(&text, &args.plan)?.plan.name;
     let all = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
@@ -143,7 +143,7 @@ fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
             .map_err(|error| Failure::bad_input(format!("the run {}: {error}", cell.name)))?;
         let folder = all.join(&cell.name);
         let state = state(&folder, &prepared, args.how(), &mut programs)?;
-        tasks.push(Task { cell, prepared, folder, state });
+        tasks.push(SweepTask { cell, prepared, folder, state });
     }
     Ok((all, tasks))
 }
@@ -152,7 +152,7 @@ fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
 type Hashes = BTreeMap<&'static str, BTreeMap<String, String>>;
 
 /// What the folder holds of this run. Another run there is nobody's to remove.
-fn state(folder: &Path, prepared: &Prepared, how: How, programs: &mut Hashes) -> Outcome<State> {
+fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes) -> Outcome<RunFolderState> {
     let other = |what: &str| {
         let way_out = "choose another folder with -o, or remove it";
         Err(Failure::bad_input(format!("{} holds {what}: {way_out}", folder.display())))
@@ -160,7 +160,7 @@ fn state(folder: &Path, prepared: &Prepared, how: How, programs: &mut Hashes) ->
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
     let Some(plan) = read(PLAN_FILE) else {
         let is_taken = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-        return if is_taken { other("something else") } else { Ok(State::Open) };
+        return if is_taken { other("something else") } else { Ok(RunFolderState::Open) };
     };
     if plan != prepared.effective() {
         return other("a run of another plan");
@@ -168,16 +168,16 @@ fn state(folder: &Path, prepared: &Prepared, how: How, programs: &mut Hashes) ->
     if read(TOPOLOGY_FILE).is_some_and(|topology| topology != prepared.network_file()) {
         return other("a run on another network");
     }
-    let Ok(Results { run, .. }) = report::read(folder) else { return Ok(State::Open) };
+    let Ok(Results { run, .. }) = report::read(folder) else { return Ok(RunFolderState::Open) };
     if run.interrupted {
-        return Ok(State::Open);
+        return Ok(RunFolderState::Open);
     }
-    if how == How::Simulated {
+    if how == RunMode::Simulated {
         // It had no programs but this one.
         let is_simulated = run.binaries.is_empty() && run.lab.get("backend").is_some_and(|how| how == SIMULATION);
         return match is_simulated {
             false => other("a run with the real daemons"),
-            true => Ok(if run.verdict.valid { State::Complete } else { State::NotValid }),
+            true => Ok(if run.verdict.valid { RunFolderState::Complete } else { RunFolderState::NotValid }),
         };
     }
     let architecture = prepared.plan.architecture;
@@ -188,11 +188,11 @@ fn state(folder: &Path, prepared: &Prepared, how: How, programs: &mut Hashes) ->
     if run.binaries != *present {
         return other("a run of other programs than those that are here now");
     }
-    Ok(if run.verdict.valid { State::Complete } else { State::NotValid })
+    Ok(if run.verdict.valid { RunFolderState::Complete } else { RunFolderState::NotValid })
 }
 
 /// Runs what is open; gives what went wrong with runs that did not come about.
-fn run_all(open: &[&Task], how: How, output: Output, interrupt: &Interrupt) -> Outcome<Vec<String>> {
+fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interrupt) -> Outcome<Vec<String>> {
     let mut failures = Vec::new();
     for (index, task) in open.iter().enumerate() {
         if interrupt.is_set() {
@@ -203,7 +203,7 @@ fn run_all(open: &[&Task], how: How, output: Output, interrupt: &Interrupt) -> O
             // It broke off, or is not valid: what it holds is of no use.
             std::fs::remove_dir_all(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
         }
-        if how == How::Simulated {
+        if how == RunMode::Simulated {
             simulated(task, output)?;
             continue;
         }
@@ -223,7 +223,7 @@ fn run_all(open: &[&Task], how: How, output: Output, interrupt: &Interrupt) -> O
 }
 
 /// Makes a run in virtual time, and its page.
-fn simulated(task: &Task, output: Output) -> Outcome {
+fn simulated(task: &SweepTask, output: Output) -> Outcome {
     let seen = sim::simulate_varied(&task.prepared, &task.folder, &task.cell.varied)?;
     seen.violations.iter().for_each(|violation| output.say(violation.sentence()));
     report::write(&task.folder).map_err(failure).map(drop)
@@ -239,9 +239,9 @@ fn full(run: &str, message: &str) -> Failure {
 }
 
 /// What would run.
-fn check(tasks: &[Task], keep_invalid: bool, output: Output) -> Outcome {
+fn check(tasks: &[SweepTask], keep_invalid: bool, output: Output) -> Outcome {
     if output.is_json() {
-        let run = |task: &Task| {
+        let run = |task: &SweepTask| {
             json!({
                 "run": task.cell.name,
                 "varied": task.cell.varied,
@@ -255,7 +255,7 @@ fn check(tasks: &[Task], keep_invalid: bool, output: Output) -> Outcome {
         return Ok(output.json(&json!({ "schema": SCHEMA, "runs": tasks.iter().map(run).collect::<Vec<_>>() }))?);
     }
     let mut table = Table::new(&["RUN", ">NODES", "ARCHITECTURE", ">AT MOST", "IS"]);
-    for Task { cell, prepared, state, .. } in tasks {
+    for SweepTask { cell, prepared, state, .. } in tasks {
         table.row([
             cell.name.clone(),
             prepared.placement.nodes.len().to_string(),
@@ -269,7 +269,7 @@ fn check(tasks: &[Task], keep_invalid: bool, output: Output) -> Outcome {
 
 /// A run of the sweep, as JSON.
 #[derive(Serialize)]
-struct Row<'a> {
+struct SweepRow<'a> {
     run: &'a str,
     varied: &'a BTreeMap<String, String>,
     completed: u64,
@@ -281,20 +281,20 @@ struct Row<'a> {
 
 /// All rows.
 #[derive(Serialize)]
-struct Object<'a> {
+struct SweepJson<'a> {
     schema: u32,
-    runs: Vec<Row<'a>>,
+    runs: Vec<SweepRow<'a>>,
 }
 
 /// Shows all runs; gives why some cannot be trusted.
-fn show(tasks: &[Task], output: Output) -> Outcome<Vec<String>> {
+fn show(tasks: &[SweepTask], output: Output) -> Outcome<Vec<String>> {
     // Those that did not come about are told apart.
     let all = tasks.iter().filter_map(|task| Some((task, report::read(&task.folder).ok()?)));
-    let all: Vec<(&Task, Results)> = all.collect();
-    let rows: Vec<Row<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();
+    let all: Vec<(&SweepTask, Results)> = all.collect();
+    let rows: Vec<SweepRow<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();
     let (invalid, count) = (rows.iter().filter(|row| !row.valid).count(), rows.len());
     if output.is_json() {
-        output.json(&Object { schema: SCHEMA, runs: rows })?;
+        output.json(&SweepJson { schema: SCHEMA, runs: rows })?;
     } else {
         output.table(&table(&rows))?;
     }
@@ -302,10 +302,10 @@ fn show(tasks: &[Task], output: Output) -> Outcome<Vec<String>> {
     Ok(reason.into_iter().collect())
 }
 
-fn row<'a>(task: &'a Task, results: &Results) -> Row<'a> {
-    let metrics = Metrics::of(results);
+fn row<'a>(task: &'a SweepTask, results: &Results) -> SweepRow<'a> {
+    let metrics = Metrics::from_results(results);
     let requests = &metrics.requests;
-    Row {
+    SweepRow {
         run: &task.cell.name,
         varied: &task.cell.varied,
         completed: requests.completed,
@@ -316,7 +316,7 @@ fn row<'a>(task: &'a Task, results: &Results) -> Row<'a> {
     }
 }
 
-fn table(rows: &[Row<'_>]) -> Table {
+fn table(rows: &[SweepRow<'_>]) -> Table {
     let mut table = Table::new(&["RUN", ">COMPLETED", ">FAILED", ">MB OFFERED", ">kB A SERVICE", "VALID"]);
     for row in rows {
         let bytes = row.offered_bytes.map(|bytes| bytes as f64);

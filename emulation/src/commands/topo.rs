@@ -8,7 +8,7 @@ use roost_emulation::scenario::generate::{Forest, LegParameters, Star, Tree, Tre
 use roost_emulation::units::{Rate, UnitError, parse_duration};
 use roost_terminal::Output;
 
-use super::format::{Format, deliver};
+use super::format::{ExportFormat, write_output};
 use crate::failure::{Failure, Outcome};
 
 /// `emulate topo`.
@@ -16,11 +16,11 @@ use crate::failure::{Failure, Outcome};
 pub(crate) struct TopoArgs {
     /// Which
     #[command(subcommand)]
-    shape: Shape,
+    shape: TopoShape,
 }
 
 #[derive(Debug, Subcommand)]
-enum Shape {
+enum TopoShape {
     /// A star: one switch with a leg to every node and to the server
     #[command(before_help = "Examples:
   emulate topo star --nodes 11 -o star.toml
@@ -137,7 +137,7 @@ struct ForestArgs {
 struct To {
     /// The format; without it the file's name tells, else toml
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<ExportFormat>,
     /// The file to write instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -146,15 +146,15 @@ struct To {
 /// Writes a topology.
 pub(crate) fn run(args: &TopoArgs, output: Output) -> Outcome {
     let (made, comment, to) = match &args.shape {
-        Shape::Star(args) => {
+        TopoShape::Star(args) => {
             let star = star(args);
             (star.topology(), star.comment(), &args.to)
         }
-        Shape::Tree(args) => {
+        TopoShape::Tree(args) => {
             let tree = tree(args)?;
             (tree.topology(), tree.comment(), &args.to)
         }
-        Shape::Forest(args) => {
+        TopoShape::Forest(args) => {
             let ForestArgs { nodes, per_home, per_middle, tops, area, .. } = *args;
             let forest = Forest { per_home, per_middle, tops, area, ..Forest::of(nodes) };
             (forest.topology(), forest.comment(), &args.to)
@@ -162,8 +162,8 @@ pub(crate) fn run(args: &TopoArgs, output: Output) -> Outcome {
     };
     let topology = made.map_err(|error| Failure::bad_input(error.to_string()))?;
     let file = to.output.as_deref();
-    let format = to.format.or_else(|| file.and_then(Format::of)).unwrap_or(Format::Toml);
-    deliver(&format.text(&topology, &comment, output)?, file, output)
+    let format = to.format.or_else(|| file.and_then(ExportFormat::from_path)).unwrap_or(ExportFormat::Toml);
+    write_output(&format.text(&topology, &comment, output)?, file, output)
 }
 
 fn star(args: &StarArgs) -> Star {

@@ -4,11 +4,11 @@ use std::cell::Cell;
 
 use roost_terminal::{Output, Steps};
 
-use super::conduct::{Glance, Watcher};
-use super::job::Job;
+use super::conduct::{ProgressSnapshot, RunObserver};
+use super::job::RunSpec;
 
 /// A bar with one step for each second.
-pub(super) struct Bar {
+pub(super) struct RunProgressBar {
     steps: Steps,
     name: String,
     /// How long it is, seconds; none if nobody knows.
@@ -17,17 +17,17 @@ pub(super) struct Bar {
     shown: Cell<u64>,
 }
 
-impl Bar {
+impl RunProgressBar {
     /// Begins to show a run.
-    pub(super) fn start(output: Output, job: &Job<'_>) -> Self {
+    pub(super) fn start(output: Output, job: &RunSpec<'_>) -> Self {
         let length = job.length.map(|length| length.as_secs_f64());
         let name = job.name.to_owned();
         let steps = Steps::start(output, name.clone(), length.unwrap_or(0.0) as usize);
         Self { steps, name, length, has_plan: job.plan.is_some(), shown: Cell::new(0) }
     }
 
-    fn text(&self, glance: Glance) -> String {
-        let Glance { t, active, completed, failed, programs, left } = glance;
+    fn text(&self, glance: ProgressSnapshot) -> String {
+        let ProgressSnapshot { t, active, completed, failed, programs, left } = glance;
         let time = match self.length.map(|length| length - t) {
             Some(left) if left > 0.0 => format!("{left:.0} s left"),
             Some(_) if self.has_plan => "draining".to_owned(),
@@ -41,8 +41,8 @@ impl Bar {
     }
 }
 
-impl Watcher for Bar {
-    fn second(&self, glance: Glance) {
+impl RunObserver for RunProgressBar {
+    fn second(&self, glance: ProgressSnapshot) {
         self.steps.say(self.text(glance));
         while self.shown.get() < glance.t as u64 && self.length.is_some_and(|length| (self.shown.get() as f64) < length)
         {

@@ -11,32 +11,32 @@ use tokio::time::{sleep_until, timeout};
 
 use super::fleet::Fleet;
 use super::prepare::Prepared;
-use super::requester::{ANSWER, Phase, Requester, Stage};
+use super::requester::{ANSWER, NodeRequester, Phase, RequesterContext};
 use super::workload::Workload;
-use crate::report::record::{Position, Record};
+use crate::report::record::{PositionRecord, Record};
 
 /// All requesters, and how far the run is for them.
-pub(super) struct Cast {
+pub(super) struct RequesterTasks {
     requesters: JoinSet<()>,
     phase: watch::Sender<Phase>,
 }
 
-impl Cast {
+impl RequesterTasks {
     /// Lets every node of a plan ask from now on. Must be called on a local
     /// task set. Without a plan nobody asks.
-    pub(super) fn enter(prepared: Option<&Prepared>, fleet: &Fleet, stage: &Rc<Stage>) -> Self {
+    pub(super) fn spawn_requesters(prepared: Option<&Prepared>, fleet: &Fleet, stage: &Rc<RequesterContext>) -> Self {
         let mut cast = Self { requesters: JoinSet::new(), phase: watch::Sender::new(Phase::Asking) };
         let Some(Prepared { plan, .. }) = prepared else { return cast };
         for (index, (socket, alive)) in fleet.nodes().into_iter().enumerate() {
             let node = &stage.nodes[index];
-            let of = if stage.is_warm_up { Workload::of_warm_up } else { Workload::of };
+            let of = if stage.is_warm_up { Workload::warm_up_from_plan } else { Workload::from_plan };
             let workload = of(plan, node);
             let (stage, phase) = (Rc::clone(stage), cast.phase.subscribe());
-            let requester = Requester { stage, node: index, socket, phase, alive, notes: JoinSet::new() };
+            let requester = NodeRequester { stage, node: index, socket, phase, alive, notes: JoinSet::new() };
             cast.requesters.spawn_local(requester.run(workload));
         }
         if !stage.is_warm_up {
-            cast.requesters.spawn_local(wander(Rc::clone(stage), fleet.nodes(), cast.phase.subscribe()));
+            cast.requesters.spawn_local(publish_moves(Rc::clone(stage), fleet.nodes(), cast.phase.subscribe()));
         }
         cast
     }
@@ -59,11 +59,15 @@ impl Cast {
 }
 
 /// Has nodes publish where they have moved to, until nobody asks any more.
-async fn wander(stage: Rc<Stage>, nodes: Vec<(PathBuf, watch::Receiver<bool>)>, mut phase: watch::Receiver<Phase>) {
+async fn publish_moves(
+    stage: Rc<RequesterContext>,
+    nodes: Vec<(PathBuf, watch::Receiver<bool>)>,
+    mut phase: watch::Receiver<Phase>,
+) {
     let mut calls = JoinSet::new();
     let write = |t: f64, node: usize, cell: Cell| {
         let node = stage.nodes[node].name.clone();
-        stage.journal.write(&Record::Position(Position { t, node, x: cell.x, y: cell.y }));
+        stage.journal.write(&Record::Position(PositionRecord { t, node, x: cell.x, y: cell.y }));
     };
     if stage.walk.borrow().deadline().is_some() {
         (0..nodes.len()).for_each(|node| write(0.0, node, stage.walk.borrow().cell(node)));
@@ -79,7 +83,7 @@ async fn wander(stage: Rc<Stage>, nodes: Vec<(PathBuf, watch::Receiver<bool>)>, 
             write(stage.seconds(), node, cell);
             let (socket, alive) = &nodes[node];
             if *alive.borrow() {
-                calls.spawn_local(tell(Rc::clone(&stage), node, socket.clone(), cell));
+                calls.spawn_local(publish_position(Rc::clone(&stage), node, socket.clone(), cell));
             }
         }
         while calls.try_join_next().is_some() {}
@@ -88,7 +92,7 @@ async fn wander(stage: Rc<Stage>, nodes: Vec<(PathBuf, watch::Receiver<bool>)>, 
 }
 
 /// Tells a node's daemon where it stands.
-async fn tell(stage: Rc<Stage>, node: usize, socket: PathBuf, cell: Cell) {
+async fn publish_position(stage: Rc<RequesterContext>, node: usize, socket: PathBuf, cell: Cell) {
     let moved = async { Client::connect(&socket).await?.move_to(cell).await };
     let why = match timeout(ANSWER, moved).await {
         Ok(Ok(_)) => return,

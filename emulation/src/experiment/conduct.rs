@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use super::cast::Cast;
+use super::cast::RequesterTasks;
 use super::error::RunError;
 use super::fleet::Fleet;
 use super::interrupt::Interrupt;
-use super::job::Job;
-use super::requester::Stage;
+use super::job::RunSpec;
+use super::requester::RequesterContext;
 use super::sampler::Sampler;
-use super::stagehands::{Performance, Stagehands};
+use super::stagehands::{FaultInjector, ScheduleResult};
 use crate::lab::Lab;
 use crate::report::record::Record;
 
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// How a run is going.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Glance {
+pub(super) struct ProgressSnapshot {
     /// Seconds since the beginning.
     pub(super) t: f64,
     /// Requests under way, completed and ended otherwise.
@@ -36,14 +36,14 @@ pub(super) struct Glance {
 }
 
 /// Who is told once a second how a run is going.
-pub(super) trait Watcher {
+pub(super) trait RunObserver {
     /// A second has passed.
-    fn second(&self, glance: Glance);
+    fn second(&self, glance: ProgressSnapshot);
 }
 
 /// How a run went, in time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Course {
+pub(super) struct RunOutcome {
     /// How long nodes asked, or the network ran, seconds.
     pub(super) ran_s: f64,
     /// How long what was under way took to end, seconds.
@@ -53,19 +53,19 @@ pub(super) struct Course {
     /// One sentence for each daemon that died without the plan's doing.
     pub(super) losses: Vec<String>,
     /// What came of the schedule.
-    pub(super) performance: Performance,
+    pub(super) schedule_result: ScheduleResult,
 }
 
 /// All that a run needs while it goes on.
-pub(super) struct Conductor<'a> {
-    pub(super) job: &'a Job<'a>,
+pub(super) struct RunLoop<'a> {
+    pub(super) job: &'a RunSpec<'a>,
     pub(super) lab: &'a Arc<Lab>,
     pub(super) fleet: &'a mut Fleet,
-    pub(super) stage: Rc<Stage>,
-    pub(super) stagehands: Stagehands<'a>,
+    pub(super) stage: Rc<RequesterContext>,
+    pub(super) fault_injector: FaultInjector<'a>,
     pub(super) sampler: &'a mut Sampler,
     pub(super) interrupt: Interrupt,
-    pub(super) watcher: &'a dyn Watcher,
+    pub(super) watcher: &'a dyn RunObserver,
 }
 
 /// What comes back again and again.
@@ -77,53 +77,58 @@ struct Ticks {
 }
 
 /// What ends a part of a run.
-enum End<'c> {
+enum PhaseEnd<'c> {
     /// This time.
     At(Instant),
     /// This time, or that nothing is to come.
     Idle(Option<Instant>),
     /// This time, or that all requesters are done.
-    Done(Instant, &'c mut Cast),
+    Done(Instant, &'c mut RequesterTasks),
 }
 
-impl Conductor<'_> {
+impl RunLoop<'_> {
     /// Conducts the run to its end. Must be called on a local task set.
-    pub(super) async fn conduct(mut self, mut cast: Cast) -> Result<Course, RunError> {
-        let mut course = Course::default();
+    pub(super) async fn run_to_end(mut self, mut cast: RequesterTasks) -> Result<RunOutcome, RunError> {
+        let mut course = RunOutcome::default();
         let children = signal(SignalKind::child());
         let children = children.map_err(|error| RunError::Failed(format!("cannot listen to signals: {error}")))?;
         let mut ticks = Ticks { seconds: ticks(Duration::from_secs(1)), looks: ticks(LOOK), children };
         let end = self.job.length.map(|length| Instant::from_std(self.stage.origin) + length);
         let end = match (self.job.plan, end) {
-            (Some(_), Some(end)) => End::At(end),
-            (_, end) => End::Idle(end),
+            (Some(_), Some(end)) => PhaseEnd::At(end),
+            (_, end) => PhaseEnd::Idle(end),
         };
         self.until(end, &mut ticks, &mut course).await?;
         course.ran_s = self.stage.seconds();
         if let Some(prepared) = self.job.plan.filter(|_| !course.interrupted) {
             cast.drain();
-            let end = End::Done(Instant::now() + prepared.plan.drain, &mut cast);
+            let end = PhaseEnd::Done(Instant::now() + prepared.plan.drain, &mut cast);
             self.until(end, &mut ticks, &mut course).await?;
         }
         cast.leave().await;
         course.drain_s = self.stage.seconds() - course.ran_s;
         self.sample().await?;
-        course.performance = self.stagehands.end(self.stage.origin.elapsed());
+        course.schedule_result = self.fault_injector.end(self.stage.origin.elapsed());
         Ok(course)
     }
 
     /// Goes on until the end, or until somebody stops it.
-    async fn until(&mut self, mut end: End<'_>, ticks: &mut Ticks, course: &mut Course) -> Result<(), RunError> {
+    async fn until(
+        &mut self,
+        mut end: PhaseEnd<'_>,
+        ticks: &mut Ticks,
+        course: &mut RunOutcome,
+    ) -> Result<(), RunError> {
         let stage = Rc::clone(&self.stage);
         let mut interrupt = self.interrupt.clone();
         loop {
-            if self.stagehands.work(self.fleet, stage.origin)? {
+            if self.fault_injector.run_due(self.fleet, stage.origin)? {
                 return Ok(());
             }
-            if matches!(end, End::Idle(_)) && self.stagehands.is_over() {
+            if matches!(end, PhaseEnd::Idle(_)) && self.fault_injector.is_over() {
                 return Ok(());
             }
-            let next = self.stagehands.deadline().map(|at| Instant::from_std(stage.origin) + at);
+            let next = self.fault_injector.deadline().map(|at| Instant::from_std(stage.origin) + at);
             tokio::select! {
                 biased;
                 () = interrupt.wait() => {
@@ -141,7 +146,7 @@ impl Conductor<'_> {
         }
     }
 
-    fn look(&mut self, course: &mut Course) -> Result<(), RunError> {
+    fn look(&mut self, course: &mut RunOutcome) -> Result<(), RunError> {
         course.losses.extend(deaths(self.fleet, self.lab, &self.stage)?);
         Ok(())
     }
@@ -150,17 +155,17 @@ impl Conductor<'_> {
         let (t, active, tally) = (self.stage.seconds(), self.stage.active.get(), self.stage.journal.tally());
         let sample = self.sampler.sample(self.lab, self.fleet, t, (active, tally)).await?;
         self.stage.journal.write(&Record::Sample(sample));
-        let (programs, left) = self.stagehands.busy();
+        let (programs, left) = self.fault_injector.busy();
         let failed = tally.failed + tally.timed_out;
-        self.watcher.second(Glance { t, active, completed: tally.completed, failed, programs, left });
+        self.watcher.second(ProgressSnapshot { t, active, completed: tally.completed, failed, programs, left });
         Ok(())
     }
 }
 
 /// Writes down which daemons have died without the plan's doing: a sentence each.
-pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &Stage) -> Result<Vec<String>, RunError> {
+pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &RequesterContext) -> Result<Vec<String>, RunError> {
     let t = stage.seconds();
-    let died = fleet.look(lab)?.into_iter().map(|(name, how)| {
+    let died = fleet.reap_ended(lab)?.into_iter().map(|(name, how)| {
         let loss = format!("{name} died after {t:.1} s: it {how}");
         stage.journal.incident(t, name, format!("died: it {how}"));
         loss
@@ -168,7 +173,7 @@ pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &Stage) -> Result<Vec<
     Ok(died.collect())
 }
 
-impl End<'_> {
+impl PhaseEnd<'_> {
     /// Waits for it; safe to be broken off.
     async fn reached(&mut self) {
         match self {
@@ -196,6 +201,6 @@ fn ticks(period: Duration) -> Interval {
     ticks
 }
 
-fn failure(stage: &Stage) -> RunError {
+fn failure(stage: &RequesterContext) -> RunError {
     stage.journal.failure().unwrap_or_else(|| RunError::Failed("the records cannot be written".to_owned()))
 }

@@ -136,9 +136,9 @@ impl Daemon {
     }
 
     /// How it ended last, in words, with the last line of its log.
-    pub(crate) fn epitaph(&self) -> String {
+    pub(crate) fn exit_summary(&self) -> String {
         let how = self.ended.map_or_else(|| "has not been started".to_owned(), |status| format!("ended ({status})"));
-        format!("{how}; {}", said(&self.launch.log))
+        format!("{how}; {}", last_log_line(&self.launch.log))
     }
 
     /// Its status, if it answers.
@@ -160,7 +160,7 @@ impl Daemon {
     }
 
     /// Keeps what its process has counted, before that is ended.
-    pub(super) fn keep(&mut self, status: &Status) {
+    pub(super) fn keep_counters(&mut self, status: &Status) {
         self.counted.add(status);
     }
 
@@ -237,7 +237,7 @@ fn add(a: Usage, b: Usage) -> Usage {
 }
 
 /// The last line of a log, as part of a sentence.
-pub(super) fn said(log: &Path) -> String {
+pub(super) fn last_log_line(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     match text.lines().rev().find(|line| !line.trim().is_empty()) {

@@ -1,7 +1,7 @@
 //! Doubts about a plan that is ready: what daemons lack, what has no use, what cuts requests off.
 
 use super::error::RunError;
-use super::plan::{Architecture, Places, Plan, PlanError};
+use super::plan::{Architecture, HubSelection, Plan, PlanError};
 use super::prepare::Prepared;
 
 impl Prepared {
@@ -22,7 +22,7 @@ impl Prepared {
         let Plan { architecture, caches, server, .. } = &self.plan;
         let (file, name) = (self.file.display(), architecture.name());
         let unused = |key: &str, of: &str| format!("{file}: `{key}` is of {of} alone: {name} makes no use of it");
-        let has_caches = *caches != Places::Count(1) && *architecture != Architecture::ClientServerCaching;
+        let has_caches = *caches != HubSelection::Count(1) && *architecture != Architecture::ClientServerCaching;
         let has_server = server.is_some() && !architecture.has_server();
         let all = [
             has_caches.then(|| unused("caches", "client-server-caching")),

@@ -13,10 +13,10 @@ use super::daemon::{Daemon, Launch, Role};
 use super::error::RunError;
 use super::identities;
 use super::interrupt::Interrupt;
-use super::last_words::LastWords;
-use super::launch::{Maker, identity};
+use super::last_words::FinalStats;
+use super::launch::{LaunchBuilder, identity};
 use super::placement::Placement;
-use super::plan::{Deed, Plan};
+use super::plan::{DaemonAction, Plan};
 use super::private::RUN_FOLDER;
 use super::siblings::Binaries;
 use crate::lab::Lab;
@@ -36,30 +36,30 @@ const ASKED_AT_ONCE: usize = 16;
 
 /// All daemons of a run: hubs first.
 pub(super) struct Fleet {
-    members: Vec<Member>,
+    members: Vec<FleetDaemon>,
 }
 
 /// A daemon, and what the plan wants of it.
-struct Member {
+struct FleetDaemon {
     daemon: Daemon,
     /// Whether its node may ask.
     alive: Arc<watch::Sender<bool>>,
-    state: Wanted,
+    state: DesiredState,
     /// What its process says that it has counted, when it is soon to be ended.
-    last_words: Option<LastWords>,
+    final_stats: Option<FinalStats>,
 }
 
 /// What a daemon is to do.
 #[derive(Debug)]
-enum Wanted {
+enum DesiredState {
     /// It is to run.
-    Runs,
+    Running,
     /// It was started again, and this waits until it is attached.
-    Returns { _until_attached: AbortOnDrop },
+    Restarting { _until_attached: AbortOnDrop },
     /// It was asked to leave; when it has gone it is to be started again, if so.
-    Leaves { and_returns: bool },
+    Leaving { and_returns: bool },
     /// It is to be gone.
-    Gone,
+    Stopped,
 }
 
 /// A task that ends when this value goes.
@@ -101,7 +101,7 @@ impl Fleet {
         // An empty file of its own, so that the settings of this machine's daemons stay out.
         let empty = Path::new(RUN_FOLDER).join("empty.toml");
         std::fs::write(&empty, "").map_err(|error| RunError::file("write", &empty, &error))?;
-        let maker = Maker { plan, placement, lab, binaries, empty: &empty };
+        let maker = LaunchBuilder { plan, placement, lab, binaries, empty: &empty };
         let mut launches = Vec::new();
         for index in 0..placement.hubs.len() {
             launches.push(maker.hub(index)?);
@@ -114,7 +114,7 @@ impl Fleet {
             identities::issue(binaries, &group, &launch.name, launch.certified.name(), &identity(&launch.name))?;
             step();
         }
-        Ok(Self { members: launches.into_iter().map(Member::new).collect() })
+        Ok(Self { members: launches.into_iter().map(FleetDaemon::new).collect() })
     }
 
     /// Starts the hubs and, when they serve, the nodes; waits until all are attached.
@@ -144,7 +144,7 @@ impl Fleet {
             for index in &missing {
                 let daemon = &mut self.members[*index].daemon;
                 if !daemon.is_running() {
-                    return Err(RunError::Failed(format!("{} {}", daemon.launch.name, daemon.epitaph())));
+                    return Err(RunError::Failed(format!("{} {}", daemon.launch.name, daemon.exit_summary())));
                 }
             }
             let sockets = missing.iter().map(|index| Some(self.members[*index].socket())).collect();
@@ -172,18 +172,18 @@ impl Fleet {
 
     /// Looks who has ended. One that was asked to leave and to come back is
     /// started again; given are those that the plan did not end: name and how.
-    pub(super) fn look(&mut self, lab: &Lab) -> Result<Vec<(String, String)>, RunError> {
+    pub(super) fn reap_ended(&mut self, lab: &Lab) -> Result<Vec<(String, String)>, RunError> {
         let mut died = Vec::new();
         for member in &mut self.members {
-            if matches!(member.state, Wanted::Gone) || member.daemon.is_running() {
+            if matches!(member.state, DesiredState::Stopped) || member.daemon.is_running() {
                 continue;
             }
             member.alive.send_replace(false);
-            match std::mem::replace(&mut member.state, Wanted::Gone) {
-                Wanted::Leaves { and_returns: true } => member.start_again(lab)?,
-                Wanted::Leaves { and_returns: false } | Wanted::Gone => {}
-                Wanted::Runs | Wanted::Returns { .. } => {
-                    died.push((member.daemon.launch.name.clone(), member.daemon.epitaph()));
+            match std::mem::replace(&mut member.state, DesiredState::Stopped) {
+                DesiredState::Leaving { and_returns: true } => member.start_again(lab)?,
+                DesiredState::Leaving { and_returns: false } | DesiredState::Stopped => {}
+                DesiredState::Running | DesiredState::Restarting { .. } => {
+                    died.push((member.daemon.launch.name.clone(), member.daemon.exit_summary()));
                 }
             }
         }
@@ -196,23 +196,31 @@ impl Fleet {
 
     /// Asks the daemon of a host from now on what it has counted, since it is
     /// soon to be ended: when that is done nobody waits for an answer.
-    pub(super) fn ask_last_words(&mut self, host: HostIndex, hub: bool) {
+    pub(super) fn poll_final_stats(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
             && member.is_wanted()
         {
             let socket = member.socket();
-            member.last_words.get_or_insert_with(|| LastWords::of(socket));
+            member.final_stats.get_or_insert_with(|| FinalStats::poll_socket(socket));
         }
     }
 
     /// Does something to the daemon of a host.
-    pub(super) fn suffer(&mut self, lab: &Lab, host: HostIndex, hub: bool, deed: Deed) -> Result<(), RunError> {
+    pub(super) fn apply_action(
+        &mut self,
+        lab: &Lab,
+        host: HostIndex,
+        hub: bool,
+        deed: DaemonAction,
+    ) -> Result<(), RunError> {
         match deed {
-            Deed::Kill => self.kill(host, hub),
-            Deed::Stop => self.stop(host, hub),
-            Deed::Start => self.restart(lab, host, hub)?,
-            Deed::Freeze => self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.freeze()),
-            Deed::Thaw => self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.thaw()),
+            DaemonAction::Kill => self.kill(host, hub),
+            DaemonAction::Stop => self.stop(host, hub),
+            DaemonAction::Start => self.restart(lab, host, hub)?,
+            DaemonAction::Freeze => {
+                self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.freeze())
+            }
+            DaemonAction::Thaw => self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.thaw()),
         }
         Ok(())
     }
@@ -225,8 +233,8 @@ impl Fleet {
     /// Kills the daemon of a host.
     fn kill(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) {
-            member.keep_last_words();
-            member.state = Wanted::Gone;
+            member.keep_final_stats();
+            member.state = DesiredState::Stopped;
             member.daemon.kill();
             member.alive.send_replace(false);
         }
@@ -235,10 +243,10 @@ impl Fleet {
     /// Asks the daemon of a host to leave.
     fn stop(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
-            && !matches!(member.state, Wanted::Gone)
+            && !matches!(member.state, DesiredState::Stopped)
         {
-            member.keep_last_words();
-            member.state = Wanted::Leaves { and_returns: false };
+            member.keep_final_stats();
+            member.state = DesiredState::Leaving { and_returns: false };
             member.daemon.leave();
         }
     }
@@ -248,11 +256,11 @@ impl Fleet {
     fn restart(&mut self, lab: &Lab, host: HostIndex, hub: bool) -> Result<(), RunError> {
         let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) else { return Ok(()) };
         match member.state {
-            Wanted::Leaves { .. } if member.daemon.is_running() => {
-                member.state = Wanted::Leaves { and_returns: true };
+            DesiredState::Leaving { .. } if member.daemon.is_running() => {
+                member.state = DesiredState::Leaving { and_returns: true };
                 Ok(())
             }
-            Wanted::Runs | Wanted::Returns { .. } if member.daemon.is_running() => Ok(()),
+            DesiredState::Running | DesiredState::Restarting { .. } if member.daemon.is_running() => Ok(()),
             _ => member.start_again(lab),
         }
     }
@@ -260,13 +268,13 @@ impl Fleet {
     /// Asks all daemons that run, side by side, what they have counted.
     pub(super) async fn statuses(&mut self) -> Vec<Option<Status>> {
         // One that was asked to leave has said it before.
-        let runs = |member: &mut Member| member.is_wanted() && member.daemon.is_running();
+        let runs = |member: &mut FleetDaemon| member.is_wanted() && member.daemon.is_running();
         let sockets = self.members.iter_mut().map(|member| runs(member).then(|| member.socket()));
         ask(sockets.collect(), Daemon::status).await
     }
 
     /// The records of what the daemons said and used, `t` seconds after the beginning.
-    pub(super) fn records(&mut self, t: f64, statuses: &[Option<Status>]) -> Vec<record::Node> {
+    pub(super) fn records(&mut self, t: f64, statuses: &[Option<Status>]) -> Vec<record::NodeRecord> {
         let both = self.members.iter_mut().zip(statuses);
         both.map(|(member, status)| record(&mut member.daemon, status.as_ref(), t)).collect()
     }
@@ -287,7 +295,8 @@ impl Fleet {
 
     /// The daemons that were started again and have not been attached since.
     pub(super) fn not_back(&self) -> Vec<String> {
-        let is_missing = |member: &&Member| matches!(member.state, Wanted::Returns { .. }) && !*member.alive.borrow();
+        let is_missing =
+            |member: &&FleetDaemon| matches!(member.state, DesiredState::Restarting { .. }) && !*member.alive.borrow();
         self.members.iter().filter(is_missing).map(|member| member.daemon.launch.name.clone()).collect()
     }
 
@@ -295,9 +304,9 @@ impl Fleet {
     pub(super) async fn end(mut self) {
         let deadline = Instant::now() + LEAVE;
         for wants_hubs in [false, true] {
-            let is_due = |member: &&mut Member| member.is_hub() == wants_hubs;
+            let is_due = |member: &&mut FleetDaemon| member.is_hub() == wants_hubs;
             self.members.iter_mut().filter(is_due).for_each(|member| member.daemon.leave());
-            let runs = |member: &mut Member| member.daemon.is_running();
+            let runs = |member: &mut FleetDaemon| member.daemon.is_running();
             while Instant::now() < deadline && self.members.iter_mut().filter(is_due).any(runs) {
                 tokio::time::sleep(LOOK).await;
             }
@@ -305,10 +314,10 @@ impl Fleet {
     }
 }
 
-impl Member {
+impl FleetDaemon {
     fn new(launch: Launch) -> Self {
         let alive = Arc::new(watch::Sender::new(true));
-        Self { daemon: Daemon::new(launch), alive, state: Wanted::Runs, last_words: None }
+        Self { daemon: Daemon::new(launch), alive, state: DesiredState::Running, final_stats: None }
     }
 
     const fn is_hub(&self) -> bool {
@@ -321,22 +330,22 @@ impl Member {
 
     /// Whether the plan wants it to run.
     const fn is_wanted(&self) -> bool {
-        matches!(self.state, Wanted::Runs | Wanted::Returns { .. })
+        matches!(self.state, DesiredState::Running | DesiredState::Restarting { .. })
     }
 
     /// Keeps what its process said last, once: before it is ended.
-    fn keep_last_words(&mut self) {
-        if let Some(words) = self.last_words.take().filter(|_| self.is_wanted())
+    fn keep_final_stats(&mut self) {
+        if let Some(words) = self.final_stats.take().filter(|_| self.is_wanted())
             && let Some(status) = words.newest()
         {
-            self.daemon.keep(&status);
+            self.daemon.keep_counters(&status);
         }
     }
 
     /// Starts it again; its node asks when it is attached.
     fn start_again(&mut self, lab: &Lab) -> Result<(), RunError> {
         // Those of the process before.
-        self.last_words = None;
+        self.final_stats = None;
         self.daemon.start(lab)?;
         let (socket, alive) = (self.socket(), Arc::clone(&self.alive));
         let attached = tokio::spawn(async move {
@@ -345,7 +354,7 @@ impl Member {
             }
             alive.send_replace(true);
         });
-        self.state = Wanted::Returns { _until_attached: AbortOnDrop(attached.abort_handle()) };
+        self.state = DesiredState::Restarting { _until_attached: AbortOnDrop(attached.abort_handle()) };
         Ok(())
     }
 }
@@ -384,7 +393,7 @@ fn not_ready(missing: &[&Daemon]) -> RunError {
     let names: Vec<&str> = missing.iter().take(5).map(|daemon| daemon.launch.name.as_str()).collect();
     let more = missing.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let said = missing.first().map(|daemon| super::daemon::said(&daemon.launch.log)).unwrap_or_default();
+    let said = missing.first().map(|daemon| super::daemon::last_log_line(&daemon.launch.log)).unwrap_or_default();
     RunError::Failed(format!(
         "not ready after {} s: {}{more}; of {}, {said}",
         READY.as_secs(),
@@ -393,10 +402,10 @@ fn not_ready(missing: &[&Daemon]) -> RunError {
     ))
 }
 
-fn record(daemon: &mut Daemon, status: Option<&Status>, t: f64) -> record::Node {
+fn record(daemon: &mut Daemon, status: Option<&Status>, t: f64) -> record::NodeRecord {
     let (usage, counted) = (daemon.usage(), daemon.counted(status));
     let launch = &daemon.launch;
-    record::Node {
+    record::NodeRecord {
         t,
         node: launch.name.clone(),
         class: launch.class.clone(),

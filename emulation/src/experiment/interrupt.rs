@@ -34,7 +34,7 @@ impl Interrupt {
         let [mut first, mut second, mut third] = {
             let _guard = runtime.enter();
             let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-            let [a, b, c] = kinds.map(heard);
+            let [a, b, c] = kinds.map(listen_signal);
             [a.map_err(failed)?, b.map_err(failed)?, c.map_err(failed)?]
         };
         let listen = async move {
@@ -81,7 +81,7 @@ impl Interrupt {
 }
 
 /// Listens to a signal, unless this process was started to ignore it, as by `nohup`.
-fn heard(kind: SignalKind) -> std::io::Result<Option<Signal>> {
+fn listen_signal(kind: SignalKind) -> std::io::Result<Option<Signal>> {
     if kernel::is_ignored(kind.as_raw_value()) { Ok(None) } else { signal(kind).map(Some) }
 }
 

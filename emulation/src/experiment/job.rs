@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::error::RunError;
 use super::plan::LabSettings;
 use super::prepare::{Prepared, SET_UP};
-use super::script::Script;
+use super::script::RunSchedule;
 use crate::scenario;
 use crate::scenario::topology::{Action, ProgramAction, Topology, TrafficAction};
 
 /// A network that runs by itself: its programs, its traffic, its schedule.
 #[derive(Clone, Debug)]
-pub struct Solo {
+pub struct NetworkRun {
     /// Its file.
     pub file: PathBuf,
     /// The network.
@@ -29,7 +29,7 @@ pub struct Solo {
     pub lab: LabSettings,
 }
 
-impl Solo {
+impl NetworkRun {
     /// Reads the topology in a file, with the seed 1, and what a plan has
     /// where it says nothing.
     ///
@@ -48,7 +48,7 @@ impl Solo {
             ("network", format!("{name}, {} hosts, {} links and LANs", hosts.len(), nets.len())),
             ("programs", programs.len().to_string()),
             ("traffic agents", traffic.len().to_string()),
-            ("happenings", Script::of(&self.topology).left().to_string()),
+            ("happenings", RunSchedule::from_topology(&self.topology).left().to_string()),
             ("seed", self.seed.to_string()),
         ]
     }
@@ -90,13 +90,13 @@ impl Solo {
 }
 
 /// A run, whatever it is of.
-pub(super) struct Job<'a> {
+pub(super) struct RunSpec<'a> {
     pub(super) name: &'a str,
     /// The network as the results keep it.
     pub(super) network: &'a Topology,
     /// The network as it runs, with what is scheduled besides.
     pub(super) topology: &'a Topology,
-    pub(super) script: Script,
+    pub(super) script: RunSchedule,
     /// Where the folders of programs begin.
     pub(super) base: PathBuf,
     pub(super) seed: u64,
@@ -110,7 +110,7 @@ pub(super) struct Job<'a> {
     pub(super) varied: BTreeMap<String, String>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> RunSpec<'a> {
     /// The run of a plan.
     pub(super) fn of_plan(prepared: &'a Prepared, varied: &BTreeMap<String, String>) -> Self {
         let Prepared { plan, network, topology, script, .. } = prepared;
@@ -130,13 +130,13 @@ impl<'a> Job<'a> {
     }
 
     /// The run of a network by itself.
-    pub(super) fn of_network(solo: &'a Solo) -> Self {
+    pub(super) fn of_network(solo: &'a NetworkRun) -> Self {
         let topology = &solo.topology;
         Self {
             name: &topology.name,
             network: topology,
             topology,
-            script: Script::of(topology),
+            script: RunSchedule::from_topology(topology),
             base: folder_of(&solo.file),
             seed: solo.seed,
             lab: solo.lab.clone(),
@@ -166,7 +166,7 @@ mod tests {
         let file = PathBuf::from("pair.toml");
         let topology = scenario::parse(&file, &format!("{PAIR}{events}")).unwrap();
         let (seed, linktest, lab) = (1, false, LabSettings::default());
-        Solo { file, topology, seed, length, linktest, lab }.check().map_err(|error| error.to_string())
+        NetworkRun { file, topology, seed, length, linktest, lab }.check().map_err(|error| error.to_string())
     }
 
     #[test]

@@ -11,29 +11,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::error::RunError;
-use crate::report::metrics::Tally;
+use crate::report::metrics::RequestCounts;
 use crate::report::record::Record;
 
 /// The file of raw events, and what is counted on the way into it.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
-    inner: Mutex<Inner>,
+    inner: Mutex<JournalState>,
     broken: Notify,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct JournalState {
     file: File,
     failure: Option<io::Error>,
-    tally: Tally,
+    tally: RequestCounts,
 }
 
 impl Journal {
     /// Begins a new file.
     pub(super) fn create(path: &Path) -> Result<Self, RunError> {
         let file = File::create(path).map_err(|error| RunError::file("create", path, &error))?;
-        let inner = Inner { file, failure: None, tally: Tally::default() };
+        let inner = JournalState { file, failure: None, tally: RequestCounts::default() };
         Ok(Self { path: path.to_owned(), inner: Mutex::new(inner), broken: Notify::new() })
     }
 
@@ -58,7 +58,7 @@ impl Journal {
     }
 
     /// How many requests have ended, and how.
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> RequestCounts {
         self.lock().tally
     }
 
@@ -72,7 +72,7 @@ impl Journal {
         self.lock().failure.as_ref().map(|error| RunError::records(&self.path, error))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         // Whoever panicked left a whole record or a failure behind.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

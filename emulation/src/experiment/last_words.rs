@@ -16,14 +16,14 @@ pub(super) const AHEAD: Duration = Duration::from_millis(250);
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// What a daemon says again and again. It is not asked any more when this value goes.
-pub(super) struct LastWords {
+pub(super) struct FinalStats {
     newest: watch::Receiver<Option<Status>>,
     _asks: AbortOnDrop,
 }
 
-impl LastWords {
+impl FinalStats {
     /// Asks the daemon behind this socket from now on.
-    pub(super) fn of(socket: PathBuf) -> Self {
+    pub(super) fn poll_socket(socket: PathBuf) -> Self {
         let (sender, newest) = watch::channel(None);
         let asks = tokio::spawn(async move {
             loop {

@@ -26,7 +26,7 @@ pub(super) fn identity(name: &str) -> PathBuf {
 }
 
 /// Makes the command lines.
-pub(super) struct Maker<'a> {
+pub(super) struct LaunchBuilder<'a> {
     pub(super) plan: &'a Plan,
     pub(super) placement: &'a Placement,
     pub(super) lab: &'a Lab,
@@ -35,7 +35,7 @@ pub(super) struct Maker<'a> {
     pub(super) empty: &'a Path,
 }
 
-impl Maker<'_> {
+impl LaunchBuilder<'_> {
     /// How to start the hub of this place.
     pub(super) fn hub(&self, index: usize) -> Result<Launch, RunError> {
         let hub = &self.placement.hubs[index];
@@ -48,7 +48,7 @@ impl Maker<'_> {
             args.extend([flag.into(), self.endpoints(&self.placement.hubs[*parent])?.into()]);
         }
         if !caching {
-            for peer in self.placement.peers(index) {
+            for peer in self.placement.earlier_siblings(index) {
                 args.extend(["--peer".into(), self.endpoints(&self.placement.hubs[peer])?.into()]);
             }
             if hub.tier > 0 {

@@ -10,24 +10,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_proto::NodeId;
 
-use super::bar::Bar;
-use super::cast::Cast;
-use super::conduct::{Conductor, Course, deaths};
+use super::bar::RunProgressBar;
+use super::cast::RequesterTasks;
+use super::conduct::{RunLoop, RunOutcome, deaths};
 use super::error::RunError;
 use super::fleet::{Fleet, Ready};
 use super::interrupt::Interrupt;
-use super::job::Job;
+use super::job::RunSpec;
 use super::journal::Journal;
-use super::plan::Transport;
-use super::requester::Stage;
+use super::plan::TransportChoice;
+use super::requester::RequesterContext;
 use super::run::write;
 use super::sampler::Sampler;
-use super::stagehands::Stagehands;
+use super::stagehands::FaultInjector;
 use super::verdict::{Linktest, Observed, Start, judge};
-use super::walk::Walk;
+use super::walk::Mobility;
 use crate::lab::Lab;
-use crate::report::metrics::Tally;
-use crate::report::record::{Record, Run, SCHEMA, Verdict};
+use crate::report::metrics::RequestCounts;
+use crate::report::record::{Record, RunRecord, RunVerdict, SCHEMA};
 use crate::report::{EVENTS_FILE, RUN_FILE};
 
 /// How long packets under way may take when all is over.
@@ -36,15 +36,15 @@ const SETTLE: Duration = Duration::from_millis(200);
 const NO_ARCHITECTURE: &str = "programs";
 
 /// A run from its beginning to its last record.
-pub(super) struct Measurement<'a> {
-    pub(super) job: &'a Job<'a>,
+pub(super) struct RunRecorder<'a> {
+    pub(super) job: &'a RunSpec<'a>,
     pub(super) lab: &'a Arc<Lab>,
     pub(super) interrupt: &'a Interrupt,
-    pub(super) bar: &'a Bar,
+    pub(super) bar: &'a RunProgressBar,
 }
 
 /// What was found before the run.
-pub(super) struct Found {
+pub(super) struct PreRunFacts {
     /// What linktest said, unless it was left out.
     pub(super) linktest: Option<Linktest>,
     /// What this machine is.
@@ -53,14 +53,19 @@ pub(super) struct Found {
     pub(super) binaries: BTreeMap<String, String>,
 }
 
-impl Measurement<'_> {
+impl RunRecorder<'_> {
     /// Conducts the run, counts, judges, and writes it all down.
-    pub(super) async fn make(&self, fleet: &mut Fleet, ready: Ready, found: Found) -> Result<(Run, Tally), RunError> {
-        let Found { linktest, machine, binaries } = found;
-        let mut run = Run { machine, binaries, ..self.facts(&ready) };
+    pub(super) async fn record_run(
+        &self,
+        fleet: &mut Fleet,
+        ready: Ready,
+        found: PreRunFacts,
+    ) -> Result<(RunRecord, RequestCounts), RunError> {
+        let PreRunFacts { linktest, machine, binaries } = found;
+        let mut run = RunRecord { machine, binaries, ..self.facts(&ready) };
         write_run(&run)?;
         let journal = Rc::new(Journal::create(Path::new(EVENTS_FILE))?);
-        let stagehands = Stagehands::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
+        let stagehands = FaultInjector::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
         if self.warm_up() > Duration::ZERO {
             self.let_warm_up(fleet, &journal, &ready.ids).await?;
         }
@@ -72,20 +77,20 @@ impl Measurement<'_> {
         let unheard = fleet.silent(&statuses);
         let (mut sampler, origin) = Sampler::begin(self.lab, fleet)?;
         let stage = Rc::new(self.stage(origin, &journal, &ready.ids));
-        let cast = Cast::enter(self.job.plan, fleet, &stage);
+        let cast = RequesterTasks::spawn_requesters(self.job.plan, fleet, &stage);
         let start = Start { gap: origin.elapsed(), asked_before: origin.saturating_duration_since(asked), unheard };
         run.started_unix_s = unix_seconds();
-        let conductor = Conductor {
+        let conductor = RunLoop {
             job: self.job,
             lab: self.lab,
             fleet,
             stage: Rc::clone(&stage),
-            stagehands,
+            fault_injector: stagehands,
             sampler: &mut sampler,
             interrupt: self.interrupt.clone(),
             watcher: self.bar,
         };
-        let course = conductor.conduct(cast).await?;
+        let course = conductor.run_to_end(cast).await?;
         let observed = Observed { linktest, start, ..self.conclude(fleet, &stage, sampler, &course).await? };
         run.verdict = judge(observed);
         (run.ran_s, run.drain_s, run.interrupted) = (course.ran_s, course.drain_s, course.interrupted);
@@ -101,32 +106,34 @@ impl Measurement<'_> {
     /// Lets nodes ask before anything is counted. When their time is up nobody
     /// asks, and what is under way ends: nothing of it is counted later.
     async fn let_warm_up(&self, fleet: &mut Fleet, journal: &Rc<Journal>, ids: &[NodeId]) -> Result<(), RunError> {
-        let stage = Stage { is_warm_up: true, ..self.stage(Instant::now(), journal, ids) };
-        let mut cast = Cast::enter(self.job.plan, fleet, &Rc::new(stage));
+        let stage = RequesterContext { is_warm_up: true, ..self.stage(Instant::now(), journal, ids) };
+        let mut cast = RequesterTasks::spawn_requesters(self.job.plan, fleet, &Rc::new(stage));
         let mut interrupt = self.interrupt.clone();
         tokio::select! {
             () = cast.done() => {}
             () = interrupt.wait() => return Err(RunError::Interrupted),
         }
         tokio::time::sleep(SETTLE).await;
-        match fleet.look(self.lab)?.first() {
+        match fleet.reap_ended(self.lab)?.first() {
             Some((name, how)) => Err(RunError::Failed(format!("{name} died before the run had warmed up: it {how}"))),
             None => Ok(()),
         }
     }
 
     /// What requesters share, who ask from this time on.
-    fn stage(&self, origin: Instant, journal: &Rc<Journal>, ids: &[NodeId]) -> Stage {
+    fn stage(&self, origin: Instant, journal: &Rc<Journal>, ids: &[NodeId]) -> RequesterContext {
         let plan = self.job.plan.map(|prepared| &prepared.plan);
-        Stage {
+        RequesterContext {
             origin,
             is_warm_up: false,
             journal: Rc::clone(journal),
-            transport: plan.map_or(Transport::Paper, |plan| plan.transport),
+            transport: plan.map_or(TransportChoice::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
             walk: RefCell::new(
-                self.job.plan.map_or_else(Walk::of_nobody, |prepared| Walk::of(&prepared.plan, &prepared.placement)),
+                self.job
+                    .plan
+                    .map_or_else(Mobility::empty, |prepared| Mobility::from_plan(&prepared.plan, &prepared.placement)),
             ),
             ids: ids.to_vec(),
             active: Cell::new(0),
@@ -137,16 +144,16 @@ impl Measurement<'_> {
     async fn conclude(
         &self,
         fleet: &mut Fleet,
-        stage: &Stage,
+        stage: &RequesterContext,
         sampler: Sampler,
-        course: &Course,
+        course: &RunOutcome,
     ) -> Result<Observed, RunError> {
         // What stands still could not say what it has counted.
         fleet.thaw_all();
         tokio::time::sleep(SETTLE).await;
         let t = stage.seconds();
         let links = sampler.links(self.lab).await?;
-        let Course { mut losses, performance, .. } = course.clone();
+        let RunOutcome { mut losses, schedule_result: performance, .. } = course.clone();
         // One that dies now, before it is asked or while it is, is no silent one.
         losses.extend(deaths(fleet, self.lab, stage)?);
         let statuses = fleet.statuses().await;
@@ -169,14 +176,14 @@ impl Measurement<'_> {
 
     /// `run.json` as far as it is known at the beginning: it is there then, so
     /// that a run that breaks off can be read.
-    fn facts(&self, ready: &Ready) -> Run {
-        let Job { name, topology, seed, length, plan, varied, .. } = self.job;
+    fn facts(&self, ready: &Ready) -> RunRecord {
+        let RunSpec { name, topology, seed, length, plan, varied, .. } = self.job;
         let mut versions = BTreeMap::from([("emulate".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
         versions.extend(self.daemon_versions(ready));
         let placement = plan.map(|prepared| &prepared.placement);
         let hubs = placement.map_or(&[][..], |placement| &placement.hubs);
         let architecture = plan.map_or(NO_ARCHITECTURE, |prepared| prepared.plan.architecture.name());
-        Run {
+        RunRecord {
             schema: SCHEMA,
             name: (*name).to_owned(),
             architecture: architecture.to_owned(),
@@ -197,9 +204,9 @@ impl Measurement<'_> {
             machine: BTreeMap::new(),
             varied: varied.clone(),
             lab: self.lab.facts().clone(),
-            verdict: Verdict {
+            verdict: RunVerdict {
                 reasons: vec!["the run broke off before it could be judged".to_owned()],
-                ..Verdict::default()
+                ..RunVerdict::default()
             },
         }
     }
@@ -220,7 +227,7 @@ fn unix_seconds() -> u64 {
 }
 
 /// Writes `run.json` under another name first, so that nobody reads half of it.
-fn write_run(run: &Run) -> Result<(), RunError> {
+fn write_run(run: &RunRecord) -> Result<(), RunError> {
     let text = serde_json::to_string_pretty(run).map_err(|error| RunError::Failed(error.to_string()))?;
     let part = format!("{RUN_FILE}.part");
     write(&part, &text)?;

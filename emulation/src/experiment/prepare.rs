@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::error::RunError;
 use super::placement::{self, Placement};
-use super::plan::{Architecture, Fault, FaultKind, Mistakes, Named, Plan, PlanError, Source};
-use super::script::{Act, Item, Script};
+use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
 use crate::scenario::near::did_you_mean;
@@ -33,7 +33,7 @@ pub struct Prepared {
     /// Who runs what where.
     pub placement: Placement,
     /// What is done at which time, besides the workload.
-    pub(super) script: Script,
+    pub(super) script: RunSchedule,
 }
 
 impl Prepared {
@@ -53,19 +53,19 @@ impl Prepared {
         let plan = Plan::parse(text, file)?;
         let mut network = network(&plan.topology, file)?;
         set_links(&plan, &mut network, file)?;
-        Self::of(plan, network, file)
+        Self::from_plan(plan, network, file)
     }
 
     /// Makes a plan ready on a network, whatever network it names itself.
     ///
     /// # Errors
     /// When the two do not fit.
-    pub fn of(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
+    pub fn from_plan(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
         let placement = placement::place(&plan, &network, file)?;
         name_hub(&mut plan, &network, &placement);
         let mut topology = network.clone();
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
-        let mut script = Script::of(&topology);
+        let mut script = RunSchedule::from_topology(&topology);
         daemons.into_iter().for_each(|item| script.add(Some(item)));
         Ok(Self { plan, file: file.to_owned(), network, topology, placement, script })
     }
@@ -121,7 +121,7 @@ impl Prepared {
     /// The file of the topology; the plan's where it makes one.
     pub(super) fn topology_file(&self) -> PathBuf {
         match &self.plan.topology {
-            Source::File(path) => self.file.parent().unwrap_or(Path::new("")).join(path),
+            TopologySource::File(path) => self.file.parent().unwrap_or(Path::new("")).join(path),
             _ => self.file.clone(),
         }
     }
@@ -152,25 +152,25 @@ fn name_hub(plan: &mut Plan, network: &Topology, placement: &Placement) {
 }
 
 /// The network that a plan names.
-fn network(source: &Source, file: &Path) -> Result<Topology, RunError> {
+fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
     match source {
-        Source::File(path) => {
+        TopologySource::File(path) => {
             let path = file.parent().unwrap_or(Path::new("")).join(path);
             scenario::load(&path).map_err(|error| RunError::Topology(error.to_string()))
         }
-        Source::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
-        Source::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
-        Source::Tree(tree) => tree.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+        TopologySource::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+        TopologySource::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+        TopologySource::Tree(tree) => tree.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
     }
 }
 
 /// Makes links and LANs what the plan says of them.
 fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), PlanError> {
-    let mut wrong = Mistakes::default();
+    let mut wrong = PlanErrors::default();
     for (named, changes) in &plan.links {
         match net(network, named, file) {
             Ok(index) => changes.iter().for_each(|change| scenario::amend(network, index, None, *change)),
-            Err(error) => wrong.note(Err(error)),
+            Err(error) => wrong.record_error(Err(error)),
         }
     }
     wrong.into_result()
@@ -197,19 +197,19 @@ impl Faults<'_> {
     /// Puts those of links among the topology's events, where they are exact;
     /// at the end, since events refer to each other by their places. Gives
     /// those of daemons.
-    fn schedule(&self, plan: &Plan, topology: &mut Topology) -> Result<Vec<Item>, PlanError> {
-        let (mut items, mut wrong) = (Vec::new(), Mistakes::default());
+    fn schedule(&self, plan: &Plan, topology: &mut Topology) -> Result<Vec<ScheduleItem>, PlanError> {
+        let (mut items, mut wrong) = (Vec::new(), PlanErrors::default());
         for fault in &plan.faults {
             match &fault.kind {
                 FaultKind::Net { net, from, changes } => {
-                    wrong.note(self.schedule_net(fault, net, from.as_ref(), changes, topology));
+                    wrong.record_error(self.schedule_net(fault, net, from.as_ref(), changes, topology));
                 }
                 FaultKind::Daemon(daemon, deed) => {
                     let found = self.daemon(topology, &daemon.host, daemon.hub).map(Some);
-                    let Some(host) = wrong.or(found, None) else { continue };
-                    let (object, what) = (daemon.host.name.clone(), daemon.suffers(*deed));
-                    let act = Act::Daemon(host, daemon.hub, *deed);
-                    items.push(Item { at: fault.at, after: None, object, what, act });
+                    let Some(host) = wrong.value_or(found, None) else { continue };
+                    let (object, what) = (daemon.host.name.clone(), daemon.describe_action(*deed));
+                    let act = ScheduledAction::Daemon(host, daemon.hub, *deed);
+                    items.push(ScheduleItem { at: fault.at, after: None, object, what, act });
                 }
             }
         }
@@ -405,7 +405,7 @@ mod tests {
         let second = Prepared::from_text(&first.effective(), Path::new("q.toml")).unwrap();
         assert_eq!(second.plan.topology, first.plan.topology);
         assert!(
-            matches!(&second.plan.topology, Source::Tree(tree) if tree.shape.low == 6 && tree.low.delay.as_millis() == 30)
+            matches!(&second.plan.topology, TopologySource::Tree(tree) if tree.shape.low == 6 && tree.low.delay.as_millis() == 30)
         );
     }
 }

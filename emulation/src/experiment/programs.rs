@@ -30,14 +30,14 @@ pub(super) struct Programs {
     hosts: Vec<String>,
     /// Where relative folders begin: the folder of the topology's file.
     base: PathBuf,
-    running: Vec<Option<Running>>,
+    running: Vec<Option<RunningProgram>>,
     /// Process groups that were made, which a program may have left something in.
     groups: Vec<Pid>,
 }
 
 /// A program under way.
 #[derive(Debug)]
-struct Running {
+struct RunningProgram {
     child: Child,
     /// The item of the schedule that started it.
     item: usize,
@@ -51,15 +51,15 @@ struct Running {
 
 /// A program that has ended.
 #[derive(Clone, Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedProgram {
     /// The item of the schedule that had started it.
     pub(super) item: usize,
-    pub(super) record: record::Program,
+    pub(super) record: record::ProgramRecord,
 }
 
 impl Programs {
     /// The programs of the lab's topology; none runs yet.
-    pub(super) fn of(lab: &Lab, base: &Path) -> Result<Self, RunError> {
+    pub(super) fn from_topology(lab: &Lab, base: &Path) -> Result<Self, RunError> {
         let topology = lab.topology();
         let all = topology.programs.clone();
         if !all.is_empty() {
@@ -89,7 +89,7 @@ impl Programs {
         (item, program): (usize, usize),
         what: &ProgramAction,
         now: Duration,
-    ) -> Result<Option<Ended>, String> {
+    ) -> Result<Option<EndedProgram>, String> {
         let name = self.all.get(program).map(|program| program.name.clone()).unwrap_or_default();
         match what {
             ProgramAction::Start(command) | ProgramAction::Run(command) => {
@@ -118,7 +118,7 @@ impl Programs {
 
     /// What has ended by `now`. Those whose time is up are asked to end, and
     /// killed if they do not.
-    pub(super) fn look(&mut self, now: Duration) -> Vec<Ended> {
+    pub(super) fn collect_ended(&mut self, now: Duration) -> Vec<EndedProgram> {
         let mut ended = Vec::new();
         for (index, place) in self.running.iter_mut().enumerate() {
             let Some(running) = place else { continue };
@@ -128,7 +128,7 @@ impl Programs {
                     ended.push(running.ended(program, &self.hosts[program.host], status, now));
                     *place = None;
                 }
-                _ => running.press(now),
+                _ => running.force_end(now),
             }
         }
         ended
@@ -140,20 +140,20 @@ impl Programs {
     }
 
     /// Ends all that still run, and what they have left behind.
-    pub(super) fn end(&mut self, now: Duration) -> Vec<Ended> {
+    pub(super) fn end(&mut self, now: Duration) -> Vec<EndedProgram> {
         for running in self.running.iter_mut().flatten() {
             running.ask(ProgramEnd::Cut, now);
         }
         let began = std::time::Instant::now();
-        let mut ended = self.look(now + began.elapsed());
+        let mut ended = self.collect_ended(now + began.elapsed());
         while self.is_any_running() {
             std::thread::sleep(Duration::from_millis(10));
-            ended.extend(self.look(now + began.elapsed()));
+            ended.extend(self.collect_ended(now + began.elapsed()));
         }
         ended
     }
 
-    fn start(&mut self, lab: &Lab, item: usize, index: usize, now: Duration) -> Option<Ended> {
+    fn start(&mut self, lab: &Lab, item: usize, index: usize, now: Duration) -> Option<EndedProgram> {
         let program = &self.all[index];
         let host = &self.hosts[program.host];
         if self.running[index].is_some() {
@@ -164,7 +164,7 @@ impl Programs {
                 self.groups.push(Pid::from_child(&child));
                 let deadline = program.timeout.map(|timeout| now + timeout);
                 let command = program.command.clone();
-                self.running[index] = Some(Running { child, item, began: now, command, deadline, asked: None });
+                self.running[index] = Some(RunningProgram { child, item, began: now, command, deadline, asked: None });
                 None
             }
             Err(error) => Some(not_started(program, host, item, now, &error)),
@@ -209,8 +209,8 @@ fn output(name: &str, kind: &str) -> Result<File, String> {
     opened.map_err(|error| format!("{} cannot be opened: {error}", path.display()))
 }
 
-fn not_started(program: &Program, host: &str, item: usize, now: Duration, why: &str) -> Ended {
-    let record = record::Program {
+fn not_started(program: &Program, host: &str, item: usize, now: Duration, why: &str) -> EndedProgram {
+    let record = record::ProgramRecord {
         t: now.as_secs_f64(),
         program: program.name.clone(),
         host: host.to_owned(),
@@ -221,10 +221,10 @@ fn not_started(program: &Program, host: &str, item: usize, now: Duration, why: &
         error: Some(why.to_owned()),
         as_expected: false,
     };
-    Ended { item, record }
+    EndedProgram { item, record }
 }
 
-impl Running {
+impl RunningProgram {
     fn signal(&self, signal: Signal) {
         // One who is gone needs none.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
@@ -236,7 +236,7 @@ impl Running {
         self.deadline = Some(now + GRACE);
     }
 
-    fn press(&mut self, now: Duration) {
+    fn force_end(&mut self, now: Duration) {
         match self.deadline {
             Some(deadline) if deadline <= now && self.asked.is_none() => self.ask(ProgramEnd::TimedOut, now),
             Some(deadline) if deadline <= now => {
@@ -247,7 +247,7 @@ impl Running {
         }
     }
 
-    fn ended(&self, program: &Program, host: &str, status: ExitStatus, now: Duration) -> Ended {
+    fn ended(&self, program: &Program, host: &str, status: ExitStatus, now: Duration) -> EndedProgram {
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let end = self.asked.unwrap_or(ProgramEnd::Exited);
         let as_expected = match end {
@@ -256,7 +256,7 @@ impl Running {
             ProgramEnd::TimedOut => program.expected_exit.is_none(),
             _ => true,
         };
-        let record = record::Program {
+        let record = record::ProgramRecord {
             t: self.began.as_secs_f64(),
             program: program.name.clone(),
             host: host.to_owned(),
@@ -267,7 +267,7 @@ impl Running {
             error: None,
             as_expected,
         };
-        Ended { item: self.item, record }
+        EndedProgram { item: self.item, record }
     }
 }
 

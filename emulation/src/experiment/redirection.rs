@@ -29,7 +29,7 @@ struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
     /// Takes so many bytes.
-    fn take(&mut self, bytes: usize) -> &'a str {
+    fn take_bytes(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
         taken
@@ -52,13 +52,13 @@ impl<'a> Rest<'a> {
             Some((_, letter)) => letter.len_utf8(),
             None => 0,
         };
-        self.take(length)
+        self.take_bytes(length)
     }
 
     /// Takes a redirection that only csh knows; none if nothing like that comes next.
     fn redirection(&mut self) -> Option<String> {
         if self.0.starts_with("|&") {
-            self.take(2);
+            self.take_bytes(2);
             return Some("2>&1 |".to_owned());
         }
         let arrow = if self.0.starts_with(">>") { ">>" } else { self.0.strip_prefix('>').map(|_| ">")? };
@@ -71,7 +71,7 @@ impl<'a> Rest<'a> {
         let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
         if name.is_empty() || !(is_both || is_forced) || (arrow == ">" && !is_forced && (is_number || name == "-")) {
             // The arrow with it, so that its end is not looked at again.
-            return None.or_else(|| (arrow == ">>").then(|| self.take(2).to_owned()));
+            return None.or_else(|| (arrow == ">>").then(|| self.take_bytes(2).to_owned()));
         }
         self.0 = file.0;
         let both = if is_both { " 2>&1" } else { "" };

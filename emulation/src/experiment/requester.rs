@@ -14,10 +14,10 @@ use tokio::time::sleep_until;
 
 use super::journal::Journal;
 use super::placement::NodePlace;
-use super::plan::Transport;
-use super::walk::Walk;
-use super::workload::{Ended, Step, Wanted, Workload};
-use crate::report::record::{Outcome, Record, Request};
+use super::plan::TransportChoice;
+use super::walk::Mobility;
+use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
+use crate::report::record::{Record, RequestOutcome, RequestRecord};
 
 /// How long a daemon may take to say which associations it has, and to hear where it stands.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
@@ -35,24 +35,24 @@ pub(super) enum Phase {
 
 /// What all requesters of a run share.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct RequesterContext {
     /// Time 0 of the workload: of the run, or of its warm-up.
     pub(super) origin: Instant,
     /// Whether nodes only warm up: what they ask for is not written down.
     pub(super) is_warm_up: bool,
     pub(super) journal: Rc<Journal>,
-    pub(super) transport: Transport,
+    pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
     pub(super) nodes: Vec<NodePlace>,
     /// Where they stand now.
-    pub(super) walk: RefCell<Walk>,
+    pub(super) walk: RefCell<Mobility>,
     /// The ids of the nodes, which a daemon keeps when it is started again.
     pub(super) ids: Vec<NodeId>,
     /// Requests under way.
     pub(super) active: Cell<u32>,
 }
 
-impl Stage {
+impl RequesterContext {
     /// The time of the workload.
     fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
@@ -69,8 +69,8 @@ impl Stage {
 }
 
 /// One node's requester.
-pub(super) struct Requester {
-    pub(super) stage: Rc<Stage>,
+pub(super) struct NodeRequester {
+    pub(super) stage: Rc<RequesterContext>,
     /// Its place among the nodes.
     pub(super) node: usize,
     pub(super) socket: PathBuf,
@@ -83,7 +83,7 @@ pub(super) struct Requester {
 
 /// What a daemon said of its associations.
 #[derive(Debug)]
-struct Peers {
+struct ConnectionList {
     asked: Instant,
     answered: Instant,
     rows: Vec<ConnectionRow>,
@@ -91,9 +91,9 @@ struct Peers {
 
 /// What has come of a request so far.
 #[derive(Default)]
-struct Progress {
+struct ReceiveProgress {
     /// Asked for when it was accepted.
-    peers: Option<JoinHandle<Option<Peers>>>,
+    connections: Option<JoinHandle<Option<ConnectionList>>>,
     provider: Option<NodeId>,
     transport: Option<&'static str>,
     relayed: bool,
@@ -103,23 +103,23 @@ struct Progress {
 }
 
 /// How a request ended, and why if not well.
-struct End(Outcome, Option<Why>);
+struct RequestResult(RequestOutcome, Option<FailureReason>);
 
 /// Why a request did not end well.
-struct Why {
+struct FailureReason {
     /// As the daemon's API names it.
     code: Option<String>,
     /// In the daemon's words.
     sentence: Option<String>,
 }
 
-impl Why {
+impl FailureReason {
     fn daemon_gone() -> Self {
         Self { code: Some("daemon-gone".to_owned()), sentence: None }
     }
 }
 
-impl Requester {
+impl NodeRequester {
     /// Asks until the workload is done, or all is over.
     pub(super) async fn run(mut self, mut workload: Workload) {
         loop {
@@ -128,9 +128,9 @@ impl Requester {
             }
             match workload.poll(self.stage.now()) {
                 // Each request is ended below, before the next poll.
-                Step::Done | Step::Busy => break,
-                Step::Wait(until) => self.wait(until).await,
-                Step::Request(wanted) => {
+                WorkloadStep::Done | WorkloadStep::Busy => break,
+                WorkloadStep::Wait(until) => self.wait(until).await,
+                WorkloadStep::Request(wanted) => {
                     let ended = self.request(wanted).await;
                     workload.ended(self.stage.now(), ended);
                     self.wait_for_daemon().await;
@@ -155,34 +155,34 @@ impl Requester {
         }
     }
 
-    async fn request(&mut self, wanted: Wanted) -> Ended {
+    async fn request(&mut self, wanted: WorkloadRequest) -> RequestEnding {
         let stage = Rc::clone(&self.stage);
         let began = stage.now();
-        let mut progress = Progress::default();
+        let mut progress = ReceiveProgress::default();
         stage.active.set(stage.active.get() + 1);
         let over = async { self.phase.wait_for(|phase| *phase == Phase::Over).await.map(drop) };
-        let End(outcome, why) = tokio::select! {
+        let RequestResult(outcome, why) = tokio::select! {
             biased;
-            _ = over => End(Outcome::Cut, None),
+            _ = over => RequestResult(RequestOutcome::Cut, None),
             end = receive(&stage, &self.socket, wanted, began, &mut progress) => end,
-            () = sleep_until(stage.instant(wanted.deadline).into()) => End(Outcome::TimedOut, None),
+            () = sleep_until(stage.instant(wanted.deadline).into()) => RequestResult(RequestOutcome::TimedOut, None),
         };
         stage.active.set(stage.active.get() - 1);
         if !stage.is_warm_up {
             let (error, detail) = why.map(|why| (why.code, why.sentence)).unwrap_or_default();
-            let record = Request { error, detail, ..self.record(wanted, began, &progress, outcome) };
-            self.note(record, stage.instant(began), progress);
+            let record = RequestRecord { error, detail, ..self.record(wanted, began, &progress, outcome) };
+            self.write_record(record, stage.instant(began), progress);
         }
-        if outcome == Outcome::Failed { Ended::TurnedDown } else { Ended::AsPublished }
+        if outcome == RequestOutcome::Failed { RequestEnding::Declined } else { RequestEnding::Finished }
     }
 
     /// Writes a request down when its daemon has said which associations it
     /// has: at the side, so that the next request does not wait for it.
-    fn note(&mut self, mut record: Request, began: Instant, mut progress: Progress) {
+    fn write_record(&mut self, mut record: RequestRecord, began: Instant, mut progress: ReceiveProgress) {
         let stage = Rc::clone(&self.stage);
         while self.notes.try_join_next().is_some() {}
         self.notes.spawn_local(async move {
-            if let Some(asked) = progress.peers.take()
+            if let Some(asked) = progress.connections.take()
                 && let Ok(Some(peers)) = asked.await
             {
                 record.first_contact = progress.is_first_contact(began, &peers);
@@ -191,8 +191,14 @@ impl Requester {
         });
     }
 
-    fn record(&self, wanted: Wanted, began: Time, progress: &Progress, outcome: Outcome) -> Request {
-        let Stage { nodes, ids, .. } = &*self.stage;
+    fn record(
+        &self,
+        wanted: WorkloadRequest,
+        began: Time,
+        progress: &ReceiveProgress,
+        outcome: RequestOutcome,
+    ) -> RequestRecord {
+        let RequesterContext { nodes, ids, .. } = &*self.stage;
         let node = &nodes[self.node];
         let provider = progress.provider.and_then(|id| ids.iter().position(|known| *known == id));
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
@@ -200,7 +206,7 @@ impl Requester {
         // The daemon's own times where it gives them: this process may have
         // been late in reading what it says.
         let own_elapsed = ms(self.stage.now() - began);
-        Request {
+        RequestRecord {
             t: (began - Time::ZERO).as_secs_f64(),
             node: node.name.clone(),
             class: node.class.clone(),
@@ -224,7 +230,13 @@ impl Requester {
     }
 }
 
-async fn receive(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time, progress: &mut Progress) -> End {
+async fn receive(
+    stage: &RequesterContext,
+    socket: &PathBuf,
+    wanted: WorkloadRequest,
+    began: Time,
+    progress: &mut ReceiveProgress,
+) -> RequestResult {
     let mut stream = match open(stage, socket, wanted, began).await {
         Ok(stream) => stream,
         Err(error) => return end_of(&error),
@@ -237,56 +249,64 @@ async fn receive(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time, p
             }
             Ok(Some(Frame::Event(event))) => {
                 let is_accepted = matches!(event, RequestEvent::Accepted(_));
-                let end = progress.take(event);
+                let end = progress.apply_event(event);
                 if is_accepted && !stage.is_warm_up {
-                    progress.peers = Some(spawn_local(peers(socket.clone())));
+                    progress.connections = Some(spawn_local(list_connections(socket.clone())));
                 }
                 if let Some(end) = end {
                     return end;
                 }
             }
-            Ok(None) => return End(Outcome::Failed, Some(Why::daemon_gone())),
+            Ok(None) => return RequestResult(RequestOutcome::Failed, Some(FailureReason::daemon_gone())),
             Err(error) => return end_of(&error),
         }
     }
 }
 
 /// The associations that a daemon has.
-async fn peers(socket: PathBuf) -> Option<Peers> {
+async fn list_connections(socket: PathBuf) -> Option<ConnectionList> {
     let asked = Instant::now();
     let ask = async { Client::connect(&socket).await?.connections().await };
     let rows = tokio::time::timeout(ANSWER, ask).await.ok()?.ok()?.connections;
-    Some(Peers { asked, answered: Instant::now(), rows })
+    Some(ConnectionList { asked, answered: Instant::now(), rows })
 }
 
-async fn open(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time) -> Result<RequestStream, ClientError> {
+async fn open(
+    stage: &RequesterContext,
+    socket: &PathBuf,
+    wanted: WorkloadRequest,
+    began: Time,
+) -> Result<RequestStream, ClientError> {
     let is_stream = wanted.service.is_stream();
     let cell = stage.walk.borrow().cell(wanted.target);
     let query = RequestQuery {
         duration: is_stream.then_some(stage.stream),
-        transport: Some(stage.transport.of(is_stream)),
+        transport: Some(stage.transport.for_service(is_stream)),
         timeout: Some(wanted.deadline - began),
         ..RequestQuery::new(wanted.service, Area::Exact(cell))
     };
     Client::connect(socket).await?.request(&query).await
 }
 
-fn end_of(error: &ClientError) -> End {
+fn end_of(error: &ClientError) -> RequestResult {
     match error {
         ClientError::Api(error) => end_of_api(error),
-        _ => End(Outcome::Failed, Some(Why::daemon_gone())),
+        _ => RequestResult(RequestOutcome::Failed, Some(FailureReason::daemon_gone())),
     }
 }
 
 /// A daemon that says that the time is up was given that time here.
-fn end_of_api(error: &Error) -> End {
-    End(outcome_of(error.code), Some(Why { code: name_of(error.code), sentence: Some(error.message.clone()) }))
+fn end_of_api(error: &Error) -> RequestResult {
+    RequestResult(
+        outcome_of(error.code),
+        Some(FailureReason { code: name_of(error.code), sentence: Some(error.message.clone()) }),
+    )
 }
 
 /// How a request has ended that a daemon reports as failed.
-pub(crate) fn outcome_of(code: Code) -> Outcome {
+pub(crate) fn outcome_of(code: Code) -> RequestOutcome {
     let silent = matches!(code, Code::TimedOut | Code::UnreachableAbove);
-    if silent { Outcome::TimedOut } else { Outcome::Failed }
+    if silent { RequestOutcome::TimedOut } else { RequestOutcome::Failed }
 }
 
 /// A code as the daemons' API names it.
@@ -294,9 +314,9 @@ pub(crate) fn name_of(code: Code) -> Option<String> {
     serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned))
 }
 
-impl Progress {
+impl ReceiveProgress {
     /// Takes note of an event; the last one ends the request.
-    fn take(&mut self, event: RequestEvent) -> Option<End> {
+    fn apply_event(&mut self, event: RequestEvent) -> Option<RequestResult> {
         match event {
             RequestEvent::Accepted(accepted) => {
                 self.provider = Some(accepted.provider);
@@ -306,7 +326,7 @@ impl Progress {
             }
             RequestEvent::Finished(summary) => {
                 self.conclude(Some(summary));
-                Some(End(Outcome::Completed, None))
+                Some(RequestResult(RequestOutcome::Completed, None))
             }
             RequestEvent::Failed { error, summary } => {
                 self.conclude(summary);
@@ -318,7 +338,7 @@ impl Progress {
 
     /// Whether the association with the provider over this transport came up
     /// since the request began. What a hub relays needs none.
-    fn is_first_contact(&self, began: Instant, peers: &Peers) -> Option<bool> {
+    fn is_first_contact(&self, began: Instant, peers: &ConnectionList) -> Option<bool> {
         let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
         let is_it = |peer: &&ConnectionRow| peer.node == provider && peer.transport.name() == transport;
         let up = peers.rows.iter().filter(is_it).map(|peer| peer.since_s).reduce(f64::max)?;
@@ -377,17 +397,18 @@ mod tests {
     fn first_contact_needs_new_connection() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
-        let progress = Progress { provider: Some(node(1)), transport: Some("udp"), ..Progress::default() };
+        let progress =
+            ReceiveProgress { provider: Some(node(1)), transport: Some("udp"), ..ReceiveProgress::default() };
         // Asked 300 ms after it began, answered after 310 ms.
-        let first = |rows: &[(u8, f64)], progress: &Progress| {
+        let first = |rows: &[(u8, f64)], progress: &ReceiveProgress| {
             let rows = rows.iter().map(|(number, since_s)| row(*number, *since_s)).collect();
-            progress.is_first_contact(began, &Peers { asked: at(300), answered: at(310), rows })
+            progress.is_first_contact(began, &ConnectionList { asked: at(300), answered: at(310), rows })
         };
         assert_eq!(first(&[(1, 0.2)], &progress), Some(true));
         assert_eq!(first(&[(1, 0.4), (2, 0.1)], &progress), Some(false));
         assert_eq!(first(&[(1, 0.305)], &progress), None, "it may have come up just before or just after");
         assert_eq!(first(&[(2, 0.2)], &progress), None, "it has gone");
         assert_eq!(first(&[(1, 0.2), (1, 9.0)], &progress), Some(false), "there were two, and the older was there");
-        assert_eq!(first(&[(1, 0.2)], &Progress { relayed: true, ..progress }), None);
+        assert_eq!(first(&[(1, 0.2)], &ReceiveProgress { relayed: true, ..progress }), None);
     }
 }

@@ -7,33 +7,33 @@ use std::sync::Arc;
 
 use roost_terminal::{Output, Steps};
 
-use super::bar::Bar;
+use super::bar::RunProgressBar;
 use super::error::RunError;
 use super::fleet::{Fleet, LOGS, Ready};
 use super::interrupt::Interrupt;
-use super::job::{Job, Solo};
-use super::measure::{Found, Measurement};
-use super::plan::{Backend, LabSettings};
+use super::job::{NetworkRun, RunSpec};
+use super::measure::{PreRunFacts, RunRecorder};
+use super::plan::{BackendChoice, LabSettings};
 use super::prepare::Prepared;
 use super::private::Private;
 use super::siblings::{self, Binaries};
 use super::verdict::Linktest;
 use crate::lab::{self, Lab, linktest};
 use crate::machine;
-use crate::report::metrics::Tally;
-use crate::report::record::Run;
+use crate::report::metrics::RequestCounts;
+use crate::report::record::RunRecord;
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
 use crate::scenario;
 
 /// A run that came to an end, its own or by Ctrl-C.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct FinishedRun {
     /// Where the results are.
     pub folder: PathBuf,
     /// What is in `run.json`.
-    pub run: Run,
+    pub run: RunRecord,
     /// How requests ended.
-    pub tally: Tally,
+    pub tally: RequestCounts,
 }
 
 /// Runs a plan, inside a [sandbox](lab::sandbox). Its results go to `folder`,
@@ -51,10 +51,10 @@ pub fn run(
     varied: &BTreeMap<String, String>,
     output: Output,
     interrupt: &Interrupt,
-) -> Result<Finished, RunError> {
+) -> Result<FinishedRun, RunError> {
     prepared.check_for_daemons()?;
     // Its folder is relative to where the process is now.
-    let job = Job::of_plan(prepared, varied);
+    let job = RunSpec::of_plan(prepared, varied);
     carry_out(&job, folder, output, interrupt)
 }
 
@@ -63,12 +63,17 @@ pub fn run(
 ///
 /// # Errors
 /// As `run`; and when it would do nothing, or go on for ever.
-pub fn run_network(solo: &Solo, folder: &Path, output: Output, interrupt: &Interrupt) -> Result<Finished, RunError> {
+pub fn run_network(
+    solo: &NetworkRun,
+    folder: &Path,
+    output: Output,
+    interrupt: &Interrupt,
+) -> Result<FinishedRun, RunError> {
     solo.check()?;
-    carry_out(&Job::of_network(solo), folder, output, interrupt)
+    carry_out(&RunSpec::of_network(solo), folder, output, interrupt)
 }
 
-fn carry_out(job: &Job<'_>, folder: &Path, output: Output, interrupt: &Interrupt) -> Result<Finished, RunError> {
+fn carry_out(job: &RunSpec<'_>, folder: &Path, output: Output, interrupt: &Interrupt) -> Result<FinishedRun, RunError> {
     let folder = std::path::absolute(folder).map_err(|error| RunError::file("find", folder, &error))?;
     make_empty(&folder)?;
     let _working = WorkingFolder::change(&folder)?;
@@ -78,12 +83,12 @@ fn carry_out(job: &Job<'_>, folder: &Path, output: Output, interrupt: &Interrupt
     write(TOPOLOGY_FILE, &scenario::file::write(job.network, ""))?;
     let failed = |error| RunError::Failed(format!("cannot start the run: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let session = Session { job, output, interrupt: interrupt.clone() };
+    let session = RunSession { job, output, interrupt: interrupt.clone() };
     let tasks = tokio::task::LocalSet::new();
     let private = job.plan.map(|_| Private::make()).transpose();
     let result = private.and_then(|_private| runtime.block_on(tasks.run_until(session.run())));
     match result {
-        Ok((run, tally)) => Ok(Finished { folder, run, tally }),
+        Ok((run, tally)) => Ok(FinishedRun { folder, run, tally }),
         Err(error) => Err(broke_off(error, &folder)),
     }
 }
@@ -122,14 +127,14 @@ fn clear_of_empty(folder: &Path) -> bool {
 }
 
 /// A run, before it begins to count.
-struct Session<'a> {
-    job: &'a Job<'a>,
+struct RunSession<'a> {
+    job: &'a RunSpec<'a>,
     output: Output,
     interrupt: Interrupt,
 }
 
-impl Session<'_> {
-    async fn run(&self) -> Result<(Run, Tally), RunError> {
+impl RunSession<'_> {
+    async fn run(&self) -> Result<(RunRecord, RequestCounts), RunError> {
         let (machine, binaries) = (machine::facts(), self.binaries()?);
         self.interrupt.check()?;
         let daemons = self.job.plan.map_or(0, |prepared| {
@@ -144,10 +149,10 @@ impl Session<'_> {
         let ready = self.start(&lab, &mut fleet, &steps).await?;
         steps.end();
         lab.warnings().iter().for_each(|warning| self.output.say(format!("warning: {warning}")));
-        let bar = Bar::start(self.output, self.job);
-        let measurement = Measurement { job: self.job, lab: &lab, interrupt: &self.interrupt, bar: &bar };
-        let found = Found { linktest, machine, binaries };
-        let result = measurement.make(&mut fleet, ready, found).await;
+        let bar = RunProgressBar::start(self.output, self.job);
+        let measurement = RunRecorder { job: self.job, lab: &lab, interrupt: &self.interrupt, bar: &bar };
+        let found = PreRunFacts { linktest, machine, binaries };
+        let result = measurement.record_run(&mut fleet, ready, found).await;
         drop(bar);
         fleet.end().await;
         result
@@ -197,9 +202,9 @@ impl Session<'_> {
 
 fn options(lab: &LabSettings, seed: u64) -> lab::Options {
     let backend = match lab.backend {
-        Backend::Auto => lab::Backend::Auto,
-        Backend::Tap => lab::Backend::Tap,
-        Backend::Veth => lab::Backend::Veth,
+        BackendChoice::Auto => lab::Backend::Auto,
+        BackendChoice::Tap => lab::Backend::Tap,
+        BackendChoice::Veth => lab::Backend::Veth,
     };
     lab::Options { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
 }

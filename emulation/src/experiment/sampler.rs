@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use super::error::RunError;
 use super::fleet::Fleet;
-use super::verdict::{Observed, Seconds};
+use super::verdict::{LateSeconds, Observed};
 use super::windows::Windows;
 use crate::lab::Lab;
 use crate::lab::carrier::{Begun, Lateness, WireCounts};
 use crate::machine::Processors;
-use crate::report::metrics::Tally;
-use crate::report::record::{Link, Sample};
+use crate::report::metrics::RequestCounts;
+use crate::report::record::{LinkRecord, SampleRecord};
 use crate::scenario::topology::NetKind;
 
 /// Time between two looks at how long daemons have waited, seconds: each costs
@@ -22,12 +22,12 @@ const LOOK_AT_DAEMONS: f64 = 2.0;
 /// Counters as they were when the workload began, and at the last look.
 pub(super) struct Sampler {
     lans: BTreeSet<String>,
-    before: Vec<Link>,
+    before: Vec<LinkRecord>,
     overruns: u64,
     first: Lateness,
     unread: Lateness,
     last: Last,
-    seconds: Seconds,
+    seconds: LateSeconds,
     windows: Windows,
 }
 
@@ -47,16 +47,16 @@ impl Sampler {
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
         let (waited, overruns, processors) = (fleet.waited(), lab.overruns()?, Processors::now());
         let Begun { at, links: before, .. } = lab.begin()?;
-        let (first, unread, seconds) = (lab.lateness(), lab.unread(), Seconds::default());
+        let (first, unread, seconds) = (lab.lateness(), lab.unread(), LateSeconds::default());
         let mut windows = Windows::default();
-        windows.take(0.0, processors, waited);
+        windows.add_sample(0.0, processors, waited);
         let last = Last { lateness: first.clone(), processors, daemons: 0.0 };
         Ok((Self { lans, before, overruns, first, unread, last, seconds, windows }, at))
     }
 
     /// What each direction has carried since the beginning. The carrier is asked
     /// on a thread of its own: whoever waits for an answer here is not kept from it.
-    pub(super) async fn links(&self, lab: &Arc<Lab>) -> Result<Vec<Link>, RunError> {
+    pub(super) async fn links(&self, lab: &Arc<Lab>) -> Result<Vec<LinkRecord>, RunError> {
         let lab = Arc::clone(lab);
         let counted = tokio::task::spawn_blocking(move || lab.counters()).await;
         let now = counted.map_err(|error| RunError::Failed(format!("cannot count packets: {error}")))??;
@@ -65,7 +65,7 @@ impl Sampler {
 
     /// What was seen of the emulation itself since the beginning, `t` seconds ago.
     pub(super) fn end(mut self, lab: &Lab, fleet: &mut Fleet, t: f64) -> Result<Observed, RunError> {
-        self.windows.take(t, Processors::now(), fleet.waited());
+        self.windows.add_sample(t, Processors::now(), fleet.waited());
         let wires = lab.wires();
         let named = |is: fn(&WireCounts) -> bool| {
             let both = lab.interfaces().iter().zip(&wires).filter(|(_, counts)| is(counts));
@@ -89,16 +89,16 @@ impl Sampler {
         lab: &Arc<Lab>,
         fleet: &mut Fleet,
         t: f64,
-        (active, tally): (u32, Tally),
-    ) -> Result<Sample, RunError> {
+        (active, tally): (u32, RequestCounts),
+    ) -> Result<SampleRecord, RunError> {
         let lateness = lab.lateness();
         let second = lateness.since(&self.last.lateness);
-        self.seconds.take(&second);
+        self.seconds.add_second(&second);
         self.last.lateness = lateness;
         let cpu_busy = self.look_at_processors(fleet, t);
         let links = self.links(lab).await?;
         let (offered_bytes, delivered_bytes) = self.totals(&links);
-        Ok(Sample {
+        Ok(SampleRecord {
             t,
             offered_bytes,
             delivered_bytes,
@@ -119,14 +119,14 @@ impl Sampler {
         } else {
             Vec::new()
         };
-        self.windows.take(t, processors, waited);
+        self.windows.add_sample(t, processors, waited);
         let earlier = std::mem::replace(&mut self.last.processors, processors);
         processors.zip(earlier).and_then(|(now, earlier)| now.busy_since(&earlier))
     }
 
     /// Bytes from hosts into links, and out of links to hosts. A link has its
     /// traffic under `to-net`, a LAN what it delivers under `from-net`.
-    fn totals(&self, links: &[Link]) -> (u64, u64) {
+    fn totals(&self, links: &[LinkRecord]) -> (u64, u64) {
         let to_net = || links.iter().filter(|link| link.direction == "to-net");
         let offered = to_net().map(|link| link.bytes_in).sum();
         let crossed = to_net().filter(|link| !self.lans.contains(&link.link)).map(|link| link.bytes_out).sum::<u64>();
@@ -136,8 +136,8 @@ impl Sampler {
 }
 
 /// What a direction has carried since it was counted as `before`.
-pub(crate) fn since(now: Link, before: &Link) -> Link {
-    Link {
+pub(crate) fn since(now: LinkRecord, before: &LinkRecord) -> LinkRecord {
+    LinkRecord {
         // What was inside at the beginning left later: it came in as well.
         packets_in: now.packets_in - before.packets_in + before.in_flight,
         bytes_in: now.bytes_in - before.bytes_in + before.in_flight_bytes,

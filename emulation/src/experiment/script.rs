@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::plan::Deed;
+use super::plan::DaemonAction;
 use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, ProgramAction, Topology, TrafficAction};
 use crate::units::format_duration;
 
 /// Something that happens.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Item {
+pub(super) struct ScheduleItem {
     pub(super) at: Duration,
     /// The item whose program has to end first.
     pub(super) after: Option<usize>,
@@ -21,18 +21,18 @@ pub(super) struct Item {
     pub(super) object: String,
     /// What, for records.
     pub(super) what: String,
-    pub(super) act: Act,
+    pub(super) act: ScheduledAction,
 }
 
 /// Who does it, and how.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Act {
+pub(super) enum ScheduledAction {
     /// The lab, by itself and at its exact time: it is only told.
-    Told,
+    LabEvent,
     /// A link or LAN changes when others are through.
     Net(NetIndex, Option<HostIndex>, Change),
     /// Something is done to the daemon of a host; to the hub if so.
-    Daemon(HostIndex, bool, Deed),
+    Daemon(HostIndex, bool, DaemonAction),
     /// Something is done to a program.
     Program(usize, ProgramAction),
     /// Something is done to a traffic agent.
@@ -41,11 +41,11 @@ pub(super) enum Act {
     Halt,
 }
 
-impl Act {
+impl ScheduledAction {
     /// The daemon that it ends: its host, and whether it is the hub.
     pub(super) const fn ends_daemon(&self) -> Option<(HostIndex, bool)> {
         match self {
-            Self::Daemon(host, hub, Deed::Kill | Deed::Stop) => Some((*host, *hub)),
+            Self::Daemon(host, hub, DaemonAction::Kill | DaemonAction::Stop) => Some((*host, *hub)),
             _ => None,
         }
     }
@@ -53,17 +53,17 @@ impl Act {
 
 /// A schedule, and how far it is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Script {
-    items: Vec<Option<Item>>,
+pub(super) struct RunSchedule {
+    items: Vec<Option<ScheduleItem>>,
     /// What waits for its time only.
     open: BTreeSet<(Duration, usize)>,
     /// What waits for the program of an item.
     blocked: BTreeMap<usize, Vec<usize>>,
 }
 
-impl Script {
+impl RunSchedule {
     /// The schedule of a topology. What has no effect here is left out.
-    pub(super) fn of(topology: &Topology) -> Self {
+    pub(super) fn from_topology(topology: &Topology) -> Self {
         let mut script = Self::default();
         for event in &topology.events {
             // An item has its event's place, since events refer to each other by their places.
@@ -73,7 +73,7 @@ impl Script {
     }
 
     /// Adds something, after what is there at the same time.
-    pub(super) fn add(&mut self, item: Option<Item>) {
+    pub(super) fn add(&mut self, item: Option<ScheduleItem>) {
         let place = self.items.len();
         if let Some(item) = &item {
             // What has no effect here is not waited for.
@@ -88,7 +88,7 @@ impl Script {
     }
 
     /// What is due by `now`, and its place; each comes once.
-    pub(super) fn next(&mut self, now: Duration) -> Option<(usize, Item)> {
+    pub(super) fn next(&mut self, now: Duration) -> Option<(usize, ScheduleItem)> {
         let (at, place) = *self.open.first().filter(|(at, _)| *at <= now)?;
         self.open.remove(&(at, place));
         self.items.get_mut(place)?.take().map(|item| (place, item))
@@ -109,7 +109,7 @@ impl Script {
     }
 
     /// The program that the item at `place` started has ended.
-    pub(super) fn ended(&mut self, place: usize) {
+    pub(super) fn program_ended(&mut self, place: usize) {
         for waiting in self.blocked.remove(&place).unwrap_or_default() {
             if let Some(Some(item)) = self.items.get(waiting) {
                 self.open.insert((item.at, waiting));
@@ -124,7 +124,7 @@ impl Script {
 
     /// Whether it starts programs or traffic.
     pub(super) fn has_work(&self) -> bool {
-        let starts = |act: &Act| matches!(act, Act::Program(..) | Act::Traffic(..));
+        let starts = |act: &ScheduledAction| matches!(act, ScheduledAction::Program(..) | ScheduledAction::Traffic(..));
         self.items.iter().flatten().any(|item| starts(&item.act))
     }
 
@@ -137,24 +137,28 @@ impl Script {
     }
 }
 
-fn item(topology: &Topology, event: &Event) -> Option<Item> {
+fn item(topology: &Topology, event: &Event) -> Option<ScheduleItem> {
     let (what, act) = match &event.action {
         Action::Net { net, from, change } => {
-            let act = if event.after.is_some() { Act::Net(*net, *from, *change) } else { Act::Told };
+            let act = if event.after.is_some() {
+                ScheduledAction::Net(*net, *from, *change)
+            } else {
+                ScheduledAction::LabEvent
+            };
             (describe_change(topology, *net, *from, *change), act)
         }
         Action::Program { program, what } => {
             let name = topology.programs.get(*program).map_or("?", |program| &program.name);
-            (describe_program(name, what), Act::Program(*program, what.clone()))
+            (describe_program(name, what), ScheduledAction::Program(*program, what.clone()))
         }
         Action::Traffic { agent, what } => {
             let name = topology.traffic.get(*agent).map_or("?", |agent| &agent.name);
-            (describe_traffic(name, *what), Act::Traffic(*agent, *what))
+            (describe_traffic(name, *what), ScheduledAction::Traffic(*agent, *what))
         }
-        Action::Halt => ("the schedule ends the experiment".to_owned(), Act::Halt),
+        Action::Halt => ("the schedule ends the experiment".to_owned(), ScheduledAction::Halt),
         Action::Other { .. } => return None,
     };
-    Some(Item { at: event.at, after: event.after, object: event.object.clone(), what, act })
+    Some(ScheduleItem { at: event.at, after: event.after, object: event.object.clone(), what, act })
 }
 
 /// What a change does to a link or LAN, as a sentence.
@@ -202,16 +206,22 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn script(items: &[(u64, Option<usize>)]) -> Script {
-        let mut script = Script::default();
+    fn script(items: &[(u64, Option<usize>)]) -> RunSchedule {
+        let mut script = RunSchedule::default();
         for (index, (at, after)) in items.iter().enumerate() {
             let what = index.to_string();
-            script.add(Some(Item { at: s(*at), after: *after, object: String::new(), what, act: Act::Told }));
+            script.add(Some(ScheduleItem {
+                at: s(*at),
+                after: *after,
+                object: String::new(),
+                what,
+                act: ScheduledAction::LabEvent,
+            }));
         }
         script
     }
 
-    fn due(script: &mut Script, now: u64) -> Vec<usize> {
+    fn due(script: &mut RunSchedule, now: u64) -> Vec<usize> {
         std::iter::from_fn(|| script.next(s(now)).map(|(place, _)| place)).collect()
     }
 
@@ -228,11 +238,11 @@ mod tests {
     fn dependent_item_waits_for_program() {
         let mut script = script(&[(1, None), (1, Some(0)), (1, Some(1)), (30, Some(0))]);
         assert_eq!((due(&mut script, 20), script.left()), (vec![0], 3));
-        script.ended(0);
+        script.program_ended(0);
         assert_eq!(due(&mut script, 20), [1]);
-        script.ended(0);
+        script.program_ended(0);
         assert_eq!((due(&mut script, 40), script.left()), (vec![3], 1));
-        script.ended(1);
+        script.program_ended(1);
         assert_eq!((due(&mut script, 40), script.left()), (vec![2], 0));
     }
 }

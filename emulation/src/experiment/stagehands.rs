@@ -8,20 +8,20 @@ use super::error::RunError;
 use super::fleet::Fleet;
 use super::journal::Journal;
 use super::last_words::AHEAD;
-use super::programs::{Ended, Programs};
-use super::script::{Act, Item, Script};
-use super::traffic::Traffic;
+use super::programs::{EndedProgram, Programs};
+use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
+use super::traffic::TrafficAgents;
 use crate::lab::Lab;
 use crate::report::record::Record;
 use crate::scenario::topology::ProgramAction;
 
 /// Those who carry out a schedule.
-pub(super) struct Stagehands<'a> {
+pub(super) struct FaultInjector<'a> {
     lab: &'a Lab,
     journal: &'a Journal,
-    script: Script,
+    script: RunSchedule,
     programs: Programs,
-    traffic: Option<Traffic>,
+    traffic: Option<TrafficAgents>,
     had_work: bool,
     /// Daemons that are ended until then have been asked for their last words.
     heard: Duration,
@@ -32,17 +32,17 @@ pub(super) struct Stagehands<'a> {
 
 /// What came of a schedule.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Performance {
+pub(super) struct ScheduleResult {
     /// How late the latest act was; those of the lab are exact. None if there was no other.
     pub(super) late: Option<Duration>,
     /// One sentence for each thing that should have been done and was not.
     pub(super) undone: Vec<String>,
 }
 
-impl<'a> Stagehands<'a> {
+impl<'a> FaultInjector<'a> {
     /// Makes ready for a schedule; `base` is where the folders of programs begin.
-    pub(super) fn new(lab: &'a Lab, journal: &'a Journal, script: Script, base: &Path) -> Result<Self, RunError> {
-        let (programs, traffic) = (Programs::of(lab, base)?, Some(Traffic::of(lab)?));
+    pub(super) fn new(lab: &'a Lab, journal: &'a Journal, script: RunSchedule, base: &Path) -> Result<Self, RunError> {
+        let (programs, traffic) = (Programs::from_topology(lab, base)?, Some(TrafficAgents::start_agents(lab)?));
         let had_work = script.has_work();
         let (heard, late, undone) = (Duration::ZERO, None, Vec::new());
         Ok(Self { lab, journal, script, programs, traffic, had_work, heard, late, undone })
@@ -58,7 +58,7 @@ impl<'a> Stagehands<'a> {
     /// Whether all programs and all traffic that were to be have been, and
     /// nothing is to come.
     pub(super) fn is_over(&self) -> bool {
-        let sends = self.traffic.as_ref().is_some_and(Traffic::is_any_sending);
+        let sends = self.traffic.as_ref().is_some_and(TrafficAgents::is_any_sending);
         self.had_work && !sends && !self.programs.is_any_running() && self.script.deadline().is_none()
     }
 
@@ -68,9 +68,9 @@ impl<'a> Stagehands<'a> {
     }
 
     /// Does all that is due; whether that ends the run, which began at `origin`.
-    pub(super) fn work(&mut self, fleet: &mut Fleet, origin: Instant) -> Result<bool, RunError> {
-        let ended = self.programs.look(origin.elapsed());
-        self.note(ended);
+    pub(super) fn run_due(&mut self, fleet: &mut Fleet, origin: Instant) -> Result<bool, RunError> {
+        let ended = self.programs.collect_ended(origin.elapsed());
+        self.record_ended(ended);
         while let Some((place, item)) = self.script.next(origin.elapsed()) {
             if self.carry_out(fleet, place, item, origin.elapsed())? {
                 return Ok(true);
@@ -84,29 +84,35 @@ impl<'a> Stagehands<'a> {
     fn ask_last_words(&mut self, fleet: &mut Fleet, now: Duration) {
         self.heard = now + AHEAD;
         for (_, host, hub) in self.script.endings().take_while(|(at, _, _)| *at <= self.heard) {
-            fleet.ask_last_words(host, hub);
+            fleet.poll_final_stats(host, hub);
         }
     }
 
     /// Does one thing, and writes it down; whether that ends the run.
-    fn carry_out(&mut self, fleet: &mut Fleet, place: usize, item: Item, now: Duration) -> Result<bool, RunError> {
+    fn carry_out(
+        &mut self,
+        fleet: &mut Fleet,
+        place: usize,
+        item: ScheduleItem,
+        now: Duration,
+    ) -> Result<bool, RunError> {
         // What the lab does by itself it has done at its time.
-        let t = if item.act == Act::Told { item.at } else { now }.as_secs_f64();
-        if item.act != Act::Told && item.after.is_none() {
+        let t = if item.act == ScheduledAction::LabEvent { item.at } else { now }.as_secs_f64();
+        if item.act != ScheduledAction::LabEvent && item.after.is_none() {
             self.late = self.late.max(Some(now.saturating_sub(item.at)));
         }
         self.journal.incident(t, item.object.clone(), item.what.clone());
-        if item.act == Act::Halt {
+        if item.act == ScheduledAction::Halt {
             return Ok(true);
         }
         if let Err(why) = self.act(fleet, place, &item, now)? {
-            if matches!(item.act, Act::Traffic(..)) {
+            if matches!(item.act, ScheduledAction::Traffic(..)) {
                 self.undone.push(format!("`{}` was not done: {why}", item.what));
             }
             self.journal.incident(t, item.object, format!("was not done: {why}"));
         }
-        if !matches!(item.act, Act::Program(_, ProgramAction::Start(_) | ProgramAction::Run(_))) {
-            self.script.ended(place);
+        if !matches!(item.act, ScheduledAction::Program(_, ProgramAction::Start(_) | ProgramAction::Run(_))) {
+            self.script.program_ended(place);
         }
         Ok(false)
     }
@@ -116,23 +122,23 @@ impl<'a> Stagehands<'a> {
         &mut self,
         fleet: &mut Fleet,
         place: usize,
-        item: &Item,
+        item: &ScheduleItem,
         now: Duration,
     ) -> Result<Result<(), String>, RunError> {
         match &item.act {
-            Act::Told | Act::Halt => {}
-            Act::Net(net, from, change) => self.lab.apply(*net, *from, *change)?,
-            Act::Daemon(host, hub, deed) => fleet.suffer(self.lab, *host, *hub, *deed)?,
-            Act::Traffic(agent, what) => {
+            ScheduledAction::LabEvent | ScheduledAction::Halt => {}
+            ScheduledAction::Net(net, from, change) => self.lab.apply(*net, *from, *change)?,
+            ScheduledAction::Daemon(host, hub, deed) => fleet.apply_action(self.lab, *host, *hub, *deed)?,
+            ScheduledAction::Traffic(agent, what) => {
                 return Ok(self.traffic.as_mut().map_or(Ok(()), |traffic| traffic.perform(*agent, *what)));
             }
-            Act::Program(program, what) => {
+            ScheduledAction::Program(program, what) => {
                 let ended = match self.programs.perform(self.lab, (place, *program), what, now) {
                     Ok(ended) => ended,
                     Err(why) => return Ok(Err(why)),
                 };
                 let why = ended.as_ref().and_then(|ended| ended.record.error.clone());
-                self.note(ended.into_iter().collect());
+                self.record_ended(ended.into_iter().collect());
                 return Ok(why.map_or(Ok(()), Err));
             }
         }
@@ -140,23 +146,23 @@ impl<'a> Stagehands<'a> {
     }
 
     /// Writes down what has ended; who waited for it may come now.
-    fn note(&mut self, ended: Vec<Ended>) {
-        for Ended { item, record } in ended {
+    fn record_ended(&mut self, ended: Vec<EndedProgram>) {
+        for EndedProgram { item, record } in ended {
             self.journal.write(&Record::Program(record));
-            self.script.ended(item);
+            self.script.program_ended(item);
         }
     }
 
     /// Ends all that still runs, and writes down what it counted.
-    pub(super) fn end(mut self, now: Duration) -> Performance {
-        for Ended { record, .. } in self.programs.end(now) {
+    pub(super) fn end(mut self, now: Duration) -> ScheduleResult {
+        for EndedProgram { record, .. } in self.programs.end(now) {
             self.journal.write(&Record::Program(record));
         }
         let Self { late, mut undone, .. } = self;
-        for (record, loss) in self.traffic.take().map(Traffic::end).unwrap_or_default() {
+        for (record, loss) in self.traffic.take().map(TrafficAgents::end).unwrap_or_default() {
             self.journal.write(&Record::Traffic(record));
             undone.extend(loss);
         }
-        Performance { late, undone }
+        ScheduleResult { late, undone }
     }
 }

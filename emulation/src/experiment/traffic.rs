@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use self::threads::{Listening, Shared, count_tcp, count_udp, listen, send_tcp, send_udp, spawn};
+use self::threads::{AgentState, Listening, count_tcp, count_udp, listen, send_tcp, send_udp, spawn};
 use super::error::RunError;
 use crate::lab::Lab;
 use crate::report::record;
@@ -26,26 +26,26 @@ const MAX_AGENTS: usize = 1024;
 
 /// The agents of a topology.
 #[derive(Debug)]
-pub(super) struct Traffic {
-    agents: Vec<Agent>,
+pub(super) struct TrafficAgents {
+    agents: Vec<AgentThread>,
 }
 
 #[derive(Debug)]
-struct Agent {
+struct AgentThread {
     name: String,
     host: String,
     role: &'static str,
     is_tcp: bool,
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
     rate: Rate,
     interval: Option<f64>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Traffic {
+impl TrafficAgents {
     /// Starts the agents of the lab's topology: sinks count from now on,
     /// sources wait for their event. Where a source has no sink, there is one.
-    pub(super) fn of(lab: &Lab) -> Result<Self, RunError> {
+    pub(super) fn start_agents(lab: &Lab) -> Result<Self, RunError> {
         let topology = lab.topology();
         let mut sinks: Vec<(HostIndex, bool, u16, String)> = Vec::new();
         let own = topology.traffic.iter().filter(|agent| !agent.is_source);
@@ -63,7 +63,11 @@ impl Traffic {
         let mut agents = Vec::new();
         // In the topology's order first, so that an event's place is an agent's place.
         for agent in &topology.traffic {
-            agents.push(if agent.is_source { Agent::source(lab, agent)? } else { Agent::plain(lab, agent) });
+            agents.push(if agent.is_source {
+                AgentThread::source(lab, agent)?
+            } else {
+                AgentThread::plain(lab, agent)
+            });
         }
         for (host, is_tcp, port, name) in sinks {
             let listening = listen(lab, host, is_tcp, port).map_err(|error| {
@@ -73,7 +77,7 @@ impl Traffic {
                 ))
             })?;
             let place = topology.traffic.iter().position(|agent| !agent.is_source && agent.name == name);
-            let agent = Agent::sink(lab, host, is_tcp, name, listening)?;
+            let agent = AgentThread::sink(lab, host, is_tcp, name, listening)?;
             match place {
                 Some(place) => agents[place] = agent,
                 None => agents.push(agent),
@@ -103,16 +107,16 @@ impl Traffic {
 
     /// Ends all, and gives what they counted; with it a sentence if that is not
     /// what they were to send.
-    pub(super) fn end(mut self) -> Vec<(record::Traffic, Option<String>)> {
+    pub(super) fn end(mut self) -> Vec<(record::TrafficRecord, Option<String>)> {
         for agent in &self.agents {
             agent.shared.quits.store(true, Relaxed);
         }
-        self.agents.iter_mut().for_each(Agent::join);
+        self.agents.iter_mut().for_each(AgentThread::join);
         self.agents.iter().map(|agent| (agent.record(), agent.loss())).collect()
     }
 }
 
-impl Drop for Agent {
+impl Drop for AgentThread {
     /// A run that broke off leaves none behind.
     fn drop(&mut self) {
         self.shared.quits.store(true, Relaxed);
@@ -120,7 +124,7 @@ impl Drop for Agent {
     }
 }
 
-impl Agent {
+impl AgentThread {
     fn plain(lab: &Lab, agent: &TrafficAgent) -> Self {
         Self {
             name: agent.name.clone(),
@@ -147,7 +151,7 @@ impl Agent {
     }
 
     fn sink(lab: &Lab, host: HostIndex, is_tcp: bool, name: String, listening: Listening) -> Result<Self, RunError> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<AgentState>::default();
         let counting = Arc::clone(&shared);
         let thread = spawn(lab, host, move || match listening {
             Listening::Udp(socket) => count_udp(&counting, &socket),
@@ -189,8 +193,8 @@ impl Agent {
         self.shared.gap_nanos.store(u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    fn record(&self) -> record::Traffic {
-        record::Traffic {
+    fn record(&self) -> record::TrafficRecord {
+        record::TrafficRecord {
             agent: self.name.clone(),
             host: self.host.clone(),
             role: self.role.to_owned(),
@@ -229,8 +233,8 @@ mod tests {
 
     use super::*;
 
-    fn agent(rate: Rate, interval: Option<f64>, is_tcp: bool) -> Agent {
-        let agent = Agent {
+    fn agent(rate: Rate, interval: Option<f64>, is_tcp: bool) -> AgentThread {
+        let agent = AgentThread {
             name: "cbr0".to_owned(),
             host: "a".to_owned(),
             role: "source",
@@ -246,8 +250,8 @@ mod tests {
 
     #[test]
     fn gap_follows_last_rate_or_interval() {
-        let mut traffic = Traffic { agents: vec![agent(Rate::from_bps(400_000), None, false)] };
-        let gap = |traffic: &Traffic| traffic.agents[0].shared.gap_nanos.load(Relaxed);
+        let mut traffic = TrafficAgents { agents: vec![agent(Rate::from_bps(400_000), None, false)] };
+        let gap = |traffic: &TrafficAgents| traffic.agents[0].shared.gap_nanos.load(Relaxed);
         traffic.perform(0, TrafficAction::PacketBytes(500)).unwrap();
         assert_eq!(gap(&traffic), 10_000_000);
         traffic.perform(0, TrafficAction::Interval(0.5)).unwrap();
@@ -269,7 +273,7 @@ mod tests {
         slow.shared.skip(Duration::from_millis(10));
         assert_eq!(slow.loss().unwrap(), "cbr0 sent 990 of 1001 packets: this machine was too slow for its rate");
         let alone = agent(Rate::UNLIMITED, None, true);
-        alone.shared.note("connect", &ErrorKind::ConnectionRefused.into());
+        alone.shared.record_error("connect", &ErrorKind::ConnectionRefused.into());
         assert_eq!(alone.loss().unwrap(), "cbr0 was never connected: cannot connect: connection refused");
         alone.shared.connected.store(true, Relaxed);
         assert_eq!(alone.loss(), None, "a connection that breaks may be the network's doing");
@@ -278,7 +282,7 @@ mod tests {
     #[test]
     fn udp_without_rate_is_refused() {
         let mut traffic =
-            Traffic { agents: vec![agent(Rate::UNLIMITED, None, false), agent(Rate::UNLIMITED, None, true)] };
+            TrafficAgents { agents: vec![agent(Rate::UNLIMITED, None, false), agent(Rate::UNLIMITED, None, true)] };
         assert!(traffic.perform(0, TrafficAction::Start).unwrap_err().contains("neither rate nor interval"));
         assert!(traffic.perform(1, TrafficAction::Start).is_ok() && traffic.is_any_sending());
     }

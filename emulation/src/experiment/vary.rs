@@ -12,7 +12,7 @@ const MAX_CELLS: usize = 10_000;
 
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
+pub struct SweepRun {
     /// Its name, which its folder has: what it varies, in words.
     pub name: String,
     /// What is varied, and this run's value of it.
@@ -39,7 +39,7 @@ pub fn with_values(text: &str, file: &Path, values: &[(String, Value)]) -> Resul
 ///
 /// # Errors
 /// When there is no such table, or it holds something else than lists.
-pub fn cells(text: &str, file: &Path) -> Result<Vec<Cell>, PlanError> {
+pub fn sweep_runs(text: &str, file: &Path) -> Result<Vec<SweepRun>, PlanError> {
     let wrong = |message: String| PlanError::new(file, 0, message);
     let mut table = read(text, file)?;
     let sweep = table
@@ -51,15 +51,15 @@ pub fn cells(text: &str, file: &Path) -> Result<Vec<Cell>, PlanError> {
     let count = count
         .filter(|count| *count <= MAX_CELLS)
         .ok_or_else(|| wrong(format!("its [sweep] makes more than {MAX_CELLS} runs")))?;
-    let mut cells: Vec<Cell> = Vec::with_capacity(count);
+    let mut cells: Vec<SweepRun> = Vec::with_capacity(count);
     for number in 0..count {
         let mut cell = cell(&table, &axes, number, file)?;
-        if cells.iter().any(|other| other.name == cell.name) {
+        if sweep_runs.iter().any(|other| other.name == cell.name) {
             cell.name = format!("{}_{}", cell.name, number + 1);
         }
-        cells.push(cell);
+        sweep_runs.push(cell);
     }
-    Ok(cells)
+    Ok(sweep_runs)
 }
 
 /// One key that is varied.
@@ -130,7 +130,7 @@ fn label(value: &Value) -> String {
 }
 
 /// The run of this number, as in a counter whose last digit turns fastest.
-fn cell(table: &Table, axes: &[Axis], number: usize, file: &Path) -> Result<Cell, PlanError> {
+fn cell(table: &Table, axes: &[Axis], number: usize, file: &Path) -> Result<SweepRun, PlanError> {
     let (mut table, mut rest) = (table.clone(), number);
     let mut names = Vec::new();
     let mut varied = BTreeMap::new();
@@ -145,7 +145,7 @@ fn cell(table: &Table, axes: &[Axis], number: usize, file: &Path) -> Result<Cell
     names.reverse();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+' | '_');
     let name = names.join("_").chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-    Ok(Cell { name, varied, text: write(&table, file)? })
+    Ok(SweepRun { name, varied, text: write(&table, file)? })
 }
 
 fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
@@ -168,20 +168,20 @@ mod tests {
 
     const PLAN: &str = "architecture = 'super-node'\nduration = '60s'\n[topology.star]\nnodes = 11\n";
 
-    fn sweep(text: &str) -> Result<Vec<Cell>, String> {
-        cells(&format!("{PLAN}{text}"), Path::new("p.toml")).map_err(|error| error.to_string())
+    fn sweep(text: &str) -> Result<Vec<SweepRun>, String> {
+        sweep_runs(&format!("{PLAN}{text}"), Path::new("p.toml")).map_err(|error| error.to_string())
     }
 
     #[test]
     fn every_combination_is_one_run() {
         let cells = sweep("[sweep]\narchitecture = ['client-server', 'super-node']\nseed = [1, 2, 3]\n").unwrap();
-        let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+        let names: Vec<&str> = sweep_runs.iter().map(|cell| cell.name.as_str()).collect();
         assert_eq!(
             names[..4],
             ["client-server_seed-1", "client-server_seed-2", "client-server_seed-3", "super-node_seed-1"]
         );
         assert_eq!(cells.len(), 6);
-        let plan: Table = toml::from_str(&cells[4].text).unwrap();
+        let plan: Table = toml::from_str(&sweep_runs[4].text).unwrap();
         assert_eq!((plan["seed"].as_integer(), plan["architecture"].as_str()), (Some(2), Some("super-node")));
         assert!(!plan.contains_key("sweep"));
         assert_eq!(cells[4].varied["seed"], "2");
@@ -192,7 +192,7 @@ mod tests {
         let cells = sweep("[sweep]\ntopology.star.server_delay = ['50ms', '200ms']\n").unwrap();
         assert_eq!(cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(), ["50ms", "200ms"]);
         assert_eq!(cells[1].varied["server_delay"], "200ms");
-        let plan: Table = toml::from_str(&cells[1].text).unwrap();
+        let plan: Table = toml::from_str(&sweep_runs[1].text).unwrap();
         assert_eq!(plan["topology"]["star"]["nodes"].as_integer(), Some(11));
         assert_eq!(plan["topology"]["star"]["server_delay"].as_str(), Some("200ms"));
         let cells =

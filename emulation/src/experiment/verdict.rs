@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use super::windows::Windows;
 use crate::lab::carrier::Lateness;
-use crate::report::record::Verdict;
+use crate::report::record::RunVerdict;
 
 /// The most lateness of 99 % of the packets.
 const LATENESS_P99: Duration = Duration::from_millis(1);
@@ -47,14 +47,14 @@ const STARVED: f64 = 0.10;
 
 /// How many seconds had packets, and how many of them were late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seconds {
+pub(super) struct LateSeconds {
     all: u32,
     late: u32,
 }
 
-impl Seconds {
+impl LateSeconds {
     /// Takes in how late the packets of one second were.
-    pub(super) fn take(&mut self, lateness: &Lateness) {
+    pub(super) fn add_second(&mut self, lateness: &Lateness) {
         self.all += u32::from(lateness.packets() > 0);
         self.late += u32::from(lateness.quantile(0.99) > LATENESS_P99);
     }
@@ -101,7 +101,7 @@ pub(super) struct Observed {
     /// How late packets were.
     pub(super) lateness: Lateness,
     /// The same second by second.
-    pub(super) seconds: Seconds,
+    pub(super) seconds: LateSeconds,
     /// How long packets stood in their hosts at most, before they were read.
     pub(super) unread: Lateness,
     /// Packets that the core did not get.
@@ -124,7 +124,7 @@ impl Observed {
 }
 
 /// The verdict on what was seen.
-pub(super) fn judge(observed: Observed) -> Verdict {
+pub(super) fn judge(observed: Observed) -> RunVerdict {
     let lateness = &observed.lateness;
     let micros = |part| lateness.quantile(part).as_nanos() as f64 / 1e3;
     let mut not_measured = not_measured(&observed);
@@ -137,7 +137,7 @@ pub(super) fn judge(observed: Observed) -> Verdict {
     }
     let read = observed.unread.packets() > 0;
     let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
-    Verdict {
+    RunVerdict {
         valid: reasons.is_empty(),
         reasons,
         not_measured,
@@ -301,13 +301,13 @@ mod tests {
         let mut windows = Windows::default();
         for t in [0.0, 10.0] {
             let waited = waited.iter().map(|(name, part)| ((*name).to_owned(), Some(part * t)));
-            windows.take(t, Some(Processors { busy: busy * t, all: t }), waited.collect());
+            windows.add_sample(t, Some(Processors { busy: busy * t, all: t }), waited.collect());
         }
         windows
     }
 
-    fn seconds(all: u32, late: u32) -> Seconds {
-        Seconds { all, late }
+    fn seconds(all: u32, late: u32) -> LateSeconds {
+        LateSeconds { all, late }
     }
 
     fn quiet() -> Observed {
@@ -367,11 +367,11 @@ mod tests {
         refused(Observed { lateness: Lateness::of(&packets), ..quiet() }, "51 ms late; 50 ms is the limit");
         refused(Observed { seconds: seconds(60, 4), ..quiet() }, "in 4 of 60 seconds");
         assert!(judge(Observed { seconds: seconds(60, 3), ..quiet() }).valid);
-        let mut seconds = Seconds::default();
+        let mut seconds = LateSeconds::default();
         for lateness in [Lateness::default(), Lateness::of(&[ms(1)]), Lateness::of(&[ms(2)])] {
-            seconds.take(&lateness);
+            seconds.add_second(&lateness);
         }
-        assert_eq!(seconds, Seconds { all: 2, late: 1 });
+        assert_eq!(seconds, LateSeconds { all: 2, late: 1 });
     }
 
     #[test]
@@ -384,7 +384,7 @@ mod tests {
         let start = Start { unheard: names()[..2].to_vec(), ..Start::default() };
         refused(Observed { start, ..quiet() }, "what a, b had counted before the run");
         let mut unknown = windows(0.5, &[]);
-        unknown.take(20.0, None, vec![("d".to_owned(), None)]);
+        unknown.add_sample(20.0, None, vec![("d".to_owned(), None)]);
         refused(Observed { windows: unknown, ..quiet() }, "how long d waited for a processor");
     }
 

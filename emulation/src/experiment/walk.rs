@@ -22,7 +22,7 @@ const AROUND: [(i32, i32); 4] = [(1, 0), (-1, 0), (0, 1), (0, -1)];
 
 /// The cells of all nodes, and their steps to come.
 #[derive(Clone, Debug)]
-pub struct Walk {
+pub struct Mobility {
     cells: Vec<Cell>,
     taken: BTreeSet<Cell>,
     /// The corners of where they walk.
@@ -36,9 +36,9 @@ pub struct Walk {
     random: SplitMix64,
 }
 
-impl Walk {
+impl Mobility {
     /// Where nobody is.
-    pub fn of_nobody() -> Self {
+    pub fn empty() -> Self {
         let (cells, taken, due) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let random = SplitMix64::new(0);
         Self { ground: ground(&cells), cells, taken, due, pause: Duration::ZERO, end: Duration::ZERO, random }
@@ -46,7 +46,7 @@ impl Walk {
 
     /// The walk of a plan's nodes, who stand still if it has no movement. Time 0
     /// is when the workload begins.
-    pub fn of(plan: &Plan, placement: &Placement) -> Self {
+    pub fn from_plan(plan: &Plan, placement: &Placement) -> Self {
         let cells: Vec<Cell> = placement.nodes.iter().map(|node| node.cell).collect();
         let mut random = generator(plan.seed, "movement");
         let pause = plan.movement.map_or(Duration::ZERO, |movement| movement.pause());
@@ -74,7 +74,7 @@ impl Walk {
         while self.deadline().is_some_and(|at| at <= now) {
             let (at, node) = self.due.pop_first()?;
             self.due.insert((at + self.pause, node));
-            if let Some(cell) = self.beside(self.cells[node]) {
+            if let Some(cell) = self.free_adjacent_cell(self.cells[node]) {
                 self.taken.remove(&self.cells[node]);
                 self.taken.insert(cell);
                 self.cells[node] = cell;
@@ -85,7 +85,7 @@ impl Walk {
     }
 
     /// A free cell beside this one, if there is any.
-    fn beside(&mut self, Cell { x, y }: Cell) -> Option<Cell> {
+    fn free_adjacent_cell(&mut self, Cell { x, y }: Cell) -> Option<Cell> {
         let (low, high) = self.ground;
         let around = AROUND.map(|(dx, dy)| Cell::new(x + dx, y + dy));
         let is_inside = |cell: &Cell| (low.x..=high.x).contains(&cell.x) && (low.y..=high.y).contains(&cell.y);
@@ -123,7 +123,7 @@ mod tests {
     /// All steps of a plan with these lines: when, who, where to.
     fn steps(more: &str) -> (Prepared, Vec<(Duration, usize, Cell)>) {
         let prepared = prepared(more);
-        let mut walk = Walk::of(&prepared.plan, &prepared.placement);
+        let mut walk = Mobility::from_plan(&prepared.plan, &prepared.placement);
         let mut steps = Vec::new();
         while let Some(at) = walk.deadline() {
             while let Some((node, cell)) = walk.step(at) {

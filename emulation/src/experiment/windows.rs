@@ -19,14 +19,14 @@ impl Windows {
     /// Takes in what was counted until `t` seconds after the beginning: of the
     /// processors, and how long each daemon has waited for one. What could not
     /// be read is not there.
-    pub(super) fn take(&mut self, t: f64, processors: Option<Processors>, waited: Vec<(String, Option<f64>)>) {
+    pub(super) fn add_sample(&mut self, t: f64, processors: Option<Processors>, waited: Vec<(String, Option<f64>)>) {
         if let Some(processors) = processors {
-            self.busy.take(Reading { t, part: processors.busy, of: processors.all });
+            self.busy.add_reading(Reading { t, part: processors.busy, of: processors.all });
         }
         for (daemon, waited) in waited {
             let worst = self.waited.entry(daemon).or_default();
             if let Some(part) = waited {
-                worst.take(Reading { t, part, of: t });
+                worst.add_reading(Reading { t, part, of: t });
             }
         }
     }
@@ -67,7 +67,7 @@ struct Worst {
 }
 
 impl Worst {
-    fn take(&mut self, now: Reading) {
+    fn add_reading(&mut self, now: Reading) {
         self.readings.push_back(now);
         while self.readings.get(1).is_some_and(|second| now.t - second.t >= WINDOW) {
             self.readings.pop_front();
@@ -101,7 +101,7 @@ mod tests {
             let waited = f64::from(second.clamp(from, to) - from);
             let all = f64::from(second) * 200.0;
             let processors = Processors { busy: waited * 200.0, all };
-            windows.take(f64::from(second), Some(processors), vec![("a".to_owned(), Some(waited))]);
+            windows.add_sample(f64::from(second), Some(processors), vec![("a".to_owned(), Some(waited))]);
         }
         windows
     }
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn short_run_is_one_window() {
         let mut windows = Windows::default();
-        windows.take(0.0, None, vec![("a".to_owned(), Some(7.0))]);
-        windows.take(4.0, None, vec![("a".to_owned(), Some(8.0))]);
+        windows.add_sample(0.0, None, vec![("a".to_owned(), Some(7.0))]);
+        windows.add_sample(4.0, None, vec![("a".to_owned(), Some(8.0))]);
         assert_eq!((windows.busy(), windows.most_starved()), (None, Some(("a".to_owned(), 0.25))));
     }
 
@@ -128,7 +128,7 @@ mod tests {
     fn unreadable_daemon_is_unknown() {
         let mut windows = Windows::default();
         for t in [0.0, 20.0] {
-            windows.take(t, None, vec![("a".to_owned(), Some(0.0)), ("b".to_owned(), None)]);
+            windows.add_sample(t, None, vec![("a".to_owned(), Some(0.0)), ("b".to_owned(), None)]);
         }
         assert_eq!((windows.unknown(), windows.busy()), (vec!["b"], None));
     }

@@ -18,7 +18,7 @@ use super::plan::{Draw, Mix, Plan};
 
 /// What a node's workload is made from.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct WorkloadSettings {
     /// What its class asks for.
     pub mix: Mix,
     /// The hosts that it may ask, at least one.
@@ -33,7 +33,7 @@ pub struct Settings {
     pub end: Time,
 }
 
-impl Settings {
+impl WorkloadSettings {
     fn until(plan: &Plan, node: &NodePlace, end: Duration) -> Self {
         Self {
             mix: node.mix,
@@ -59,7 +59,7 @@ pub fn generator(seed: u64, name: &str) -> SplitMix64 {
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WorkloadRequest {
     /// What is asked for.
     pub service: Service,
     /// The host whose cell is asked for.
@@ -70,9 +70,9 @@ pub struct Wanted {
 
 /// What the driver has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum WorkloadStep {
     /// Ask for this, and say when it has ended.
-    Request(Wanted),
+    Request(WorkloadRequest),
     /// A request is under way: nothing before it ends.
     Busy,
     /// Nothing before this time.
@@ -83,24 +83,24 @@ pub enum Step {
 
 /// How a request ended, as far as the next one depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RequestEnding {
     /// It was completed or its time was up: the next one follows at once.
-    AsPublished,
+    Finished,
     /// It was turned down. The publication knows no such case; the node pauses,
     /// since one that is told "no" at once would do nothing but ask.
-    TurnedDown,
+    Declined,
 }
 
 /// The workload of one node.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    settings: Settings,
+    settings: WorkloadSettings,
     random: SplitMix64,
-    state: State,
+    state: WorkloadState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WorkloadState {
     Choosing,
     Pausing(Time),
     Busy,
@@ -109,34 +109,34 @@ enum State {
 
 impl Workload {
     /// What a plan has a node do; time 0 is when all nodes are ready.
-    pub fn of(plan: &Plan, node: &NodePlace) -> Self {
-        Self::new(Settings::until(plan, node, plan.duration), generator(plan.seed, &node.name))
+    pub fn from_plan(plan: &Plan, node: &NodePlace) -> Self {
+        Self::new(WorkloadSettings::until(plan, node, plan.duration), generator(plan.seed, &node.name))
     }
 
     /// What a plan has a node do before anything counts. Its draws are its own,
     /// so that a plan asks for the same with a warm-up and without.
-    pub fn of_warm_up(plan: &Plan, node: &NodePlace) -> Self {
+    pub fn warm_up_from_plan(plan: &Plan, node: &NodePlace) -> Self {
         let random = generator(plan.seed, &format!("{} before", node.name));
-        Self::new(Settings::until(plan, node, plan.warm_up), random)
+        Self::new(WorkloadSettings::until(plan, node, plan.warm_up), random)
     }
 
     /// A node that has not asked for anything yet.
-    pub fn new(settings: Settings, random: SplitMix64) -> Self {
-        let state = if settings.targets.is_empty() { State::Done } else { State::Choosing };
+    pub fn new(settings: WorkloadSettings, random: SplitMix64) -> Self {
+        let state = if settings.targets.is_empty() { WorkloadState::Done } else { WorkloadState::Choosing };
         Self { settings, random, state }
     }
 
     /// What to do now.
-    pub fn poll(&mut self, now: Time) -> Step {
+    pub fn poll(&mut self, now: Time) -> WorkloadStep {
         match self.state {
-            State::Done => return Step::Done,
-            State::Busy => return Step::Busy,
+            WorkloadState::Done => return WorkloadStep::Done,
+            WorkloadState::Busy => return WorkloadStep::Busy,
             _ if now >= self.settings.end => {
-                self.state = State::Done;
-                return Step::Done;
+                self.state = WorkloadState::Done;
+                return WorkloadStep::Done;
             }
-            State::Pausing(until) if now < until => return Step::Wait(until.min(self.settings.end)),
-            State::Choosing | State::Pausing(_) => {}
+            WorkloadState::Pausing(until) if now < until => return WorkloadStep::Wait(until.min(self.settings.end)),
+            WorkloadState::Choosing | WorkloadState::Pausing(_) => {}
         }
         match self.settings.mix.draw(&mut self.random) {
             Draw::Ask(service) => self.ask(now, service),
@@ -145,11 +145,11 @@ impl Workload {
     }
 
     /// The request under way has ended.
-    pub fn ended(&mut self, now: Time, how: Ended) {
-        debug_assert_eq!(self.state, State::Busy);
+    pub fn ended(&mut self, now: Time, how: RequestEnding) {
+        debug_assert_eq!(self.state, WorkloadState::Busy);
         self.state = match how {
-            Ended::AsPublished => State::Choosing,
-            Ended::TurnedDown => State::Pausing(now + self.settings.idle),
+            RequestEnding::Finished => WorkloadState::Choosing,
+            RequestEnding::Declined => WorkloadState::Pausing(now + self.settings.idle),
         };
     }
 
@@ -158,19 +158,19 @@ impl Workload {
         self.settings.end = self.settings.end.min(now);
     }
 
-    fn ask(&mut self, now: Time, service: Service) -> Step {
+    fn ask(&mut self, now: Time, service: Service) -> WorkloadStep {
         // Below the number of targets, which is a `usize`.
         let chosen = self.random.below(self.settings.targets.len() as u64) as usize;
         let stream = if service.is_stream() { self.settings.stream } else { Duration::ZERO };
-        self.state = State::Busy;
+        self.state = WorkloadState::Busy;
         let deadline = now + self.settings.timeout + stream;
-        Step::Request(Wanted { service, target: self.settings.targets.get(chosen), deadline })
+        WorkloadStep::Request(WorkloadRequest { service, target: self.settings.targets.get(chosen), deadline })
     }
 
-    fn pause(&mut self, now: Time) -> Step {
+    fn pause(&mut self, now: Time) -> WorkloadStep {
         let until = now + self.settings.idle;
-        self.state = State::Pausing(until);
-        Step::Wait(until.min(self.settings.end))
+        self.state = WorkloadState::Pausing(until);
+        WorkloadStep::Wait(until.min(self.settings.end))
     }
 }
 
@@ -182,8 +182,8 @@ mod tests {
         Time::from_nanos(ms * 1_000_000)
     }
 
-    fn settings(mix: Mix) -> Settings {
-        Settings {
+    fn settings(mix: Mix) -> WorkloadSettings {
+        WorkloadSettings {
             mix,
             targets: Targets::from_iter([3, 5, 8]),
             idle: Duration::from_secs(1),
@@ -195,22 +195,22 @@ mod tests {
 
     /// Runs a workload in which every request takes `took`; the times of the
     /// requests, the requests, and when it was done.
-    fn run(mut workload: Workload, took: Duration, how: Ended) -> (Vec<(Time, Wanted)>, Time) {
+    fn run(mut workload: Workload, took: Duration, how: RequestEnding) -> (Vec<(Time, WorkloadRequest)>, Time) {
         let (mut now, mut asked) = (Time::ZERO, Vec::new());
         loop {
             match workload.poll(now) {
-                Step::Request(wanted) => {
+                WorkloadStep::Request(wanted) => {
                     asked.push((now, wanted));
-                    assert_eq!(workload.poll(now), Step::Busy);
+                    assert_eq!(workload.poll(now), WorkloadStep::Busy);
                     now = now + took;
                     workload.ended(now, how);
                 }
-                Step::Wait(until) => {
+                WorkloadStep::Wait(until) => {
                     assert!(until > now);
                     now = until;
                 }
-                Step::Busy => unreachable!("each request is ended"),
-                Step::Done => return (asked, now),
+                WorkloadStep::Busy => unreachable!("each request is ended"),
+                WorkloadStep::Done => return (asked, now),
             }
         }
     }
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn next_request_immediate_or_after_pauses() {
         let workload = Workload::new(settings(Mix::LOW), generator(1, "n1"));
-        let (asked, _) = run(workload, Duration::from_millis(250), Ended::AsPublished);
+        let (asked, _) = run(workload, Duration::from_millis(250), RequestEnding::Finished);
         let mut pauses = 0;
         for pair in asked.windows(2) {
             let gap = (pair[1].0 - pair[0].0).as_millis();
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn active_request_finishes_after_end() {
         let workload = Workload::new(settings(Mix::X45), generator(4, "n1"));
-        let (asked, done) = run(workload, Duration::from_millis(7_000), Ended::AsPublished);
+        let (asked, done) = run(workload, Duration::from_millis(7_000), RequestEnding::Finished);
         assert!(asked.iter().all(|(time, _)| *time < at(60_000)));
         let last = asked.last().unwrap().0 + Duration::from_millis(7_000);
         assert_eq!(done, last.max(at(60_000)));
@@ -239,25 +239,25 @@ mod tests {
 
     #[test]
     fn pause_ends_with_workload() {
-        let mut workload = Workload::new(Settings { end: at(400), ..settings(Mix::X45) }, generator(1, "n1"));
-        while let Step::Request(_) = workload.poll(Time::ZERO) {
-            workload.ended(Time::ZERO, Ended::AsPublished);
+        let mut workload = Workload::new(WorkloadSettings { end: at(400), ..settings(Mix::X45) }, generator(1, "n1"));
+        while let WorkloadStep::Request(_) = workload.poll(Time::ZERO) {
+            workload.ended(Time::ZERO, RequestEnding::Finished);
         }
-        assert_eq!(workload.poll(Time::ZERO), Step::Wait(at(400)));
-        assert_eq!(workload.poll(at(400)), Step::Done);
+        assert_eq!(workload.poll(Time::ZERO), WorkloadStep::Wait(at(400)));
+        assert_eq!(workload.poll(at(400)), WorkloadStep::Done);
     }
 
     #[test]
     fn who_is_turned_down_pauses() {
         let workload = Workload::new(settings(Mix::LOW), generator(9, "n1"));
-        let (asked, _) = run(workload, Duration::from_millis(1), Ended::TurnedDown);
+        let (asked, _) = run(workload, Duration::from_millis(1), RequestEnding::Declined);
         assert!(asked.len() <= 60 && asked.windows(2).all(|pair| pair[1].0 - pair[0].0 > Duration::from_secs(1)));
     }
 
     #[test]
     fn stream_deadline_adds_stream_length() {
         let workload = Workload::new(settings(Mix::LOW), generator(2, "n1"));
-        for (time, wanted) in run(workload, Duration::from_millis(50), Ended::AsPublished).0 {
+        for (time, wanted) in run(workload, Duration::from_millis(50), RequestEnding::Finished).0 {
             let allowed = if wanted.service.is_stream() { 40 } else { 30 };
             assert_eq!(wanted.deadline - time, Duration::from_secs(allowed));
         }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn requests_cover_exactly_the_targets() {
         let workload = Workload::new(settings(Mix::LOW), generator(7, "n1"));
-        let (asked, _) = run(workload, Duration::from_millis(50), Ended::AsPublished);
+        let (asked, _) = run(workload, Duration::from_millis(50), RequestEnding::Finished);
         let mut seen = [0; 9];
         asked.iter().for_each(|(_, wanted)| seen[wanted.target] += 1);
         let expected = asked.len() as f64 / 3.0;
@@ -280,7 +280,7 @@ mod tests {
     fn draws_depend_on_seed_and_name() {
         let asked = |seed, name| {
             let workload = Workload::new(settings(Mix::LOW), generator(seed, name));
-            run(workload, Duration::from_millis(250), Ended::AsPublished).0
+            run(workload, Duration::from_millis(250), RequestEnding::Finished).0
         };
         assert_eq!(asked(1, "n1"), asked(1, "n1"));
         assert_ne!(asked(1, "n1"), asked(1, "n2"));
@@ -289,20 +289,22 @@ mod tests {
 
     #[test]
     fn node_without_targets_is_done() {
-        let mut workload =
-            Workload::new(Settings { targets: Targets::from_iter([]), ..settings(Mix::LOW) }, generator(1, "n1"));
-        assert_eq!(workload.poll(Time::ZERO), Step::Done);
+        let mut workload = Workload::new(
+            WorkloadSettings { targets: Targets::from_iter([]), ..settings(Mix::LOW) },
+            generator(1, "n1"),
+        );
+        assert_eq!(workload.poll(Time::ZERO), WorkloadStep::Done);
     }
 
     #[test]
     fn stopped_workload_finishes_active_request() {
         let mut workload = Workload::new(settings(Mix::LOW), generator(3, "n1"));
-        while !matches!(workload.poll(at(10)), Step::Request(_)) {
+        while !matches!(workload.poll(at(10)), WorkloadStep::Request(_)) {
             workload = Workload::new(settings(Mix::LOW), generator(workload.random.next_u64(), "n1"));
         }
         workload.stop(at(20));
-        assert_eq!(workload.poll(at(30)), Step::Busy);
-        workload.ended(at(40), Ended::AsPublished);
-        assert_eq!(workload.poll(at(40)), Step::Done);
+        assert_eq!(workload.poll(at(30)), WorkloadStep::Busy);
+        workload.ended(at(40), RequestEnding::Finished);
+        assert_eq!(workload.poll(at(40)), WorkloadStep::Done);
     }
 }

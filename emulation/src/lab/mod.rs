@@ -209,7 +209,7 @@ impl Lab {
     ///
     /// # Errors
     /// When the carrier has ended.
-    pub fn counters(&self) -> Result<Vec<record::Link>, LabError> {
+    pub fn counters(&self) -> Result<Vec<record::LinkRecord>, LabError> {
         Ok(self.carrier.counters()?)
     }
 

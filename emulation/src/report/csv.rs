@@ -4,13 +4,13 @@
 
 use super::metrics::{LinkUse, Metrics, NodeUse, Service};
 use super::read::Results;
-use super::record::{Position, Program, Request, Run, Traffic};
+use super::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
 
 /// A file's name and its text.
-pub(super) type File = (&'static str, String);
+pub(super) type CsvFile = (&'static str, String);
 
 /// All files; those about programs, traffic agents and positions if there are any.
-pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<File> {
+pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     let run = &results.run;
     let mut files = vec![
         ("summary.csv", summary(run, metrics)),
@@ -68,7 +68,7 @@ fn whole(value: Option<u64>) -> String {
 }
 
 /// One figure a row: which, of what, its value and unit.
-fn summary(run: &Run, metrics: &Metrics) -> String {
+fn summary(run: &RunRecord, metrics: &Metrics) -> String {
     let mut csv = Csv::new("metric,of,value,unit");
     let mut row = |metric: &str, of: &str, value: String, unit: &str| {
         csv.row([metric.to_owned(), of.to_owned(), value, unit.to_owned()]);
@@ -165,7 +165,7 @@ fn service_cells(service: &Service) -> [String; 22] {
 }
 
 /// One request a row, in the order in which they ended.
-fn requests(requests: &[Request]) -> String {
+fn requests(requests: &[RequestRecord]) -> String {
     let mut csv = Csv::new(
         "t_s,node,class,service,target,provider,outcome,error,first_contact,latency_ms,first_byte_ms,elapsed_ms,\
          bytes,packets,lost,dropped_by_reader,transport,relayed,drained,detail",
@@ -176,7 +176,7 @@ fn requests(requests: &[Request]) -> String {
     csv.0
 }
 
-fn request_cells(request: &Request) -> [String; 20] {
+fn request_cells(request: &RequestRecord) -> [String; 20] {
     let flag = |value: bool| u8::from(value).to_string();
     [
         number(request.t),
@@ -285,7 +285,7 @@ fn link_cells(one: &LinkUse) -> [String; 15] {
     ]
 }
 
-fn timeline(run: &Run, metrics: &Metrics) -> String {
+fn timeline(run: &RunRecord, metrics: &Metrics) -> String {
     let mut csv = Csv::new("t_s,offered_mbit_s,delivered_mbit_s,active,completed,failed,lateness_p99_ms");
     for second in &metrics.timeline {
         csv.row([
@@ -301,7 +301,7 @@ fn timeline(run: &Run, metrics: &Metrics) -> String {
     csv.0
 }
 
-fn programs(programs: &[Program]) -> String {
+fn programs(programs: &[ProgramRecord]) -> String {
     let mut csv = Csv::new("program,host,command,started_s,ran_s,end,code,as_expected,error");
     for program in programs {
         csv.row([
@@ -319,15 +319,15 @@ fn programs(programs: &[Program]) -> String {
     csv.0
 }
 
-fn positions(positions: &[Position]) -> String {
+fn positions(positions: &[PositionRecord]) -> String {
     let mut csv = Csv::new("t_s,node,x,y");
-    for Position { t, node, x, y } in positions {
+    for PositionRecord { t, node, x, y } in positions {
         csv.row([number(*t), node.clone(), x.to_string(), y.to_string()]);
     }
     csv.0
 }
 
-fn agents(agents: &[Traffic]) -> String {
+fn agents(agents: &[TrafficRecord]) -> String {
     let mut csv = Csv::new("agent,host,role,protocol,packets,bytes,skipped,failed,error");
     for agent in agents {
         csv.row([
@@ -350,9 +350,9 @@ mod tests {
     use super::super::synthetic;
     use super::*;
 
-    fn hand() -> (Run, Metrics) {
+    fn hand() -> (RunRecord, Metrics) {
         let results = synthetic::by_hand();
-        let metrics = Metrics::of(&results);
+        let metrics = Metrics::from_results(&results);
         (results.run, metrics)
     }
 
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn rows_match_heading_width() {
         let results = synthetic::small().results;
-        for (name, text) in files(&results, &Metrics::of(&results)) {
+        for (name, text) in files(&results, &Metrics::from_results(&results)) {
             let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
             assert!(counts.len() > 1 && counts.iter().all(|count| *count == counts[0]), "{name}: {counts:?}");
         }
@@ -384,7 +384,7 @@ mod tests {
     fn simulated_run_leaves_cells_empty() {
         let mut results = synthetic::small().results;
         results.run.lab.insert("backend".into(), crate::report::record::SIMULATION.into());
-        let files = files(&results, &Metrics::of(&results));
+        let files = files(&results, &Metrics::from_results(&results));
         let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
         let column = |name: &str, column: &str| {
             let mut lines = text(name).lines().map(|line| line.split(',').collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! The figures of growth with the number of nodes.
 
-use super::figure::{Along, Figure, Line, lines};
+use super::figure::{Figure, LineAxes, PlotLine, lines};
 use super::words::{bytes, count, milliseconds, rate};
 use crate::sim::growth::{Lookups, Requests, Size, state::State};
 
@@ -64,8 +64,8 @@ fn held(states: &[State]) -> Figure {
 }
 
 /// A title that says the least and the most of each line.
-fn reach(what: &str, all: &[Line], sizes: &[Size], show: fn(f64) -> String) -> String {
-    let of = |line: &Line| seen(&line.name, line, show);
+fn reach(what: &str, all: &[PlotLine], sizes: &[Size], show: fn(f64) -> String) -> String {
+    let of = |line: &PlotLine| seen(&line.name, line, show);
     let said: Vec<String> = all.iter().filter_map(of).collect();
     match (said.is_empty(), sizes) {
         (true, _) | (_, []) => what.to_owned(),
@@ -78,21 +78,21 @@ fn reach(what: &str, all: &[Line], sizes: &[Size], show: fn(f64) -> String) -> S
 }
 
 /// The least and the most of a line.
-fn seen(name: &str, line: &Line, show: fn(f64) -> String) -> Option<String> {
+fn seen(name: &str, line: &PlotLine, show: fn(f64) -> String) -> Option<String> {
     let values = || line.points.iter().map(|(_, value, _)| *value);
     let (low, high) = (show(values().reduce(f64::min)?), show(values().reduce(f64::max)?));
     Some(if low == high { format!("{name} {low}") } else { format!("{name} {low} to {high}") })
 }
 
-fn drawn(name: &str, points: impl Iterator<Item = (usize, f64)>) -> Line {
+fn drawn(name: &str, points: impl Iterator<Item = (usize, f64)>) -> PlotLine {
     let points = points.filter(|(_, value)| value.is_finite());
-    Line::new(name, points.map(|(nodes, value)| (place(nodes), value, None)).collect())
+    PlotLine::new(name, points.map(|(nodes, value)| (place(nodes), value, None)).collect())
 }
 
 fn figure(
     name: &str,
     title: &str,
-    all: &[Line],
+    all: &[PlotLine],
     sizes: impl Iterator<Item = usize>,
     show: impl Fn(f64) -> String,
 ) -> Figure {
@@ -101,7 +101,7 @@ fn figure(
         name: name.to_owned(),
         title: title.to_owned(),
         caption: String::new(),
-        sheet: lines(all, &places, Along::of("nodes"), show),
+        sheet: lines(all, &places, LineAxes::with_title("nodes"), show),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::Run;
+use super::record::RunRecord;
 use super::write::distrust;
 
 /// Settings that are meant to differ between repetitions, or say nothing about what is run.
@@ -15,12 +15,12 @@ const PASSING: [&str; 5] = ["load_before", "set_up", "interfaces", "trace_hash",
 pub(super) const NETWORK: &str = "network";
 
 /// Facts by name.
-pub(super) type Facts = BTreeMap<String, String>;
+pub(super) type FactMap = BTreeMap<String, String>;
 
 /// The settings of a plan, key by key, without the seed and the name. A plan
 /// that is not TOML is one setting.
-pub(super) fn settings(plan: &str) -> Facts {
-    let mut settings = Facts::new();
+pub(super) fn settings(plan: &str) -> FactMap {
+    let mut settings = FactMap::new();
     match plan.parse::<toml::Table>() {
         Ok(table) => flatten("", &toml::Value::Table(table), &mut settings),
         Err(_) => {
@@ -31,7 +31,7 @@ pub(super) fn settings(plan: &str) -> Facts {
     settings
 }
 
-fn flatten(prefix: &str, value: &toml::Value, settings: &mut Facts) {
+fn flatten(prefix: &str, value: &toml::Value, settings: &mut FactMap) {
     let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
     match value {
         toml::Value::Table(table) => table.iter().for_each(|(name, value)| flatten(&key(name), value, settings)),
@@ -51,16 +51,16 @@ fn flatten(prefix: &str, value: &toml::Value, settings: &mut Facts) {
 
 /// What was decided about a run beside its seed: its plan's settings, or what
 /// a sweep varied where there is no plan.
-pub(super) fn decided(run: &Run, plan: Option<&str>) -> Facts {
+pub(super) fn decided(run: &RunRecord, plan: Option<&str>) -> FactMap {
     let varied = || run.varied.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-    let mut decided: Facts = plan.map_or_else(varied, settings);
+    let mut decided: FactMap = plan.map_or_else(varied, settings);
     decided.retain(|key, _| !IGNORED.contains(&key.as_str()));
     decided
 }
 
 /// All that runs must have in common to be repetitions of each other: what was
 /// decided, and what they say themselves.
-pub(super) fn kind(run: &Run, plan: Option<&str>, topology: Option<&str>) -> Facts {
+pub(super) fn kind(run: &RunRecord, plan: Option<&str>, topology: Option<&str>) -> FactMap {
     let own = [
         ("architecture", run.architecture.clone()),
         ("transport", run.transport.clone()),
@@ -78,11 +78,11 @@ pub(super) fn kind(run: &Run, plan: Option<&str>, topology: Option<&str>) -> Fac
 
 /// What a run stood on: its machine, the way its packets took, its programs.
 /// Ratios between runs that stood on different ground may be those of the grounds.
-pub(super) fn ground(run: &Run) -> Facts {
-    let builds = Facts::from_iter((!run.build.is_empty()).then(|| ("profile".to_owned(), run.build.clone())));
+pub(super) fn platform_facts(run: &RunRecord) -> FactMap {
+    let builds = FactMap::from_iter((!run.build.is_empty()).then(|| ("profile".to_owned(), run.build.clone())));
     // A few digits of a hash tell one file from another.
     let short = |(name, hash): (&String, &String)| (name.clone(), hash.chars().take(12).collect());
-    let files: Facts = run.binaries.iter().map(short).collect();
+    let files: FactMap = run.binaries.iter().map(short).collect();
     let groups = [
         ("machine", &run.machine),
         ("network", &run.lab),
@@ -98,9 +98,9 @@ pub(super) fn ground(run: &Run) -> Facts {
 /// In what the grounds of these runs differ, with the values; none if they do
 /// not. A fact that a run does not have tells nothing: not every architecture
 /// has every program.
-pub(super) fn other_ground<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Option<String> {
+pub(super) fn platform_differences<'a>(runs: impl IntoIterator<Item = &'a RunRecord>) -> Option<String> {
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, value) in runs.into_iter().flat_map(ground) {
+    for (name, value) in runs.into_iter().flat_map(platform_facts) {
         values.entry(name).or_default().insert(value);
     }
     let differing = values.into_iter().filter(|(_, values)| values.len() > 1);
@@ -111,7 +111,7 @@ pub(super) fn other_ground<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Optio
 }
 
 /// Why a run has no place in a mean; empty if it has one.
-pub(super) fn unusable(run: &Run) -> Vec<String> {
+pub(super) fn unusable(run: &RunRecord) -> Vec<String> {
     let mut reasons = distrust(run);
     if run.interrupted {
         reasons.push(format!("It was stopped after {} of {} s.", run.ran_s.round(), run.duration_s));
@@ -121,46 +121,46 @@ pub(super) fn unusable(run: &Run) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::synthetic::Shape;
+    use super::super::synthetic::SyntheticShape;
     use super::*;
 
     #[test]
     fn repetitions_differ_in_their_seed_only() {
-        let run = |shape: Shape| {
+        let run = |shape: SyntheticShape| {
             let results = shape.make().results;
             kind(&results.run, results.plan.as_deref(), Some("hosts"))
         };
-        let first = run(Shape::default());
-        assert_eq!(first, run(Shape { seed: 2, ..Shape::default() }));
+        let first = run(SyntheticShape::default());
+        assert_eq!(first, run(SyntheticShape { seed: 2, ..SyntheticShape::default() }));
         for other in [
-            Shape { topology: "star-26", ..Shape::default() },
-            Shape { architecture: "client-server", ..Shape::default() },
-            Shape { seconds: 61, ..Shape::default() },
+            SyntheticShape { topology: "star-26", ..SyntheticShape::default() },
+            SyntheticShape { architecture: "client-server", ..SyntheticShape::default() },
+            SyntheticShape { seconds: 61, ..SyntheticShape::default() },
         ] {
             assert_ne!(first, run(other));
         }
-        let results = Shape::default().make().results;
+        let results = SyntheticShape::default().make().results;
         assert_ne!(first, kind(&results.run, results.plan.as_deref(), Some("other hosts")));
     }
 
     #[test]
     fn what_passes_is_no_ground() {
-        let mut runs = [1, 2].map(|seed| Shape { seed, ..Shape::default() }.make().results.run);
+        let mut runs = [1, 2].map(|seed| SyntheticShape { seed, ..SyntheticShape::default() }.make().results.run);
         runs[1].machine.insert("load_before".into(), "3.1 2.0 1.0".into());
         runs[1].lab.insert("set_up".into(), "31 ms".into());
         for (run, trace) in runs.iter_mut().zip(["0123", "4567"]) {
             run.lab.insert("trace_hash".into(), trace.into());
             run.lab.insert("wall_s".into(), format!("1.{trace}"));
         }
-        assert_eq!(other_ground(&runs), None);
+        assert_eq!(platform_differences(&runs), None);
         runs[1].lab.insert("backend".into(), "veth".into());
         runs[1].versions.insert("cs-server".into(), "0.1.0".into());
-        assert_eq!(other_ground(&runs).as_deref(), Some("network: backend (tap; veth)"));
+        assert_eq!(platform_differences(&runs).as_deref(), Some("network: backend (tap; veth)"));
         runs[1].build = "debug".into();
         runs[0].binaries.insert("supernode".into(), "0123456789abcdef".into());
         runs[1].binaries.insert("supernode".into(), "fedcba9876543210".into());
         assert_eq!(
-            other_ground(&runs).as_deref(),
+            platform_differences(&runs).as_deref(),
             Some(
                 "build: profile (debug; release), file of: supernode (0123456789ab; fedcba987654), network: backend (tap; veth)"
             )
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn stopped_or_invalid_run_is_unusable() {
-        let mut run = Shape::default().make().results.run;
+        let mut run = SyntheticShape::default().make().results.run;
         assert!(unusable(&run).is_empty());
         run.interrupted = true;
         assert_eq!(unusable(&run).len(), 1);
-        assert_eq!(unusable(&Shape { valid: false, ..Shape::default() }.make().results.run).len(), 1);
+        assert_eq!(unusable(&SyntheticShape { valid: false, ..SyntheticShape::default() }.make().results.run).len(), 1);
     }
 }

@@ -10,7 +10,7 @@ use super::words::{bytes, count, milliseconds, percent, three};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Unit {
+pub enum MeasureUnit {
     /// Things.
     Count,
     /// A part of one.
@@ -25,7 +25,7 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Better {
+pub enum MeasureDirection {
     /// Up.
     Higher,
     /// Down.
@@ -37,7 +37,7 @@ pub enum Better {
 /// What a measure is about, which tells how an interval can be found for it in a single run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum MeasureKind {
     /// Services completed, all.
     Completed,
     /// Services completed of those that could be.
@@ -69,19 +69,19 @@ pub enum Kind {
 pub struct Measure {
     /// What it is about; in JSON its name tells.
     #[serde(skip)]
-    pub kind: Kind,
+    pub kind: MeasureKind,
     /// Its name for people.
     pub name: String,
     /// What it is in.
-    pub unit: Unit,
+    pub unit: MeasureUnit,
     /// Which way it is wanted to go.
-    pub better: Better,
+    pub better: MeasureDirection,
     /// Whether so few requests lie beyond the quantile that it is a guess, and has no interval.
     pub few: bool,
 }
 
 impl Measure {
-    fn new(kind: Kind, name: impl Into<String>, unit: Unit, better: Better) -> Self {
+    fn new(kind: MeasureKind, name: impl Into<String>, unit: MeasureUnit, better: MeasureDirection) -> Self {
         Self { kind, name: name.into(), unit, better, few: false }
     }
 
@@ -93,21 +93,21 @@ impl Measure {
 
     fn plain(&self, value: f64) -> String {
         match self.unit {
-            Unit::Count if value.fract() == 0.0 && value >= 0.0 => count(value as u64),
-            Unit::Count => three(value),
-            Unit::Part => percent(value),
-            Unit::Ms => milliseconds(value),
-            Unit::Bytes => bytes(value),
+            MeasureUnit::Count if value.fract() == 0.0 && value >= 0.0 => count(value as u64),
+            MeasureUnit::Count => three(value),
+            MeasureUnit::Part => percent(value),
+            MeasureUnit::Ms => milliseconds(value),
+            MeasureUnit::Bytes => bytes(value),
         }
     }
 
     /// The unit's name in files.
     pub(super) const fn unit_name(&self) -> &'static str {
         match self.unit {
-            Unit::Count => "",
-            Unit::Part => "part",
-            Unit::Ms => "ms",
-            Unit::Bytes => "bytes",
+            MeasureUnit::Count => "",
+            MeasureUnit::Part => "part",
+            MeasureUnit::Ms => "ms",
+            MeasureUnit::Bytes => "bytes",
         }
     }
 }
@@ -121,39 +121,75 @@ pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
     let mut all: Vec<(Measure, Option<f64>)> = Vec::new();
     let mut add = |kind, name: &str, unit, better, value| all.push((Measure::new(kind, name, unit, better), value));
     let requests = &metrics.requests;
-    add(Kind::Completed, "completed services", Unit::Count, Better::Higher, Some(requests.completed as f64));
-    add(Kind::Success, "success", Unit::Part, Better::Higher, requests.success_ratio());
+    add(
+        MeasureKind::Completed,
+        "completed services",
+        MeasureUnit::Count,
+        MeasureDirection::Higher,
+        Some(requests.completed as f64),
+    );
+    add(MeasureKind::Success, "success", MeasureUnit::Part, MeasureDirection::Higher, requests.success_ratio());
     for one in &metrics.services {
-        let (kind, name) = (Kind::CompletedOf(one.service.clone()), format!("completed {}", one.service));
-        add(kind, &name, Unit::Count, Better::Higher, Some(one.requests.completed as f64));
+        let (kind, name) = (MeasureKind::CompletedOf(one.service.clone()), format!("completed {}", one.service));
+        add(kind, &name, MeasureUnit::Count, MeasureDirection::Higher, Some(one.requests.completed as f64));
     }
     for one in &metrics.services {
         for (thousandths, value) in QUANTILES.into_iter().zip([one.latency.p50, one.latency.p95, one.latency.p99]) {
-            let kind = Kind::Latency(one.service.clone(), thousandths);
+            let kind = MeasureKind::Latency(one.service.clone(), thousandths);
             let which = if thousandths == 500 { "median".to_owned() } else { format!("p{}", thousandths / 10) };
             let name = format!("{} latency, {which}", one.service);
-            let few = !one.latency.tells(thousandths);
-            all.push((Measure { few, ..Measure::new(kind, name, Unit::Ms, Better::Lower) }, value));
+            let few = !one.latency.is_quantile_reliable(thousandths);
+            all.push((Measure { few, ..Measure::new(kind, name, MeasureUnit::Ms, MeasureDirection::Lower) }, value));
         }
-        let kind = Kind::MeanLatency(one.service.clone());
+        let kind = MeasureKind::MeanLatency(one.service.clone());
         let name = format!("{} latency, mean", one.service);
-        all.push((Measure::new(kind, name, Unit::Ms, Better::Lower), one.latency.mean));
+        all.push((Measure::new(kind, name, MeasureUnit::Ms, MeasureDirection::Lower), one.latency.mean));
     }
     let mut add = |kind, name: &str, unit, better, value| all.push((Measure::new(kind, name, unit, better), value));
     let traffic = &metrics.traffic;
     let whole = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
-    add(Kind::Offered, "traffic offered by hosts", Unit::Bytes, Better::Neither, whole(traffic.offered_bytes));
-    add(Kind::Ports, "traffic over all ports", Unit::Bytes, Better::Neither, whole(traffic.port_bytes));
-    add(Kind::OfferedEach, "traffic per service", Unit::Bytes, Better::Lower, traffic.offered_per_service);
-    add(Kind::PortsEach, "traffic per service, over all ports", Unit::Bytes, Better::Lower, traffic.port_per_service);
-    add(Kind::Overhead, "overhead per service", Unit::Bytes, Better::Lower, traffic.overhead_per_service);
+    add(
+        MeasureKind::Offered,
+        "traffic offered by hosts",
+        MeasureUnit::Bytes,
+        MeasureDirection::Neither,
+        whole(traffic.offered_bytes),
+    );
+    add(
+        MeasureKind::Ports,
+        "traffic over all ports",
+        MeasureUnit::Bytes,
+        MeasureDirection::Neither,
+        whole(traffic.port_bytes),
+    );
+    add(
+        MeasureKind::OfferedEach,
+        "traffic per service",
+        MeasureUnit::Bytes,
+        MeasureDirection::Lower,
+        traffic.offered_per_service,
+    );
+    add(
+        MeasureKind::PortsEach,
+        "traffic per service, over all ports",
+        MeasureUnit::Bytes,
+        MeasureDirection::Lower,
+        traffic.port_per_service,
+    );
+    add(
+        MeasureKind::Overhead,
+        "overhead per service",
+        MeasureUnit::Bytes,
+        MeasureDirection::Lower,
+        traffic.overhead_per_service,
+    );
     for part in traffic.parts.iter().filter(|part| part.part != "payload") {
         let name = format!("overhead per service: {}", part_name(&part.part));
-        add(Kind::Part(part.part.clone()), &name, Unit::Bytes, Better::Lower, part.per_service);
+        add(MeasureKind::Part(part.part.clone()), &name, MeasureUnit::Bytes, MeasureDirection::Lower, part.per_service);
     }
     let hubs = metrics.nodes.iter().filter(|node| node.is_hub());
     let busiest = hubs.filter_map(|hub| hub.cpu_share).reduce(f64::max);
-    add(Kind::HubCpu, "processor of the busiest hub", Unit::Part, Better::Lower, busiest);
+    add(MeasureKind::HubCpu, "processor of the busiest hub", MeasureUnit::Part, MeasureDirection::Lower, busiest);
     all.into_iter().filter_map(|(measure, value)| Some((measure, value.filter(|value| value.is_finite())?))).collect()
 }
 
@@ -164,9 +200,9 @@ mod tests {
 
     #[test]
     fn measure_kinds_and_names_are_unique() {
-        let results = synthetic::Shape::default().make().results;
-        let all = measures(&Metrics::of(&results));
-        let mut kinds: Vec<&Kind> = all.iter().map(|(measure, _)| &measure.kind).collect();
+        let results = synthetic::SyntheticShape::default().make().results;
+        let all = measures(&Metrics::from_results(&results));
+        let mut kinds: Vec<&MeasureKind> = all.iter().map(|(measure, _)| &measure.kind).collect();
         let mut names: Vec<&str> = all.iter().map(|(measure, _)| measure.name.as_str()).collect();
         let count = kinds.len();
         kinds.sort();
@@ -178,10 +214,11 @@ mod tests {
 
     #[test]
     fn quantile_of_few_requests_marked() {
-        let results = synthetic::Shape { requests: 2500, ..synthetic::Shape::default() }.make().results;
-        let all = measures(&Metrics::of(&results));
+        let results =
+            synthetic::SyntheticShape { requests: 2500, ..synthetic::SyntheticShape::default() }.make().results;
+        let all = measures(&Metrics::from_results(&results));
         let few = |service: &str, thousandths| {
-            let kind = Kind::Latency(service.into(), thousandths);
+            let kind = MeasureKind::Latency(service.into(), thousandths);
             all.iter().find(|(measure, _)| measure.kind == kind).unwrap().0.few
         };
         // Some 1000 tracks and 330 videos: ten of the former lie beyond p99, three of the latter.
@@ -193,12 +230,12 @@ mod tests {
     #[test]
     fn measures_are_those_of_the_run() {
         let results = synthetic::by_hand();
-        let all = measures(&Metrics::of(&results));
-        let value = |kind: &Kind| all.iter().find(|(measure, _)| measure.kind == *kind).map(|(_, value)| *value);
-        assert_eq!(value(&Kind::Completed), Some(3.0));
-        assert_eq!(value(&Kind::Latency("video".into(), 500)), Some(200.0));
-        assert_eq!(value(&Kind::Latency("sensor".into(), 500)), None);
-        assert_eq!(value(&Kind::PortsEach), Some(5900.0));
-        assert_eq!(value(&Kind::HubCpu), Some(0.25));
+        let all = measures(&Metrics::from_results(&results));
+        let value = |kind: &MeasureKind| all.iter().find(|(measure, _)| measure.kind == *kind).map(|(_, value)| *value);
+        assert_eq!(value(&MeasureKind::Completed), Some(3.0));
+        assert_eq!(value(&MeasureKind::Latency("video".into(), 500)), Some(200.0));
+        assert_eq!(value(&MeasureKind::Latency("sensor".into(), 500)), None);
+        assert_eq!(value(&MeasureKind::PortsEach), Some(5900.0));
+        assert_eq!(value(&MeasureKind::HubCpu), Some(0.25));
     }
 }

@@ -21,10 +21,10 @@ mod transport;
 pub(crate) mod words;
 mod write;
 
-pub use compare::{Comparison, Difference, Finding, Row, Side, compare};
+pub use compare::{Comparison, ComparisonRow, ComparisonSide, Difference, Finding, compare};
 pub use growth::growth;
-pub use measure::{Better, Kind, Measure, Unit, measures};
+pub use measure::{Measure, MeasureDirection, MeasureKind, MeasureUnit, measures};
 pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read};
 pub use sweep::{combine, runs};
 pub use transport::transport;
-pub use write::{WriteError, Written, write};
+pub use write::{WriteError, WrittenReport, write};

@@ -5,7 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::record::{Link, Node, Outcome, Position, Program, Record, Request, Run, SCHEMA, Sample, Traffic};
+use super::record::{
+    LinkRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord, RunRecord, SCHEMA,
+    SampleRecord, TrafficRecord,
+};
 
 /// The events, one JSON object a line.
 pub const EVENTS_FILE: &str = "events.jsonl";
@@ -30,27 +33,27 @@ pub struct Results {
     /// Where it was read from.
     pub folder: PathBuf,
     /// The facts around it.
-    pub run: Run,
+    pub run: RunRecord,
     /// The plan's text, if it is there.
     pub plan: Option<String>,
     /// The topology's text, if it is there.
     pub topology: Option<String>,
     /// The requests, in the order in which they ended.
-    pub requests: Vec<Request>,
+    pub requests: Vec<RequestRecord>,
     /// What was scheduled or broke.
     pub incidents: Vec<Incident>,
     /// How the run went, second by second.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<SampleRecord>,
     /// What each daemon counted, by host.
     pub nodes: BTreeMap<String, NodeSpan>,
     /// What each direction of each link carried.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkRecord>,
     /// The programs that have ended, in that order.
-    pub programs: Vec<Program>,
+    pub programs: Vec<ProgramRecord>,
     /// What each traffic agent has sent or received.
-    pub traffic: Vec<Traffic>,
+    pub traffic: Vec<TrafficRecord>,
     /// The cells of nodes, and their moves; none of a plan without movement.
-    pub positions: Vec<Position>,
+    pub positions: Vec<PositionRecord>,
     /// What was not as it should be in the files, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -70,9 +73,9 @@ pub struct Incident {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeSpan {
     /// Its first record.
-    pub first: Node,
+    pub first: NodeRecord,
     /// Its last record; equal to the first if there is only one.
-    pub last: Node,
+    pub last: NodeRecord,
 }
 
 /// Why the folder of a run could not be read. Nothing was changed.
@@ -132,11 +135,11 @@ pub fn read(folder: &Path) -> Result<Results, ReadError> {
     let path = folder.join(EVENTS_FILE);
     let file = File::open(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
     results.read_events(&path, BufReader::new(file))?;
-    results.mend();
+    results.restore_run_length();
     Ok(results)
 }
 
-fn read_run(path: &Path) -> Result<Run, ReadError> {
+fn read_run(path: &Path) -> Result<RunRecord, ReadError> {
     let text = fs::read_to_string(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     let malformed = |error: serde_json::Error| ReadError::Malformed {
         path: path.to_owned(),
@@ -164,7 +167,7 @@ fn read_text(path: &Path) -> Result<Option<String>, ReadError> {
 
 impl Results {
     /// A run of which nothing has been read yet.
-    pub(crate) fn new(folder: &Path, run: Run, plan: Option<String>) -> Self {
+    pub(crate) fn new(folder: &Path, run: RunRecord, plan: Option<String>) -> Self {
         Self {
             folder: folder.to_owned(),
             run,
@@ -200,7 +203,7 @@ impl Results {
                 return Err(malformed(format!("longer than {MAX_LINE} bytes")));
             }
             match serde_json::from_slice(&line) {
-                Ok(record) => self.take(record),
+                Ok(record) => self.add_record(record),
                 Err(_) if line.trim_ascii().is_empty() => {}
                 Err(_) if !ended => self.remarks.push(format!(
                     "The last line of {EVENTS_FILE} (line {number}) is cut off and was left out: \
@@ -218,14 +221,14 @@ impl Results {
     }
 
     /// A run that broke off does not know how long it was: its last sample does.
-    fn mend(&mut self) {
+    fn restore_run_length(&mut self) {
         if self.run.ran_s <= 0.0 {
             self.run.ran_s = self.samples.last().map_or(0.0, |sample| sample.t);
         }
     }
 
     /// Adds one record.
-    pub(crate) fn take(&mut self, record: Record) {
+    pub(crate) fn add_record(&mut self, record: Record) {
         match record {
             Record::Request(request) => self.requests.push(request),
             Record::Incident { t, object, what } => self.incidents.push(Incident { t, object, what }),
@@ -244,8 +247,8 @@ impl Results {
     }
 
     /// The requests that were completed.
-    pub fn completed(&self) -> impl Iterator<Item = &Request> {
-        self.requests.iter().filter(|request| request.outcome == Outcome::Completed)
+    pub fn completed(&self) -> impl Iterator<Item = &RequestRecord> {
+        self.requests.iter().filter(|request| request.outcome == RequestOutcome::Completed)
     }
 }
 

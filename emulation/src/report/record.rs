@@ -18,7 +18,7 @@ pub const SCHEMA: u32 = 1;
 #[non_exhaustive]
 pub enum Record {
     /// A request has ended.
-    Request(Request),
+    Request(RequestRecord),
     /// Something scheduled or broken happened: a link went down, a process died.
     Incident {
         /// When.
@@ -29,22 +29,22 @@ pub enum Record {
         what: String,
     },
     /// Once a second, how the run is going.
-    Sample(Sample),
+    Sample(SampleRecord),
     /// What a daemon counted, when the workload began and at the end.
-    Node(Node),
+    Node(NodeRecord),
     /// What one direction of one link carried between the beginning of the workload and its end.
-    Link(Link),
+    Link(LinkRecord),
     /// A program of the topology has ended.
-    Program(Program),
+    Program(ProgramRecord),
     /// What a traffic agent of the topology has sent or received.
-    Traffic(Traffic),
+    Traffic(TrafficRecord),
     /// A node stands in a cell: each node of a plan with movement when the workload begins, and whoever moves.
-    Position(Position),
+    Position(PositionRecord),
 }
 
 /// See [`Record::Position`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Position {
+pub struct PositionRecord {
     /// Since when.
     pub t: f64,
     /// The host.
@@ -57,7 +57,7 @@ pub struct Position {
 
 /// One request of the workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct RequestRecord {
     /// When it was made.
     pub t: f64,
     /// The host that asked.
@@ -72,7 +72,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
     /// Why it failed, as the daemon's API names it: `not-found`, `busy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -112,12 +112,12 @@ pub struct Request {
     pub drained: bool,
 }
 
-impl Request {
+impl RequestRecord {
     /// The latency that the published experiments report: to the first byte
     /// of a stream, to the end of an object; milliseconds.
     pub fn latency_ms(&self) -> Option<f64> {
         match self.service.as_str() {
-            _ if self.outcome != Outcome::Completed => None,
+            _ if self.outcome != RequestOutcome::Completed => None,
             "video" | "track" => self.first_byte_ms,
             _ => Some(self.elapsed_ms),
         }
@@ -127,7 +127,7 @@ impl Request {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// Found, granted, and all of it delivered (of a stream: to its end).
     Completed,
     /// The overlay said no, or it broke.
@@ -138,7 +138,7 @@ pub enum Outcome {
     Cut,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// Its name in records and tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -152,7 +152,7 @@ impl Outcome {
 
 /// See [`Record::Sample`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct SampleRecord {
     /// When.
     pub t: f64,
     /// Bytes that hosts have handed to their links since the workload began.
@@ -174,7 +174,7 @@ pub struct Sample {
 
 /// See [`Record::Node`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Node {
+pub struct NodeRecord {
     /// When.
     pub t: f64,
     /// The daemon: named as its host, or for a hub beside a node as its host
@@ -202,7 +202,7 @@ pub struct Node {
 
 /// See [`Record::Link`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Link {
+pub struct LinkRecord {
     /// The link or LAN.
     pub link: String,
     /// The host whose direction it is.
@@ -241,7 +241,7 @@ pub struct Link {
 
 /// See [`Record::Program`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Program {
+pub struct ProgramRecord {
     /// When it was started.
     pub t: f64,
     /// Its name.
@@ -295,7 +295,7 @@ impl ProgramEnd {
 
 /// See [`Record::Traffic`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Traffic {
+pub struct TrafficRecord {
     /// Its name.
     pub agent: String,
     /// The host.
@@ -322,7 +322,7 @@ pub struct Traffic {
 
 /// `run.json`: what was run, where, and whether its figures can be trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct RunRecord {
     /// The version of this object, [`SCHEMA`].
     pub schema: u32,
     /// The plan's name.
@@ -371,13 +371,13 @@ pub struct Run {
     /// bytes of frame overhead counted.
     pub lab: BTreeMap<String, String>,
     /// Whether the emulation kept up.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
 }
 
 /// The backend of a run in virtual time.
 pub const SIMULATION: &str = "simulation";
 
-impl Run {
+impl RunRecord {
     /// True if it was computed in virtual time: it has no machine, no date, and was never late.
     pub fn is_simulated(&self) -> bool {
         self.lab.get("backend").is_some_and(|backend| backend == SIMULATION)
@@ -386,7 +386,7 @@ impl Run {
 
 /// Whether the figures of a run can be trusted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct RunVerdict {
     /// Whether every criterion was met.
     pub valid: bool,
     /// Each criterion that was not met or could not be measured, one sentence each.

@@ -8,10 +8,12 @@ use std::path::Path;
 use roost_proto::random::SplitMix64;
 
 use super::read::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results};
-use super::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample, Verdict};
+use super::record::{
+    LinkRecord, NodeRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA, SampleRecord,
+};
 
 /// What a made-up run looks like.
-pub(crate) struct Shape {
+pub(crate) struct SyntheticShape {
     pub(crate) nodes: u32,
     pub(crate) requests: usize,
     pub(crate) seconds: u32,
@@ -23,7 +25,7 @@ pub(crate) struct Shape {
     pub(crate) valid: bool,
 }
 
-impl Default for Shape {
+impl Default for SyntheticShape {
     fn default() -> Self {
         Self {
             nodes: 10,
@@ -45,7 +47,7 @@ pub(crate) struct Synthetic {
 
 /// A run of 20 requests.
 pub(crate) fn small() -> Synthetic {
-    Shape { requests: 20, ..Shape::default() }.make()
+    SyntheticShape { requests: 20, ..SyntheticShape::default() }.make()
 }
 
 impl Synthetic {
@@ -74,7 +76,7 @@ impl Synthetic {
     }
 }
 
-impl Shape {
+impl SyntheticShape {
     /// The run of this shape.
     pub(crate) fn make(&self) -> Synthetic {
         let mut random = SplitMix64::new(self.seed);
@@ -87,7 +89,11 @@ impl Shape {
         results.samples = self.samples(&results.requests, &mut random);
         self.daemons(&mut results, &mut random);
         self.links(&mut results, &mut random);
-        results.take(Record::Incident { t: 30.0, object: "hub".into(), what: "its link went down for 2 s".into() });
+        results.add_record(Record::Incident {
+            t: 30.0,
+            object: "hub".into(),
+            what: "its link went down for 2 s".into(),
+        });
         Synthetic { results }
     }
 
@@ -99,9 +105,9 @@ impl Shape {
         )
     }
 
-    fn run(&self) -> Run {
+    fn run(&self) -> RunRecord {
         let facts = |facts: &[(&str, &str)]| facts.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Run {
+        RunRecord {
             schema: SCHEMA,
             name: format!("{} on {}", self.architecture, self.topology),
             architecture: self.architecture.into(),
@@ -126,10 +132,10 @@ impl Shape {
         }
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> RunVerdict {
         let reasons: &[&str] =
             if self.valid { &[] } else { &["Packets were 4.1 ms late at the 99th percentile; 1 ms is allowed."] };
-        Verdict {
+        RunVerdict {
             valid: self.valid,
             reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
             not_measured: Vec::new(),
@@ -155,7 +161,7 @@ impl Shape {
         format!("n{}", 1 + random.below(u64::from(self.nodes.max(1))))
     }
 
-    fn request(&self, random: &mut SplitMix64) -> Request {
+    fn request(&self, random: &mut SplitMix64) -> RequestRecord {
         let service = ["video", "track", "track", "track", "image", "sensor", "sensor"][random.below(7) as usize];
         let (median, bytes, stream) = match service {
             "video" => (420.0, 910_000, true),
@@ -167,15 +173,15 @@ impl Shape {
         let spread: f64 = (0..4).map(|_| unit(random) - 0.5).sum();
         let latency = rounded(median * self.slower * (0.6 * spread).exp());
         let (outcome, error) = match random.below(100) {
-            0..=2 => (Outcome::Failed, Some("not-found")),
-            3 => (Outcome::Failed, Some("busy")),
-            4..=5 => (Outcome::TimedOut, None),
-            6 => (Outcome::Cut, None),
-            _ => (Outcome::Completed, None),
+            0..=2 => (RequestOutcome::Failed, Some("not-found")),
+            3 => (RequestOutcome::Failed, Some("busy")),
+            4..=5 => (RequestOutcome::TimedOut, None),
+            6 => (RequestOutcome::Cut, None),
+            _ => (RequestOutcome::Completed, None),
         };
-        let done = outcome == Outcome::Completed;
+        let done = outcome == RequestOutcome::Completed;
         let node = self.host(random);
-        Request {
+        RequestRecord {
             t: rounded(unit(random) * f64::from(self.seconds)),
             class: if node.ends_with('3') { "tactical".into() } else { "low".into() },
             node,
@@ -198,15 +204,17 @@ impl Shape {
         }
     }
 
-    fn samples(&self, requests: &[Request], random: &mut SplitMix64) -> Vec<Sample> {
+    fn samples(&self, requests: &[RequestRecord], random: &mut SplitMix64) -> Vec<SampleRecord> {
         let hops = if self.architecture == "client-server" { 2.0 } else { 1.0 };
         let at = |t: f64, random: &mut SplitMix64| {
-            let ended = |request: &&Request| request.t + request.elapsed_ms / 1e3 <= t;
-            let part =
-                |request: &Request| request.bytes as f64 * ((t - request.t) * 1e3 / request.elapsed_ms).clamp(0.0, 1.0);
+            let ended = |request: &&RequestRecord| request.t + request.elapsed_ms / 1e3 <= t;
+            let part = |request: &RequestRecord| {
+                request.bytes as f64 * ((t - request.t) * 1e3 / request.elapsed_ms).clamp(0.0, 1.0)
+            };
             let offered = hops * requests.iter().map(part).sum::<f64>() * 1.08 + t * 20_000.0;
-            let completed = requests.iter().filter(ended).filter(|r| r.outcome == Outcome::Completed).count() as u64;
-            Sample {
+            let completed =
+                requests.iter().filter(ended).filter(|r| r.outcome == RequestOutcome::Completed).count() as u64;
+            SampleRecord {
                 t,
                 offered_bytes: offered as u64,
                 delivered_bytes: (offered * 0.99) as u64,
@@ -226,16 +234,16 @@ impl Shape {
         for host in hosts {
             let is_hub = host == "hub";
             let share = if is_hub { payload / 50 } else { payload / u64::from(self.nodes) };
-            let first = Node {
+            let first = NodeRecord {
                 class: if is_hub { String::new() } else { "low".into() },
                 role: if is_hub { "supernode".into() } else { "node".into() },
                 node: host,
                 sent_bytes: 9_000,
-                ..Node::default()
+                ..NodeRecord::default()
             };
             let classes =
                 [("join", 700), ("renew", 9_000), ("lookup", 31_000 + random.below(9_000)), ("payload", share)];
-            let last = Node {
+            let last = NodeRecord {
                 t: f64::from(self.seconds),
                 traffic_sent_bytes: classes.map(|(class, bytes)| (class.to_owned(), bytes)).into(),
                 sent_bytes: first.sent_bytes + share + share / 20,
@@ -245,8 +253,8 @@ impl Shape {
                 memory_bytes: 14 << 20,
                 ..first.clone()
             };
-            results.take(Record::Node(first));
-            results.take(Record::Node(last));
+            results.add_record(Record::Node(first));
+            results.add_record(Record::Node(last));
         }
     }
 
@@ -256,7 +264,7 @@ impl Shape {
         for host in results.nodes.keys().cloned().collect::<Vec<_>>() {
             let bytes = each - each / 4 + random.below(each / 2 + 1);
             for direction in ["to-net", "from-net"] {
-                results.take(Record::Link(Link {
+                results.add_record(Record::Link(LinkRecord {
                     link: "lan0".into(),
                     host: host.clone(),
                     direction: direction.into(),
@@ -266,7 +274,7 @@ impl Shape {
                     bytes_out: bytes,
                     dropped_queue: if host == "n2" { 14 } else { 0 },
                     rate_bps: 100_000_000,
-                    ..Link::default()
+                    ..LinkRecord::default()
                 }));
             }
         }
@@ -285,7 +293,7 @@ fn unit(random: &mut SplitMix64) -> f64 {
 
 /// Three hosts, six requests, a LAN and a link: all sums can be done by hand.
 pub(crate) fn by_hand() -> Results {
-    let mut run = Shape { seconds: 10, nodes: 2, ..Shape::default() }.run();
+    let mut run = SyntheticShape { seconds: 10, nodes: 2, ..SyntheticShape::default() }.run();
     run.drain_s = 2.0;
     let mut results = Results::new(Path::new("by-hand"), run, None);
     hand_requests(&mut results);
@@ -295,7 +303,7 @@ pub(crate) fn by_hand() -> Results {
 }
 
 fn hand_requests(results: &mut Results) {
-    let request = |node: &str, service: &str, outcome, bytes| Request {
+    let request = |node: &str, service: &str, outcome, bytes| RequestRecord {
         t: 1.0,
         node: node.into(),
         class: if node == "a" { "low".into() } else { "tactical".into() },
@@ -316,32 +324,32 @@ fn hand_requests(results: &mut Results) {
         relayed: false,
         drained: false,
     };
-    let by = |provider: &str, first_byte_ms, rest| Request {
+    let by = |provider: &str, first_byte_ms, rest| RequestRecord {
         provider: Some(provider.into()),
         first_byte_ms: Some(first_byte_ms),
         ..rest
     };
-    let completed = Outcome::Completed;
+    let completed = RequestOutcome::Completed;
     results.requests = vec![
         by("b", 100.0, request("a", "video", completed, 2000)),
-        Request { relayed: true, drained: true, ..by("a", 300.0, request("b", "video", completed, 1500)) },
+        RequestRecord { relayed: true, drained: true, ..by("a", 300.0, request("b", "video", completed, 1500)) },
         by("b", 80.0, request("a", "image", completed, 500)),
-        Request { error: Some("not-found".into()), ..request("a", "sensor", Outcome::Failed, 0) },
-        request("b", "weather", Outcome::TimedOut, 100),
-        request("a", "image", Outcome::Cut, 0),
+        RequestRecord { error: Some("not-found".into()), ..request("a", "sensor", RequestOutcome::Failed, 0) },
+        request("b", "weather", RequestOutcome::TimedOut, 100),
+        request("a", "image", RequestOutcome::Cut, 0),
     ];
 }
 
 fn hand_daemons(results: &mut Results) {
     let mut daemon = |node: &str, role: &str, t, sent_bytes, cpu_s, classes: &[(&str, u64)]| {
-        results.take(Record::Node(Node {
+        results.add_record(Record::Node(NodeRecord {
             t,
             node: node.into(),
             role: role.into(),
             sent_bytes,
             cpu_s,
             traffic_sent_bytes: classes.iter().map(|(class, bytes)| ((*class).to_owned(), *bytes)).collect(),
-            ..Node::default()
+            ..NodeRecord::default()
         }));
     };
     daemon("a", "node", 0.0, 100, 0.0, &[("payload", 500)]);
@@ -354,13 +362,13 @@ fn hand_daemons(results: &mut Results) {
 
 fn hand_links(results: &mut Results) {
     let mut link = |link: &str, host: &str, direction: &str, bytes_in, bytes_out| {
-        results.links.push(Link {
+        results.links.push(LinkRecord {
             link: link.into(),
             host: host.into(),
             direction: direction.into(),
             bytes_in,
             bytes_out,
-            ..Link::default()
+            ..LinkRecord::default()
         });
     };
     link("lan", "a", "to-net", 1000, 1000);

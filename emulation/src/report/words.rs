@@ -116,12 +116,12 @@ pub(super) fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> Stri
 /// A quantile of latencies, in brackets where so few lie beyond it that it is a guess.
 pub(super) fn quantile(latency: &Distribution, thousandths: u32) -> String {
     let text = or_dash(latency.quantile(thousandths), milliseconds);
-    if latency.count == 0 || latency.tells(thousandths) { text } else { format!("({text})") }
+    if latency.count == 0 || latency.is_quantile_reliable(thousandths) { text } else { format!("({text})") }
 }
 
 /// How long the slowest took: the 99th percentile, or the longest of too few for it.
 pub(super) fn slowest(latency: &Distribution) -> String {
-    if latency.tells(990) {
+    if latency.is_quantile_reliable(990) {
         return format!("99 % within {}", or_dash(latency.p99, milliseconds));
     }
     format!("the longest {}", or_dash(latency.max, milliseconds))
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_guess_is_in_brackets() {
-        let of = |count: usize| Distribution::of(vec![80.0; count]);
+        let of = |count: usize| Distribution::from_values(vec![80.0; count]);
         assert_eq!([quantile(&of(19), 500), quantile(&of(20), 500), quantile(&of(0), 500)], ["(80 ms)", "80 ms", "–"]);
         assert_eq!([slowest(&of(999)), slowest(&of(1000))], ["the longest 80 ms", "99 % within 80 ms"]);
     }

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use super::measure::measures;
 use super::metrics::Metrics;
 use super::read::{ReadError, read};
-use super::record::Run;
+use super::record::RunRecord;
 use super::words::{bytes, count, or_dash, percent, quantile, slowest};
 use super::{csv, figure, page};
 
 /// What was written.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct WrittenReport {
     /// The page to open first.
     pub page: PathBuf,
     /// What matters most, name and value, for a terminal.
@@ -78,9 +78,9 @@ pub enum WriteError {
 ///
 /// # Errors
 /// When the run cannot be read or a file not be written.
-pub fn write(folder: &Path) -> Result<Written, WriteError> {
+pub fn write(folder: &Path) -> Result<WrittenReport, WriteError> {
     let results = read(folder)?;
-    let metrics = Metrics::of(&results);
+    let metrics = Metrics::from_results(&results);
     let mut files = Vec::new();
     for (name, text) in csv::files(&results, &metrics) {
         files.push(put(&folder.join(name), &text)?);
@@ -93,11 +93,11 @@ pub fn write(folder: &Path) -> Result<Written, WriteError> {
     files.push(page.clone());
     let distrust = distrust(&results.run);
     let measures = measures(&metrics).into_iter().map(|(measure, value)| (measure.name, value)).collect();
-    Ok(Written { page, headline: headline(&metrics), measures, distrust, files, remarks: results.remarks })
+    Ok(WrittenReport { page, headline: headline(&metrics), measures, distrust, files, remarks: results.remarks })
 }
 
 /// Why the figures of a run cannot be trusted; empty if they can.
-pub(super) fn distrust(run: &Run) -> Vec<String> {
+pub(super) fn distrust(run: &RunRecord) -> Vec<String> {
     match run.verdict.reasons.as_slice() {
         _ if run.verdict.valid => Vec::new(),
         [] => vec!["The run is not valid, and does not say why.".to_owned()],
@@ -147,7 +147,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Program, ProgramEnd, Traffic};
+    use super::super::record::{ProgramEnd, ProgramRecord, TrafficRecord};
     use super::super::synthetic;
     use super::*;
 
@@ -205,7 +205,7 @@ mod tests {
         let mut run = synthetic::small();
         run.results.run.verdict.valid = false;
         run.results.run.verdict.reasons = vec!["Packets were late.".into()];
-        let text = page::of_run(&run.results, &Metrics::of(&run.results));
+        let text = page::of_run(&run.results, &Metrics::from_results(&run.results));
         let banner = text.find("These figures cannot be trusted").unwrap();
         assert!(banner < text.find("class=\"numbers\"").unwrap() && text.contains("<li>Packets were late.</li>"));
     }
@@ -233,7 +233,7 @@ mod tests {
         (span.first.node, span.last.node) = ("n1-hub".into(), "n1-hub".into());
         results.nodes.insert("n1-hub".into(), span);
         results.run.hubs = vec!["n1".into()];
-        let metrics = Metrics::of(results);
+        let metrics = Metrics::from_results(results);
         let text = page::of_run(results, &metrics);
         assert!(text.contains("n1 (supernode)") && !text.contains("n1-hub"));
         let load = figure::of_run(results, &metrics).into_iter().find(|figure| figure.name == "load").unwrap();
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn programs_and_traffic_agents_are_told() {
         let mut run = synthetic::small();
-        run.results.programs.push(Program {
+        run.results.programs.push(ProgramRecord {
             t: 1.0,
             program: "ask".into(),
             host: "n1".into(),
@@ -254,10 +254,15 @@ mod tests {
             error: None,
             as_expected: false,
         });
-        run.results.traffic.push(Traffic { agent: "cbr0".into(), packets: 12, bytes: 12_000, ..Traffic::default() });
-        let text = page::of_run(&run.results, &Metrics::of(&run.results));
+        run.results.traffic.push(TrafficRecord {
+            agent: "cbr0".into(),
+            packets: 12,
+            bytes: 12_000,
+            ..TrafficRecord::default()
+        });
+        let text = page::of_run(&run.results, &Metrics::from_results(&run.results));
         assert!(text.contains("ping -c 5 &lt;n2&gt;") && text.contains("0 of 1 ended as they should"));
-        let files = csv::files(&run.results, &Metrics::of(&run.results));
+        let files = csv::files(&run.results, &Metrics::from_results(&run.results));
         let programs = &files.iter().find(|(name, _)| *name == "programs.csv").unwrap().1;
         assert!(programs.ends_with("ask,n1,\"ping -c 5 <n2>, twice\",1,4.1,exited,1,0,\n"), "{programs}");
         assert!(files.iter().any(|(name, text)| *name == "agents.csv" && text.contains("cbr0,,,,12,12000")));

@@ -8,7 +8,7 @@ use super::measures::{self, Measures};
 use super::process;
 use crate::experiment::Prepared;
 use crate::report;
-use crate::report::record::Verdict;
+use crate::report::record::RunVerdict;
 
 /// Runs a plan with a seed, its records in `folder`, which is not there.
 ///
@@ -20,7 +20,7 @@ pub(super) fn run(
     seed: u64,
     folder: &Path,
     interrupt: &AtomicBool,
-) -> Result<Option<(Measures, Verdict)>, String> {
+) -> Result<Option<(Measures, RunVerdict)>, String> {
     let seed = seed.to_string();
     let words =
         ["run".as_ref(), plan.as_os_str(), "-o".as_ref(), folder.as_os_str(), "--seed".as_ref(), OsStr::new(&seed)];

@@ -25,7 +25,7 @@ use roost_proto::{Role, Service};
 use crate::experiment::Prepared;
 use crate::report::Results;
 use crate::report::metrics::{Metrics, per_service};
-use crate::report::record::{Outcome, Request};
+use crate::report::record::{RequestOutcome, RequestRecord};
 use crate::sim::Shares;
 use crate::siting::Limits;
 use crate::statistics::{mean, quantile};
@@ -41,7 +41,7 @@ pub type Measures = BTreeMap<String, f64>;
 
 /// The figures of a run of this plan.
 pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>) -> Measures {
-    let metrics = Metrics::of(results);
+    let metrics = Metrics::from_results(results);
     let mut all = Measures::new();
     let completed = metrics.requests.completed;
     let mut put = |name: &str, value: Option<f64>| {
@@ -112,7 +112,7 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
     let (mut waited_s, mut least_s, mut known) = (0.0, 0.0, (0_u64, 0_u64));
     for request in &results.requests {
         waited_s += request.latency_ms().unwrap_or(request.elapsed_ms) / 1e3;
-        if request.outcome != Outcome::Completed {
+        if request.outcome != RequestOutcome::Completed {
             continue;
         }
         known = (known.0 + u64::from(request.first_contact == Some(true)), known.1 + 1);
@@ -145,7 +145,7 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
 }
 
 /// The least latency of a request, and its least time to the first byte.
-fn limits_of(limits: &Limits<'_>, places: &HashMap<&str, usize>, request: &Request) -> Option<(f64, f64)> {
+fn limits_of(limits: &Limits<'_>, places: &HashMap<&str, usize>, request: &RequestRecord) -> Option<(f64, f64)> {
     let from = *places.get(request.node.as_str())?;
     let to = *places.get(request.provider.as_deref()?)?;
     let service: Service = Service::ALL.into_iter().find(|service| service.name() == request.service)?;

@@ -10,7 +10,7 @@ use super::nearest::Nearest;
 use super::study::{Make, Plot, Point, Scale, Study, Unit};
 use super::verdict::{Amount, Judgement, Kind, Tally, Verdict};
 use super::{Found, Made, Store, StoreError, Written, catalogue, software};
-use crate::report::figure::{Along, Bar, Figure, Ink, Line, Sheet, bars, lines};
+use crate::report::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, Sheet, bars, lines};
 use crate::report::page::{Page, Rows};
 use crate::report::words::{capital, counted};
 use crate::statistics::mean_and_half_width;
@@ -299,9 +299,9 @@ fn beside(found: Found<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure
     let bar = |plot: &Plot| {
         let (mean, half) = found.mean(point, plot.measure)?;
         let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
-        Some(Bar { name: plot.title.to_owned(), parts: vec![(mean, Ink::Blue)], value })
+        Some(FigureBar { name: plot.title.to_owned(), parts: vec![(mean, Ink::Blue)], value })
     };
-    let all: Vec<Bar> = plots.filter_map(bar).collect();
+    let all: Vec<FigureBar> = plots.filter_map(bar).collect();
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let name = format!("{}-{}", found.study.id, figure.chars().map(plain).collect::<String>());
     let title = format!("{}: {}", capital(figure), found.study.title);
@@ -326,11 +326,13 @@ fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure>
             Some((point.place, mean, half))
         };
         let points: Vec<_> = places.into_iter().filter_map(value).collect();
-        (!points.is_empty()).then(|| Line::new(series, points))
+        (!points.is_empty()).then(|| PlotLine::new(series, points))
     };
-    let mut all: Vec<Line> = study.series().into_iter().filter_map(|series| line(series, plot.measure)).collect();
+    let mut all: Vec<PlotLine> = study.series().into_iter().filter_map(|series| line(series, plot.measure)).collect();
     if let Some(limit) = &plot.limit {
-        all.extend(line(limit.series, limit.measure).map(|line| Line { name: "limit".to_owned(), ..line.dashed() }));
+        all.extend(
+            line(limit.series, limit.measure).map(|line| PlotLine { name: "limit".to_owned(), ..line.dashed() }),
+        );
     }
     if all.is_empty() {
         return None;
@@ -345,17 +347,17 @@ fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure>
 }
 
 /// Lines along the axis.
-fn lines_of(study: &Study, plot: &Plot, all: &[Line]) -> Sheet {
+fn lines_of(study: &Study, plot: &Plot, all: &[PlotLine]) -> Sheet {
     let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    lines(all, &places, Along { title: study.axis, most: plot.unit.most().unwrap_or(f64::INFINITY) }, |value| {
+    lines(all, &places, LineAxes { title: study.axis, most: plot.unit.most().unwrap_or(f64::INFINITY) }, |value| {
         plot.unit.show(value)
     })
 }
 
 /// A bar for each line at each kind, in the order of the points.
-fn bars_of(found: Found<'_>, plot: &Plot, all: &[Line]) -> Sheet {
+fn bars_of(found: Found<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
     let study = found.study;
     let bar = |point: &Point, (measure, line, ink): (&str, &str, Ink)| {
         let (mean, half) = found.mean(point, measure)?;
@@ -364,7 +366,7 @@ fn bars_of(found: Found<'_>, plot: &Plot, all: &[Line]) -> Sheet {
             line => format!("{}, {line}", point.name),
         };
         let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
-        Some(Bar { name, parts: vec![(mean, ink)], value })
+        Some(FigureBar { name, parts: vec![(mean, ink)], value })
     };
     let seen = |point: &Point| {
         let kind = all.iter().position(|line| line.name == point.series)?;
@@ -375,7 +377,7 @@ fn bars_of(found: Found<'_>, plot: &Plot, all: &[Line]) -> Sheet {
         let limit = plot.limit.as_ref().filter(|limit| limit.series == point.series)?;
         bar(point, (limit.measure, "limit", Ink::Muted))
     };
-    let all: Vec<Bar> = study.points.iter().flat_map(|point| [seen(point), least(point)]).flatten().collect();
+    let all: Vec<FigureBar> = study.points.iter().flat_map(|point| [seen(point), least(point)]).flatten().collect();
     bars(&all, &[])
 }
 

@@ -168,7 +168,7 @@ impl Wiring {
     }
 
     /// What was [counted](Self::count), under its names.
-    pub fn name(&self, counts: Vec<Count>) -> Vec<record::Link> {
+    pub fn name(&self, counts: Vec<Count>) -> Vec<record::LinkRecord> {
         let named = self.directions().zip(counts);
         named.map(|((net, member, direction, _), count)| count.named(net, member, direction)).collect()
     }
@@ -240,9 +240,9 @@ pub struct Count {
 }
 
 impl Count {
-    fn named(self, net: &WiredNet, member: &WiredMember, direction: &str) -> record::Link {
+    fn named(self, net: &WiredNet, member: &WiredMember, direction: &str) -> record::LinkRecord {
         let total = self.counters.total();
-        record::Link {
+        record::LinkRecord {
             link: net.name.clone(),
             host: member.name.clone(),
             direction: direction.to_owned(),

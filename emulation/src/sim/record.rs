@@ -12,7 +12,10 @@ use super::world::{Part, World};
 use super::{Detail, SimulateError, Violation};
 use crate::experiment::{Prepared, RunError, since};
 use crate::report::metrics::Distribution;
-use crate::report::record::{Link, Node, Outcome, Position, Record, Request, Run, SCHEMA, SIMULATION, Sample, Verdict};
+use crate::report::record::{
+    LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA,
+    SIMULATION, SampleRecord,
+};
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use crate::scenario::topology::NetKind;
 use crate::scenario::{self, Topology};
@@ -74,7 +77,7 @@ pub(super) struct Recorder {
     failure: Option<io::Error>,
     services: BTreeMap<String, (ByService, Vec<f64>)>,
     lans: BTreeSet<String>,
-    before: Vec<Link>,
+    before: Vec<LinkRecord>,
     completed: u64,
     failed: u64,
 }
@@ -117,7 +120,7 @@ impl Recorder {
     }
 
     /// A node stands in a cell.
-    pub(super) fn position(&mut self, position: Position) {
+    pub(super) fn position(&mut self, position: PositionRecord) {
         self.write(Record::Position(position));
     }
 
@@ -149,18 +152,18 @@ impl Recorder {
         self.before = world.links.wire().counters();
     }
 
-    pub(super) fn request(&mut self, request: Request) {
+    pub(super) fn request(&mut self, request: RequestRecord) {
         let (service, latencies) = self.services.entry(request.service.clone()).or_default();
         service.requested += 1;
         let counter = match request.outcome {
-            Outcome::Completed => &mut service.completed,
-            Outcome::Failed | Outcome::TimedOut => &mut service.failed,
-            Outcome::Cut => &mut service.cut,
+            RequestOutcome::Completed => &mut service.completed,
+            RequestOutcome::Failed | RequestOutcome::TimedOut => &mut service.failed,
+            RequestOutcome::Cut => &mut service.cut,
         };
         *counter += 1;
         latencies.extend(request.latency_ms());
-        self.completed += u64::from(request.outcome == Outcome::Completed);
-        self.failed += u64::from(matches!(request.outcome, Outcome::Failed | Outcome::TimedOut));
+        self.completed += u64::from(request.outcome == RequestOutcome::Completed);
+        self.failed += u64::from(matches!(request.outcome, RequestOutcome::Failed | RequestOutcome::TimedOut));
         self.write(Record::Request(request));
     }
 
@@ -177,7 +180,7 @@ impl Recorder {
         let to_net = || links.iter().filter(|link| link.direction == "to-net");
         let crossed = to_net().filter(|link| !self.lans.contains(&link.link));
         let out = links.iter().filter(|link| link.direction == "from-net" && self.lans.contains(&link.link));
-        self.write(Record::Sample(Sample {
+        self.write(Record::Sample(SampleRecord {
             t: t.as_secs_f64(),
             offered_bytes: to_net().map(|link| link.bytes_in).sum(),
             // A link has its traffic under `to-net`, a LAN what it delivers under `from-net`.
@@ -198,7 +201,7 @@ impl Recorder {
         }
     }
 
-    fn links(&self, world: &mut World<'_>) -> Vec<Link> {
+    fn links(&self, world: &mut World<'_>) -> Vec<LinkRecord> {
         let now = world.links.wire().counters();
         now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect()
     }
@@ -214,7 +217,7 @@ impl Recorder {
                 Part::Node(_) => "node",
                 Part::Hub(place) => world.architecture().hub_title(place),
             };
-            self.write(Record::Node(Node {
+            self.write(Record::Node(NodeRecord {
                 t,
                 node: cast.name.clone(),
                 class: cast.class.clone(),
@@ -222,7 +225,7 @@ impl Recorder {
                 traffic_sent_bytes: sent.collect(),
                 sent_bytes,
                 received_bytes,
-                ..Node::default()
+                ..NodeRecord::default()
             }));
         }
     }
@@ -230,7 +233,7 @@ impl Recorder {
     /// How the requests for each service ended.
     pub(super) fn by_service(&self) -> BTreeMap<String, ByService> {
         let summed = self.services.iter().map(|(name, (service, latencies))| {
-            let latency = Distribution::of(latencies.clone());
+            let latency = Distribution::from_values(latencies.clone());
             let service =
                 ByService { p50_ms: latency.p50, p95_ms: latency.p95, p99_ms: latency.p99, ..service.clone() };
             (name.clone(), service)
@@ -266,7 +269,7 @@ pub(super) fn into_folder(
     let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?.telling(tell);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;
     recorder.finish().map_err(failed(&events))?;
-    let facts = Run { varied: varied.clone(), ..facts(prepared, detail, &outcome) };
+    let facts = RunRecord { varied: varied.clone(), ..facts(prepared, detail, &outcome) };
     let facts = serde_json::to_string_pretty(&facts).map_err(io::Error::from);
     put(RUN_FILE, &facts.map_err(failed(&folder.join(RUN_FILE)))?)?;
     Ok(outcome)
@@ -278,13 +281,13 @@ pub(super) fn and_keep(prepared: &Prepared, detail: Detail) -> Result<(super::Ou
     let outcome = super::run::run(prepared, detail, &mut recorder)?;
     let mut results = Results::new(Path::new(""), facts(prepared, detail, &outcome), Some(prepared.effective()));
     if let Sink::Memory(records) = recorder.sink {
-        records.into_iter().for_each(|record| results.take(record));
+        records.into_iter().for_each(|record| results.add_record(record));
     }
     Ok((outcome, results))
 }
 
 /// `run.json` of a simulated run. It has no machine and was never late.
-fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
+fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> RunRecord {
     let Prepared { plan, placement, network, .. } = prepared;
     let text = |name: &str, value: String| (name.to_owned(), value);
     let carried = [
@@ -293,7 +296,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
         text("trace_hash", format!("{:016x}", outcome.trace_hash)),
         text("wall_s", format!("{:.3}", outcome.wall_s)),
     ];
-    Run {
+    RunRecord {
         schema: SCHEMA,
         name: plan.name.clone(),
         architecture: plan.architecture.name().to_owned(),
@@ -319,8 +322,8 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
 }
 
 /// Whether the run can be trusted, and why not.
-fn verdict(outcome: &super::Outcome) -> Verdict {
+fn verdict(outcome: &super::Outcome) -> RunVerdict {
     let mut reasons: Vec<String> = outcome.violations.iter().map(Violation::sentence).collect();
     reasons.extend(outcome.overflow());
-    Verdict { valid: reasons.is_empty(), reasons, overruns: outcome.overflows, ..Verdict::default() }
+    RunVerdict { valid: reasons.is_empty(), reasons, overruns: outcome.overflows, ..RunVerdict::default() }
 }

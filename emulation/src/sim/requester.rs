@@ -8,22 +8,22 @@ use roost_control::error::Code;
 use roost_proto::peer::{NodeEvent, RequestSummary, ServiceRequest as Wish, Ticket};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
-use crate::experiment::plan::Transport;
+use crate::experiment::plan::TransportChoice;
 use crate::experiment::requester::{name_of, outcome_of};
-use crate::experiment::walk::Walk;
-use crate::experiment::workload::{Ended, Step, Wanted, Workload};
+use crate::experiment::walk::Mobility;
+use crate::experiment::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 use crate::experiment::{NodePlace, Placement};
-use crate::report::record::{Outcome, Request};
+use crate::report::record::{RequestOutcome, RequestRecord};
 
 /// What all requesters know of the run.
 pub(super) struct Stage<'a> {
     pub(super) placement: &'a Placement,
-    pub(super) transport: Transport,
+    pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
     /// Where each node is in the placement.
     pub(super) places: &'a HashMap<NodeId, usize>,
     /// Where each of them stands now.
-    pub(super) walk: Walk,
+    pub(super) walk: Mobility,
 }
 
 /// What is to be done for a requester.
@@ -49,7 +49,7 @@ pub(super) struct Requester {
 
 struct UnderWay {
     ticket: Ticket,
-    wanted: Wanted,
+    wanted: WorkloadRequest,
     began: Time,
     provider: Option<NodeId>,
     scheme: Option<Scheme>,
@@ -75,14 +75,14 @@ impl Requester {
     pub(super) fn poll(&mut self, now: Time, stage: &Stage<'_>) -> Todo {
         let Some(workload) = &mut self.workload else { return Todo::Done };
         match workload.poll(now) {
-            Step::Done => Todo::Done,
-            Step::Busy => Todo::Busy,
-            Step::Wait(until) => Todo::Wait(until),
-            Step::Request(wanted) => self.ask(now, wanted, stage),
+            WorkloadStep::Done => Todo::Done,
+            WorkloadStep::Busy => Todo::Busy,
+            WorkloadStep::Wait(until) => Todo::Wait(until),
+            WorkloadStep::Request(wanted) => self.ask(now, wanted, stage),
         }
     }
 
-    fn ask(&mut self, now: Time, wanted: Wanted, stage: &Stage<'_>) -> Todo {
+    fn ask(&mut self, now: Time, wanted: WorkloadRequest, stage: &Stage<'_>) -> Todo {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         self.under_way = Some(UnderWay {
@@ -100,7 +100,7 @@ impl Requester {
         let is_stream = wanted.service.is_stream();
         let wish = Wish {
             duration: is_stream.then_some(stage.stream),
-            transports: SchemeSet::only(stage.transport.of(is_stream)),
+            transports: SchemeSet::only(stage.transport.for_service(is_stream)),
             deadline: wanted.deadline - now,
             prolonged: false,
             ..Wish::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
@@ -127,7 +127,7 @@ impl Requester {
 
     /// Takes note of what the machine tells of the request under way; its
     /// record, if that has ended it.
-    pub(super) fn hear(&mut self, now: Time, event: NodeEvent, stage: &Stage<'_>) -> Option<Request> {
+    pub(super) fn hear(&mut self, now: Time, event: NodeEvent, stage: &Stage<'_>) -> Option<RequestRecord> {
         let under_way = self.under_way.as_mut()?;
         match event {
             NodeEvent::Accepted { provider, scheme, relayed, .. } => {
@@ -140,10 +140,10 @@ impl Requester {
                 None
             }
             NodeEvent::Finished { summary, .. } => {
-                let outcome = if summary.complete { Outcome::Completed } else { Outcome::Failed };
+                let outcome = if summary.complete { RequestOutcome::Completed } else { RequestOutcome::Failed };
                 under_way.provider = Some(summary.provider);
                 under_way.summary = Some(summary);
-                self.end(now, outcome, (outcome == Outcome::Failed).then_some("incomplete"), stage)
+                self.end(now, outcome, (outcome == RequestOutcome::Failed).then_some("incomplete"), stage)
             }
             NodeEvent::Failed { reason, .. } => {
                 let code = Code::from(reason);
@@ -154,13 +154,19 @@ impl Requester {
     }
 
     /// Its time is up, or the run is over: the ticket is no longer waited for.
-    pub(super) fn give_up(&mut self, now: Time, outcome: Outcome, stage: &Stage<'_>) -> Option<Request> {
+    pub(super) fn give_up(&mut self, now: Time, outcome: RequestOutcome, stage: &Stage<'_>) -> Option<RequestRecord> {
         self.end(now, outcome, None, stage)
     }
 
-    fn end(&mut self, now: Time, outcome: Outcome, error: Option<&str>, stage: &Stage<'_>) -> Option<Request> {
+    fn end(
+        &mut self,
+        now: Time,
+        outcome: RequestOutcome,
+        error: Option<&str>,
+        stage: &Stage<'_>,
+    ) -> Option<RequestRecord> {
         let under_way = self.under_way.take()?;
-        let ended = if outcome == Outcome::Failed { Ended::TurnedDown } else { Ended::AsPublished };
+        let ended = if outcome == RequestOutcome::Failed { RequestEnding::Declined } else { RequestEnding::Finished };
         if let Some(workload) = &mut self.workload {
             workload.ended(now, ended);
         }
@@ -176,12 +182,19 @@ impl Requester {
 }
 
 impl UnderWay {
-    fn record(self, node: usize, now: Time, outcome: Outcome, error: Option<&str>, stage: &Stage<'_>) -> Request {
+    fn record(
+        self,
+        node: usize,
+        now: Time,
+        outcome: RequestOutcome,
+        error: Option<&str>,
+        stage: &Stage<'_>,
+    ) -> RequestRecord {
         let nodes: &[NodePlace] = &stage.placement.nodes;
         let provider = self.provider.and_then(|id| stage.places.get(&id).copied());
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let summary = self.summary.as_ref();
-        Request {
+        RequestRecord {
             t: self.began.as_nanos() as f64 / 1e9,
             node: nodes[node].name.clone(),
             class: nodes[node].class.clone(),

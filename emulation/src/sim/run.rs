@@ -13,8 +13,8 @@ use super::requester::{Requester, Stage, Todo};
 use super::world::{Part, World};
 use super::{Detail, Outcome, SimulateError, Violation};
 use crate::experiment::Prepared;
-use crate::experiment::plan::{Deed, FaultKind};
-use crate::experiment::walk::Walk;
+use crate::experiment::plan::{DaemonAction, FaultKind};
+use crate::experiment::walk::Mobility;
 use crate::experiment::workload::Workload;
 use crate::report::record;
 
@@ -86,7 +86,7 @@ pub(super) fn conduct(
             transport: plan.transport,
             stream: plan.stream,
             places: &places,
-            walk: Walk::of(plan, placement),
+            walk: Mobility::from_plan(plan, placement),
         },
         requesters: (0..placement.nodes.len()).map(Requester::new).collect(),
         calendar: Calendar::new(),
@@ -144,7 +144,7 @@ impl Run<'_, '_> {
         }
         (self.begin, self.is_warm_up) = (self.world.now, true);
         let nodes = &self.prepared.placement.nodes;
-        self.have_ask(nodes.iter().map(|node| Workload::of_warm_up(plan, node)).collect());
+        self.have_ask(nodes.iter().map(|node| Workload::warm_up_from_plan(plan, node)).collect());
         self.carry_on(plan.warm_up, plan.warm_up + plan.timeout + plan.stream);
         let breath = self.world.now + BREATH;
         while self.world.step(breath) {
@@ -170,7 +170,7 @@ impl Run<'_, '_> {
             self.calendar.enter(Time::ZERO + fault.at, Due::Fault(place));
         }
         let Prepared { plan, placement, .. } = self.prepared;
-        self.have_ask(placement.nodes.iter().map(|node| Workload::of(plan, node)).collect());
+        self.have_ask(placement.nodes.iter().map(|node| Workload::from_plan(plan, node)).collect());
         self.calendar.enter(Time::ZERO + SAMPLE, Due::Sample);
         {
             let Self { recorder, world, .. } = self;
@@ -213,7 +213,7 @@ impl Run<'_, '_> {
             Due::Move => self.walk(),
             Due::Late(place, ticket) => {
                 if self.requesters[place].ticket() == Some(ticket) {
-                    self.give_up(place, record::Outcome::TimedOut);
+                    self.give_up(place, record::RequestOutcome::TimedOut);
                 }
             }
             Due::Sample => {
@@ -228,7 +228,7 @@ impl Run<'_, '_> {
     /// Writes down the cell of a node.
     fn stands(&mut self, node: usize, cell: Cell) {
         let (t, name) = ((self.now() - Time::ZERO).as_secs_f64(), self.prepared.placement.nodes[node].name.clone());
-        self.recorder.position(record::Position { t, node: name, x: cell.x, y: cell.y });
+        self.recorder.position(record::PositionRecord { t, node: name, x: cell.x, y: cell.y });
     }
 
     /// Has nodes publish where they have moved to.
@@ -292,7 +292,7 @@ impl Run<'_, '_> {
         Some(up >= began)
     }
 
-    fn give_up(&mut self, place: usize, outcome: record::Outcome) {
+    fn give_up(&mut self, place: usize, outcome: record::RequestOutcome) {
         let machine = self.world.machine_of(Part::Node(place));
         let (now, ticket) = (self.now(), self.requesters[place].ticket());
         if let Some(request) = self.requesters[place].give_up(now, outcome, &self.stage) {
@@ -304,7 +304,7 @@ impl Run<'_, '_> {
     }
 
     /// A request has ended, and the node goes on.
-    fn ended(&mut self, place: usize, mut request: record::Request) {
+    fn ended(&mut self, place: usize, mut request: record::RequestRecord) {
         self.active -= 1;
         request.drained = self.now() > Time::ZERO + self.prepared.plan.duration;
         if !self.is_warm_up {
@@ -324,13 +324,13 @@ impl Run<'_, '_> {
         let casts = self.world.casts();
         let fits = |part: Part| matches!(part, Part::Hub(_)) == daemon.hub;
         let Some(machine) = casts.iter().position(|cast| Some(cast.host) == host && fits(cast.part)) else { return };
-        self.recorder.incident(fault.at, &daemon.host.name, daemon.suffers(*deed));
+        self.recorder.incident(fault.at, &daemon.host.name, daemon.describe_action(*deed));
         match deed {
-            Deed::Kill => self.world.kill(machine),
-            Deed::Stop => self.world.leave(machine),
-            Deed::Start => self.world.start(machine),
-            Deed::Freeze => self.world.freeze(machine),
-            Deed::Thaw => self.world.thaw(machine),
+            DaemonAction::Kill => self.world.kill(machine),
+            DaemonAction::Stop => self.world.leave(machine),
+            DaemonAction::Start => self.world.start(machine),
+            DaemonAction::Freeze => self.world.freeze(machine),
+            DaemonAction::Thaw => self.world.thaw(machine),
         }
         self.after_fault(machine);
     }
@@ -343,7 +343,7 @@ impl Run<'_, '_> {
             return self.calendar.enter(self.now(), Due::Ask(place));
         }
         let now = self.now();
-        if let Some(mut request) = self.requesters[place].give_up(now, record::Outcome::Failed, &self.stage) {
+        if let Some(mut request) = self.requesters[place].give_up(now, record::RequestOutcome::Failed, &self.stage) {
             request.error = Some("daemon-gone".to_owned());
             self.ended(place, request);
         }
@@ -355,7 +355,7 @@ impl Run<'_, '_> {
         for place in 0..self.requesters.len() {
             let now = self.now();
             self.requesters[place].stop(now);
-            self.give_up(place, record::Outcome::Cut);
+            self.give_up(place, record::RequestOutcome::Cut);
         }
         let end = self.world.now + SETTLE;
         while self.world.step(end) {

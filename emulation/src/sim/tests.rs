@@ -129,7 +129,7 @@ fn simulated_records_read_like_emulated() {
         let dropped = link.dropped_queue + link.dropped_loss + link.dropped_down;
         assert_eq!(link.packets_in, link.packets_out + dropped + link.in_flight, "{link:?}");
     }
-    let metrics = report::metrics::Metrics::of(&results);
+    let metrics = report::metrics::Metrics::from_results(&results);
     assert_eq!(metrics.requests.completed as usize, results.requests.len());
     assert!(metrics.traffic.offered_bytes.unwrap() > 100_000);
 }
@@ -137,7 +137,7 @@ fn simulated_records_read_like_emulated() {
 #[test]
 fn drain_end_cuts_running_requests() {
     let results = records(&format!("{STAR}drain = '1ms'\n"));
-    assert!(results.requests.iter().any(|request| request.outcome == record::Outcome::Cut));
+    assert!(results.requests.iter().any(|request| request.outcome == record::RequestOutcome::Cut));
     assert!(results.run.ran_s + results.run.drain_s < 20.01, "{:?}", results.run);
 }
 
@@ -153,9 +153,9 @@ fn overflow_invalidates_run() {
 fn killed_home_is_replaced() {
     let results = records(&format!("{STAR}[[faults]]\nat = '6s'\nkill = 'node1'\nhub = true\n"));
     let completed = |from: f64, to: f64| {
-        let within = |request: &&record::Request| request.t >= from && request.t < to;
+        let within = |request: &&record::RequestRecord| request.t >= from && request.t < to;
         let requests: Vec<_> = results.requests.iter().filter(within).collect();
-        (requests.iter().filter(|request| request.outcome == record::Outcome::Completed).count(), requests.len())
+        (requests.iter().filter(|request| request.outcome == record::RequestOutcome::Completed).count(), requests.len())
     };
     let (before, all_before) = completed(0.0, 3.0);
     let (after, all_after) = completed(14.0, 20.0);
@@ -170,7 +170,7 @@ fn killed_node_requests_after_restart() {
     let results = records(&format!("{STAR}{faults}"));
     let own = || results.requests.iter().filter(|request| request.node == "node3");
     assert!(own().all(|request| request.t <= 5.0 || request.t >= 9.0));
-    assert!(own().any(|request| request.t >= 9.0 && request.outcome == record::Outcome::Completed));
+    assert!(own().any(|request| request.t >= 9.0 && request.outcome == record::RequestOutcome::Completed));
     // Somebody asks it in vain meanwhile: it has a lease of a minute.
     assert!(results.requests.iter().any(|request| request.target == "node3" && request.t > 4.0));
 }
@@ -178,7 +178,7 @@ fn killed_node_requests_after_restart() {
 /// The requests of each second of a run, and how many of them were completed.
 fn from_to(results: &report::Results, from: f64, to: f64) -> (usize, usize) {
     let within = results.requests.iter().filter(|request| request.t >= from && request.t < to);
-    let is_completed = |request: &&record::Request| request.outcome == record::Outcome::Completed;
+    let is_completed = |request: &&record::RequestRecord| request.outcome == record::RequestOutcome::Completed;
     (within.clone().filter(is_completed).count(), within.count())
 }
 
@@ -203,14 +203,15 @@ fn frozen_node_resumes_after_thaw() {
     let faults = "[[faults]]\nat = '4s'\nfreeze = 'node3'\n[[faults]]\nat = '9s'\nthaw = 'node3'\n";
     for transport in ["udp", "tcp", "quic"] {
         let results = records(&format!("{STAR}transport = '{transport}'\n{faults}"));
-        let ended = |request: &&record::Request| request.t + request.elapsed_ms / 1e3;
+        let ended = |request: &&record::RequestRecord| request.t + request.elapsed_ms / 1e3;
         let own = || results.requests.iter().filter(|request| request.node == "node3");
         assert!(own().all(|request| !(4.001..9.0).contains(&ended(&request))), "{transport}");
-        let again = own().filter(|request| request.outcome == record::Outcome::Completed && request.t > 9.0);
+        let again = own().filter(|request| request.outcome == record::RequestOutcome::Completed && request.t > 9.0);
         assert!(again.count() > 0, "{transport}");
         let asked = results.requests.iter().filter(|request| request.target == "node3" && request.t > 9.5);
         assert!(
-            asked.clone().count() > 0 && asked.clone().all(|request| request.outcome == record::Outcome::Completed)
+            asked.clone().count() > 0
+                && asked.clone().all(|request| request.outcome == record::RequestOutcome::Completed)
         );
     }
 }
@@ -222,7 +223,7 @@ fn permanent_freeze_or_kill_violates_nothing() {
         [[faults]]\nat = '8s'\nstart = 'node3'\n[[faults]]\nat = '9s'\nthaw = 'node3'\n";
     let results = records(&format!("{STAR}{faults}"));
     let own = results.requests.iter().filter(|request| request.node == "node3" && request.t > 8.0);
-    assert!(own.clone().count() > 0 && own.clone().all(|request| request.outcome == record::Outcome::Completed));
+    assert!(own.clone().count() > 0 && own.clone().all(|request| request.outcome == record::RequestOutcome::Completed));
 }
 
 #[test]

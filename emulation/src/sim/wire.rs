@@ -124,7 +124,7 @@ impl<P: Clone> Wire<P> {
     }
 
     /// What went through every direction.
-    pub(super) fn counters(&self) -> Vec<record::Link> {
+    pub(super) fn counters(&self) -> Vec<record::LinkRecord> {
         self.wiring.name(self.wiring.count(&self.network))
     }
 

@@ -422,7 +422,7 @@ impl<'a> World<'a> {
         config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
         if kind == HubKind::SuperNode {
             config.tier = placement.hubs[place].tier;
-            config.peers = placement.peers(place).map(|earlier| self.addresses(earlier)).collect();
+            config.peers = placement.earlier_siblings(place).map(|earlier| self.addresses(earlier)).collect();
         }
         config
     }

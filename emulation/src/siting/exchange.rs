@@ -85,7 +85,7 @@ impl Exchanges {
         let reply_to = if relayed { Vec::new() } else { addresses() };
         let params = |service: Service| {
             let duration_ms = service.is_stream().then(|| millis(plan.stream));
-            let transports = Some(SchemeSet::only(plan.transport.of(service.is_stream())));
+            let transports = Some(SchemeSet::only(plan.transport.for_service(service.is_stream())));
             Some(RequestParams {
                 duration_ms,
                 transports,
@@ -158,7 +158,7 @@ fn addresses() -> Vec<Address> {
 }
 
 fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
-    let scheme = plan.transport.of(service.is_stream());
+    let scheme = plan.transport.for_service(service.is_stream());
     let mut pair = Pair::connected(scheme);
     let (handshake, dial_trips) =
         (pair.bytes, pair.now.since(Time::ZERO).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64()));

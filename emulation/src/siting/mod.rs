@@ -33,7 +33,7 @@ use self::ground::Ground;
 pub use self::limit::Limits;
 use self::predict::{Field, Forecast, there_and_back};
 use self::search::search;
-use crate::experiment::plan::Transport;
+use crate::experiment::plan::TransportChoice;
 use crate::experiment::{Architecture, Plan, Prepared};
 use crate::scenario::near::did_you_mean;
 use crate::scenario::topology::HostIndex;
@@ -191,7 +191,7 @@ pub fn advise(prepared: &Prepared, part: Part, own: Option<&[String]>) -> Result
     let ways = demand.pairs.iter().filter(|_| !relayed);
     let host = |node: usize| demand.nodes[node].host;
     let direct = ways.map(|pair| there_and_back(&ground, host(pair.to), host(pair.from))).collect();
-    let one_transport = prepared.plan.transport != Transport::Paper;
+    let one_transport = prepared.plan.transport != TransportChoice::Paper;
     let effort = demand.nodes.len() * if relayed { 16 } else { count } + count.pow(3) + demand.near().count();
     let mut field = Field { ground: &ground, demand, exchanges: &exchanges, relayed, one_transport, direct };
     // How often nodes ask hardly depends on where hubs are.
@@ -254,7 +254,7 @@ fn of_plan(prepared: &Prepared, part: Part) -> Option<Vec<HostIndex>> {
         return Some(hosts(prepared));
     }
     let plan = Plan { architecture: Architecture::ClientServer, ..prepared.plan.clone() };
-    Prepared::of(plan, prepared.network.clone(), &prepared.file).ok().map(|prepared| hosts(&prepared))
+    Prepared::from_plan(plan, prepared.network.clone(), &prepared.file).ok().map(|prepared| hosts(&prepared))
 }
 
 fn choice(ground: &Ground<'_>, name: &'static str, hosts: &[HostIndex], way: f64, forecast: &Forecast) -> Choice {

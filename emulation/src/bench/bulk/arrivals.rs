@@ -8,12 +8,12 @@ const GRAIN: Duration = Duration::from_millis(10);
 
 /// Bytes that have come since some moment; any thread may note them.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub(super) struct ByteArrivals {
     began: Instant,
     noted: Mutex<Vec<(Duration, u64)>>,
 }
 
-impl Arrivals {
+impl ByteArrivals {
     pub(super) const fn since(began: Instant) -> Self {
         Self { began, noted: Mutex::new(Vec::new()) }
     }
@@ -23,11 +23,11 @@ impl Arrivals {
     }
 
     /// So many bytes have come in all.
-    pub(super) fn note(&self, bytes: u64) {
-        self.note_at(self.began.elapsed(), bytes);
+    pub(super) fn record_bytes(&self, bytes: u64) {
+        self.record_bytes_at(self.began.elapsed(), bytes);
     }
 
-    fn note_at(&self, at: Duration, bytes: u64) {
+    fn record_bytes_at(&self, at: Duration, bytes: u64) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         match noted.last_mut() {
             Some(last) if at < last.0 + GRAIN => last.1 = bytes,
@@ -36,7 +36,7 @@ impl Arrivals {
     }
 
     /// How many bytes there were by then.
-    pub(super) fn by(&self, at: Duration) -> u64 {
+    pub(super) fn bytes_by(&self, at: Duration) -> u64 {
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let before = noted.partition_point(|(noted, _)| *noted <= at);
         before.checked_sub(1).map_or(0, |last| noted[last].1)
@@ -44,7 +44,7 @@ impl Arrivals {
 
     /// Bits per second between two moments.
     pub(super) fn rate(&self, from: Duration, to: Duration) -> f64 {
-        (self.by(to) - self.by(from)) as f64 * 8.0 / (to - from).as_secs_f64()
+        (self.bytes_by(to) - self.bytes_by(from)) as f64 * 8.0 / (to - from).as_secs_f64()
     }
 }
 
@@ -60,12 +60,15 @@ mod tests {
 
     #[test]
     fn rate_covers_given_interval() {
-        let arrivals = Arrivals::since(Instant::now());
+        let arrivals = ByteArrivals::since(Instant::now());
         let second = Duration::from_secs(1);
-        (0..=20_u64).for_each(|tenth| arrivals.note_at(second * tenth as u32 / 10, tenth * 1000));
-        assert_eq!((arrivals.by(Duration::ZERO), arrivals.by(second), arrivals.by(9 * second)), (0, 10_000, 20_000));
+        (0..=20_u64).for_each(|tenth| arrivals.record_bytes_at(second * tenth as u32 / 10, tenth * 1000));
+        assert_eq!(
+            (arrivals.bytes_by(Duration::ZERO), arrivals.bytes_by(second), arrivals.bytes_by(9 * second)),
+            (0, 10_000, 20_000)
+        );
         assert!((arrivals.rate(second, 2 * second) - 80_000.0).abs() < 1.0);
-        assert_eq!(Arrivals::since(Instant::now()).rate(second, 2 * second), 0.0);
+        assert_eq!(ByteArrivals::since(Instant::now()).rate(second, 2 * second), 0.0);
     }
 
     #[test]

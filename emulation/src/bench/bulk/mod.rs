@@ -26,15 +26,15 @@ use std::time::{Duration, Instant};
 
 use roost_proto::Congestion;
 
-use self::arrivals::Arrivals;
-pub use self::route::Route;
-pub use self::row::Row;
-use self::row::{Run, pooled};
+use self::arrivals::ByteArrivals;
+pub use self::route::PathProfile;
+pub use self::row::BulkRow;
+use self::row::{BulkRun, pooled};
 use self::udt4::Udt4;
-use super::measured::{Begun, Measured};
+use super::measured::{BenchStart, Measured};
 use super::probe::{self, Priority};
 use super::transport::Members;
-use super::{Bench, BenchError, Options, system};
+use super::{BenchContext, BenchError, BenchOptions, system};
 use crate::lab::Lab;
 use crate::scenario::topology::HostIndex;
 
@@ -56,7 +56,7 @@ const PROBE_BYTES: u32 = 64;
 
 /// What sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sender {
+pub enum BulkSender {
     /// TCP of the kernel, unencrypted, with cubic.
     TcpCubic,
     /// The same with BBR.
@@ -69,7 +69,7 @@ pub enum Sender {
     Quic(Congestion),
 }
 
-impl Sender {
+impl BulkSender {
     /// All of them, in the order in which they are measured.
     pub const ALL: [Self; 8] = [
         Self::TcpCubic,
@@ -107,13 +107,13 @@ impl Sender {
     }
 }
 
-impl fmt::Display for Sender {
+impl fmt::Display for BulkSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Sender {
+impl FromStr for BulkSender {
     type Err = String;
 
     /// Reads a name.
@@ -127,28 +127,28 @@ impl FromStr for Sender {
 
 /// One combination that is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cell {
+pub struct BulkCase {
     /// The path.
-    pub route: Route,
+    pub route: PathProfile,
     /// What sends.
-    pub sender: Sender,
+    pub sender: BulkSender,
     /// What begins to send beside it, 5 s later.
-    pub beside: Option<Sender>,
+    pub competitor: Option<BulkSender>,
 }
 
-impl Cell {
-    fn senders(&self) -> impl Iterator<Item = Sender> {
-        [Some(self.sender), self.beside].into_iter().flatten()
+impl BulkCase {
+    fn senders(&self) -> impl Iterator<Item = BulkSender> {
+        [Some(self.sender), self.competitor].into_iter().flatten()
     }
 
     /// As it stands in tables.
     pub fn name(&self) -> String {
-        self.senders().map(Sender::name).collect::<Vec<_>>().join("+")
+        self.senders().map(BulkSender::name).collect::<Vec<_>>().join("+")
     }
 }
 
 /// What was measured.
-pub type Report = Measured<Row>;
+pub type BulkReport = Measured<BulkRow>;
 
 /// Measures each of `cells`, in their order and each with `seeds` seeds, for
 /// `seconds` or as long as is usual on its path, [inside a sandbox](crate::lab::sandbox::enter).
@@ -160,19 +160,19 @@ pub type Report = Measured<Row>;
 /// When a lab cannot be made, or breaks. A sender that fails, or is not there,
 /// is no error: a note says so.
 pub fn run(
-    cells: &[Cell],
+    cells: &[BulkCase],
     seconds: Option<u32>,
     seeds: u64,
-    options: &Options,
+    options: &BenchOptions,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(&Cell),
-) -> Result<Report, BenchError> {
-    let begun = Begun::now();
-    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
+    watch: &mut dyn FnMut(&BulkCase),
+) -> Result<BulkReport, BenchError> {
+    let begun = BenchStart::now();
+    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
     let members = Members::new().map_err(system("make the certificates of a group"))?;
-    let needs_udt4 = cells.iter().any(|cell| cell.senders().any(|sender| sender == Sender::Udt4));
+    let needs_udt4 = cells.iter().any(|cell| cell.senders().any(|sender| sender == BulkSender::Udt4));
     let tools = Tools { members, udt4: needs_udt4.then(Udt4::compile) };
-    let mut report = Report::default();
+    let mut report = BulkReport::default();
     for cell in cells {
         let (mut runs, mut aborted) = (Vec::new(), 0);
         let time = Duration::from_secs(seconds.unwrap_or(cell.route.seconds).into());
@@ -209,14 +209,14 @@ struct Tools {
 }
 
 /// One object on its way.
-struct Flow<'a> {
-    sender: Sender,
+struct BulkFlow<'a> {
+    sender: BulkSender,
     port: u16,
     over: &'a AtomicBool,
     tools: &'a Tools,
 }
 
-impl Flow<'_> {
+impl BulkFlow<'_> {
     fn is_over(&self) -> bool {
         self.over.load(Relaxed)
     }
@@ -228,39 +228,39 @@ impl Flow<'_> {
 
     fn send(&self, from: Ipv4Addr, to: Ipv4Addr) -> io::Result<()> {
         match self.sender {
-            Sender::TcpCubic | Sender::Tcp32k => tcp::send(self, to, "cubic"),
-            Sender::TcpBbr => tcp::send(self, to, "bbr"),
-            Sender::Udt4 => self.udt4()?.send(self, to),
-            Sender::Quic(congestion) => ours::send(self, &self.tools.members.sender, (from, to), congestion),
+            BulkSender::TcpCubic | BulkSender::Tcp32k => tcp::send(self, to, "cubic"),
+            BulkSender::TcpBbr => tcp::send(self, to, "bbr"),
+            BulkSender::Udt4 => self.udt4()?.send(self, to),
+            BulkSender::Quic(congestion) => ours::send(self, &self.tools.members.sender, (from, to), congestion),
         }
     }
 
-    fn receive(&self, at: Ipv4Addr, arrivals: &Arrivals) -> io::Result<()> {
+    fn receive(&self, at: Ipv4Addr, arrivals: &ByteArrivals) -> io::Result<()> {
         match self.sender {
-            Sender::TcpCubic | Sender::TcpBbr => tcp::receive(self, None, arrivals),
-            Sender::Tcp32k => tcp::receive(self, Some(tcp::ROOM_32K), arrivals),
-            Sender::Udt4 => self.udt4()?.receive(self, arrivals),
-            Sender::Quic(congestion) => ours::receive(self, &self.tools.members.receiver, at, congestion, arrivals),
+            BulkSender::TcpCubic | BulkSender::TcpBbr => tcp::receive(self, None, arrivals),
+            BulkSender::Tcp32k => tcp::receive(self, Some(tcp::ROOM_32K), arrivals),
+            BulkSender::Udt4 => self.udt4()?.receive(self, arrivals),
+            BulkSender::Quic(congestion) => ours::receive(self, &self.tools.members.receiver, at, congestion, arrivals),
         }
     }
 }
 
 /// Lets the flows of a cell go over a path of their own; inside, why that failed.
 fn one_run(
-    bench: &mut Bench<'_>,
+    bench: &mut BenchContext<'_>,
     tools: &Tools,
-    cell: &Cell,
+    cell: &BulkCase,
     time: Duration,
     seed: u64,
-) -> Result<io::Result<Run>, BenchError> {
+) -> Result<io::Result<BulkRun>, BenchError> {
     let lab = bench.lab_with_seed(&cell.route.topology(), seed)?;
-    let time = if cell.beside.is_some() { time.max(LEAST_SHARED) } else { time };
+    let time = if cell.competitor.is_some() { time.max(LEAST_SHARED) } else { time };
     let over = &AtomicBool::new(false);
-    let flows: Vec<(Flow<'_>, Arrivals)> = (0..)
+    let flows: Vec<(BulkFlow<'_>, ByteArrivals)> = (0..)
         .zip(cell.senders())
         .map(|(number, sender)| {
             let begins = Instant::now() + LATER * u32::from(number);
-            (Flow { sender, port: PORT + number, over, tools }, Arrivals::since(begins))
+            (BulkFlow { sender, port: PORT + number, over, tools }, ByteArrivals::since(begins))
         })
         .collect();
     let (ended, probes) = carry_all(bench, &lab, &flows, over, time);
@@ -274,23 +274,23 @@ fn one_run(
     }
     let counts = lab.counters()?.into_iter().find(|link| link.host == "from" && link.direction == "to-net");
     let packets = counts.map_or(0, |link| link.packets_in).saturating_sub(probes.traces[0].sent.len() as u64);
-    let arrivals: Vec<&Arrivals> = flows.iter().map(|(_, arrivals)| arrivals).collect();
-    Ok(Ok(Run::of(cell, &arrivals, time, packets, &probes.traces[0])))
+    let arrivals: Vec<&ByteArrivals> = flows.iter().map(|(_, arrivals)| arrivals).collect();
+    Ok(Ok(BulkRun::from_arrivals(cell, &arrivals, time, packets, &probes.traces[0])))
 }
 
 /// Carries the flows, and probes beside them, until the time of the probes is
 /// `over`: how the flows ended, and what the probes found.
 fn carry_all(
-    bench: &mut Bench<'_>,
+    bench: &mut BenchContext<'_>,
     lab: &Lab,
-    flows: &[(Flow<'_>, Arrivals)],
+    flows: &[(BulkFlow<'_>, ByteArrivals)],
     over: &AtomicBool,
     time: Duration,
-) -> (io::Result<()>, Result<probe::Outcome, BenchError>) {
+) -> (io::Result<()>, Result<probe::ProbeResult, BenchError>) {
     thread::scope(|scope| {
         let ends: Vec<_> =
             flows.iter().map(|(flow, arrivals)| scope.spawn(move || carry(lab, flow, arrivals))).collect();
-        let probes = probe::carry(bench, lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
+        let probes = probe::send_probes(bench, lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
         over.store(true, Relaxed);
         let ended = ends.into_iter().map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         // All are waited for.
@@ -299,14 +299,14 @@ fn carry_all(
     })
 }
 
-fn probes(time: Duration) -> probe::Flow {
+fn probes(time: Duration) -> probe::ProbeFlow {
     // An hour is a tenth of what fits.
     let count = (time.as_nanos() / PROBE_INTERVAL.as_nanos()) as u32;
-    probe::Flow { from: SENDING, to: RECEIVING, bytes: PROBE_BYTES, count, interval: PROBE_INTERVAL, uneven: true }
+    probe::ProbeFlow { from: SENDING, to: RECEIVING, bytes: PROBE_BYTES, count, interval: PROBE_INTERVAL, uneven: true }
 }
 
 /// Both ends of a flow, each in its host.
-fn carry(lab: &Lab, flow: &Flow<'_>, arrivals: &Arrivals) -> io::Result<()> {
+fn carry(lab: &Lab, flow: &BulkFlow<'_>, arrivals: &ByteArrivals) -> io::Result<()> {
     let address = |host| lab.address(host).ok_or_else(|| io::Error::other("a host has no address"));
     let (from, to) = (address(SENDING)?, address(RECEIVING)?);
     let in_host = |host, call: &(dyn Fn() -> io::Result<()> + Sync)| {
@@ -331,13 +331,13 @@ mod tests {
 
     #[test]
     fn sender_names_round_trip() {
-        assert!(Sender::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        assert!("sctp".parse::<Sender>().unwrap_err().starts_with("`sctp` is no sender: write tcp-cubic, tcp-bbr"));
+        assert!(BulkSender::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
+        assert!("sctp".parse::<BulkSender>().unwrap_err().starts_with("`sctp` is no sender: write tcp-cubic, tcp-bbr"));
     }
 
     #[test]
     fn loss_comes_after_bottleneck() {
-        let topology = Route::ALL[0].topology();
+        let topology = PathProfile::ALL[0].topology();
         let member = &topology.nets[0].members[0];
         assert!(member.to_net.loss == 0.0 && member.from_net.loss == 0.005);
         let queue = member.to_net.queue;

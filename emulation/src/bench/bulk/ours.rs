@@ -11,8 +11,8 @@ use roost_proto::{Address, Channel, Congestion, DialId, Endpoint, LinkId, RoleSe
 use roost_transport::{Config, Event, Events, Limits, SendError, Transport, bind};
 use tokio::runtime::Runtime;
 
-use super::Flow;
-use super::arrivals::Arrivals;
+use super::BulkFlow;
+use super::arrivals::ByteArrivals;
 
 /// Bytes of a message.
 const MESSAGE: usize = 60_000;
@@ -23,7 +23,7 @@ const NO_ROOM: Duration = Duration::from_millis(1);
 /// The most events taken at once.
 const BATCH: usize = 64;
 
-struct End {
+struct BulkEndpoint {
     transport: Transport,
     events: Events,
     batch: Vec<Event>,
@@ -33,7 +33,7 @@ fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-impl End {
+impl BulkEndpoint {
     async fn open(identity: &Arc<Identity>, at: Ipv4Addr, port: u16, congestion: Congestion) -> io::Result<Self> {
         let hosts = vec![at.to_string()];
         let config = Config {
@@ -57,13 +57,13 @@ impl End {
 
 /// Sends until all is over.
 pub(super) fn send(
-    flow: &Flow<'_>,
+    flow: &BulkFlow<'_>,
     identity: &Arc<Identity>,
     (from, to): (Ipv4Addr, Ipv4Addr),
     congestion: Congestion,
 ) -> io::Result<()> {
     runtime()?.block_on(async {
-        let mut end = End::open(identity, from, flow.port, congestion).await?;
+        let mut end = BulkEndpoint::open(identity, from, flow.port, congestion).await?;
         let mut link = None;
         let message = Bytes::from(vec![7; MESSAGE]);
         let mut dialled = None;
@@ -101,14 +101,14 @@ fn has_room(transport: &Transport, link: LinkId, message: &Bytes) -> io::Result<
 
 /// Receives until all is over.
 pub(super) fn receive(
-    flow: &Flow<'_>,
+    flow: &BulkFlow<'_>,
     identity: &Arc<Identity>,
     at: Ipv4Addr,
     congestion: Congestion,
-    arrivals: &Arrivals,
+    arrivals: &ByteArrivals,
 ) -> io::Result<()> {
     runtime()?.block_on(async {
-        let mut end = End::open(identity, at, flow.port, congestion).await?;
+        let mut end = BulkEndpoint::open(identity, at, flow.port, congestion).await?;
         let mut bytes = 0;
         while !flow.is_over() {
             for event in end.events(super::LOOK).await {
@@ -118,7 +118,7 @@ pub(super) fn receive(
                     _ => {}
                 }
             }
-            arrivals.note(bytes);
+            arrivals.record_bytes(bytes);
         }
         Ok(())
     })

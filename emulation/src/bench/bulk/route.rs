@@ -12,7 +12,7 @@ const LEAST_QUEUE: u32 = 45_000;
 /// What is between the two hosts, the same both ways. Losses are those of packets
 /// that have crossed the bottleneck; its queue holds what the link does in a round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Route {
+pub struct PathProfile {
     /// Its name on command lines, in tables and in JSON.
     pub name: &'static str,
     /// Of whole Ethernet frames, Mbit/s.
@@ -26,7 +26,7 @@ pub struct Route {
     pub seconds: u32,
 }
 
-impl Route {
+impl PathProfile {
     /// Those on which one object goes by itself.
     pub const ALL: [Self; 7] = [
         Self { name: "thin", mbit: 10, rtt_ms: 150, loss: 0.005, seconds: 45 },

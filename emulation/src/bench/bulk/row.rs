@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::arrivals::{Arrivals, jain};
-use super::{Cell, LATER, SETTLED};
-use crate::bench::probe::Trace;
+use super::arrivals::{ByteArrivals, jain};
+use super::{BulkCase, LATER, SETTLED};
+use crate::bench::probe::PacketTimes;
 
 /// One sender over one path, or two that share it: means over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct BulkRow {
     /// The path.
     pub path: &'static str,
     /// What sends; two have a plus between them, the later one last.
@@ -38,7 +38,7 @@ pub struct Row {
 
 /// One run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Run {
+pub(super) struct BulkRun {
     goodput: f64,
     steady: f64,
     waste: f64,
@@ -47,8 +47,14 @@ pub(super) struct Run {
     shares: Option<(f64, f64)>,
 }
 
-impl Run {
-    pub(super) fn of(cell: &Cell, arrivals: &[&Arrivals], time: Duration, packets: u64, probes: &Trace) -> Self {
+impl BulkRun {
+    pub(super) fn from_arrivals(
+        cell: &BulkCase,
+        arrivals: &[&ByteArrivals],
+        time: Duration,
+        packets: u64,
+        probes: &PacketTimes,
+    ) -> Self {
         let link = cell.route.bits_per_second();
         let rate = |from: Duration, to: Duration| {
             // The second began later, and its clock with it.
@@ -59,9 +65,9 @@ impl Run {
             rates.collect::<Vec<f64>>()
         };
         let all = |from, to| rate(from, to).iter().sum::<f64>() / link;
-        let settled = if cell.beside.is_some() { SETTLED } else { Duration::ZERO };
+        let settled = if cell.competitor.is_some() { SETTLED } else { Duration::ZERO };
         let needed: f64 =
-            cell.senders().zip(arrivals).map(|(sender, one)| one.by(time) as f64 / sender.payload()).sum();
+            cell.senders().zip(arrivals).map(|(sender, one)| one.bytes_by(time) as f64 / sender.payload()).sum();
         let (mean_queue_ms, p95_queue_ms) = queue(probes, cell.route.one_way());
         Self {
             goodput: all(settled, time),
@@ -69,7 +75,7 @@ impl Run {
             waste: if needed > 0.0 { packets as f64 / needed - 1.0 } else { 0.0 },
             mean_queue_ms,
             p95_queue_ms,
-            shares: cell.beside.map(|_| {
+            shares: cell.competitor.map(|_| {
                 let rates = rate(settled, time);
                 (rates[0], rates[1])
             }),
@@ -78,7 +84,7 @@ impl Run {
 }
 
 /// The mean queue that probes found, and what 95 % found less than, ms.
-fn queue(probes: &Trace, delay: Duration) -> (f64, f64) {
+fn queue(probes: &PacketTimes, delay: Duration) -> (f64, f64) {
     let mut queues: Vec<f64> =
         probes.delays().map(|nanos| (nanos / 1e6 - delay.as_secs_f64() * 1e3).max(0.0)).collect();
     queues.sort_by(f64::total_cmp);
@@ -87,10 +93,10 @@ fn queue(probes: &Trace, delay: Duration) -> (f64, f64) {
 }
 
 /// The row of all runs of a cell, one at least.
-pub(super) fn pooled(cell: &Cell, runs: &[Run], aborted: usize) -> Row {
-    let mean = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
-    let shares = |of: &dyn Fn((f64, f64)) -> f64| cell.beside.map(|_| mean(&|run| run.shares.map_or(0.0, of)));
-    Row {
+pub(super) fn pooled(cell: &BulkCase, runs: &[BulkRun], aborted: usize) -> BulkRow {
+    let mean = |of: &dyn Fn(&BulkRun) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    let shares = |of: &dyn Fn((f64, f64)) -> f64| cell.competitor.map(|_| mean(&|run| run.shares.map_or(0.0, of)));
+    BulkRow {
         path: cell.route.name,
         sender: cell.name(),
         goodput_ratio: mean(&|run| run.goodput),
@@ -111,9 +117,10 @@ mod tests {
 
     #[test]
     fn queue_is_probe_excess_delay() {
-        let probes = Trace { sent: vec![0; 5], received: [30, 31, 35, 10].map(|ms| Some(ms * 1_000_000)).to_vec() };
+        let probes =
+            PacketTimes { sent: vec![0; 5], received: [30, 31, 35, 10].map(|ms| Some(ms * 1_000_000)).to_vec() };
         let (mean, p95) = queue(&probes, Duration::from_millis(30));
         assert!((mean - 1.5).abs() < 1e-9 && (p95 - 5.0).abs() < 1e-9);
-        assert_eq!(queue(&Trace::default(), Duration::ZERO), (0.0, 0.0));
+        assert_eq!(queue(&PacketTimes::default(), Duration::ZERO), (0.0, 0.0));
     }
 }

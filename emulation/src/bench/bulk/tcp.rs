@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::arrivals::Arrivals;
-use super::{Flow, LOOK};
+use super::arrivals::ByteArrivals;
+use super::{BulkFlow, LOOK};
 
 /// What is read and written at once.
 const BLOCK: usize = 64 << 10;
@@ -29,7 +29,7 @@ pub(super) fn prepare() {
 }
 
 /// Sends until all is over.
-pub(super) fn send(flow: &Flow<'_>, to: Ipv4Addr, congestion: &str) -> io::Result<()> {
+pub(super) fn send(flow: &BulkFlow<'_>, to: Ipv4Addr, congestion: &str) -> io::Result<()> {
     let at = SocketAddr::from((to, flow.port));
     let mut stream = loop {
         match TcpStream::connect_timeout(&at, Duration::from_secs(5)) {
@@ -56,7 +56,7 @@ pub(super) fn send(flow: &Flow<'_>, to: Ipv4Addr, congestion: &str) -> io::Resul
 }
 
 /// Receives until all is over; with `room` for so many bytes, or for as many as the path holds.
-pub(super) fn receive(flow: &Flow<'_>, room: Option<usize>, arrivals: &Arrivals) -> io::Result<()> {
+pub(super) fn receive(flow: &BulkFlow<'_>, room: Option<usize>, arrivals: &ByteArrivals) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, flow.port))?;
     if let Some(room) = room {
         // Inherited by what it accepts.
@@ -79,7 +79,7 @@ pub(super) fn receive(flow: &Flow<'_>, room: Option<usize>, arrivals: &Arrivals)
             Ok(0) => break,
             Ok(length) => {
                 bytes += length as u64;
-                arrivals.note(bytes);
+                arrivals.record_bytes(bytes);
             }
             Err(error) if is_waiting(&error) => {}
             Err(error) => return Err(error),

@@ -10,8 +10,8 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use super::arrivals::Arrivals;
-use super::{Flow, LOOK};
+use super::arrivals::ByteArrivals;
+use super::{BulkFlow, LOOK};
 
 const SOURCE: &str = include_str!("udt4.cpp");
 
@@ -47,20 +47,20 @@ impl Udt4 {
         self.folder.path().join("udt4")
     }
 
-    pub(super) fn send(&self, flow: &Flow<'_>, to: Ipv4Addr) -> io::Result<()> {
+    pub(super) fn send(&self, flow: &BulkFlow<'_>, to: Ipv4Addr) -> io::Result<()> {
         // Its receiver needs a moment to listen; it asks again every quarter of a second.
         thread::sleep(LOOK);
-        let mut child = Running::start(&self.path(), &["send", &to.to_string(), &flow.port.to_string()])?;
+        let mut child = Udt4Process::start(&self.path(), &["send", &to.to_string(), &flow.port.to_string()])?;
         child.wait(flow)
     }
 
-    pub(super) fn receive(&self, flow: &Flow<'_>, arrivals: &Arrivals) -> io::Result<()> {
-        let mut child = Running::start(&self.path(), &["receive", &flow.port.to_string()])?;
+    pub(super) fn receive(&self, flow: &BulkFlow<'_>, arrivals: &ByteArrivals) -> io::Result<()> {
+        let mut child = Udt4Process::start(&self.path(), &["receive", &flow.port.to_string()])?;
         let output = child.0.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         thread::scope(|scope| {
             scope.spawn(|| {
                 for bytes in BufReader::new(output).lines().map_while(Result::ok).filter_map(|line| line.parse().ok()) {
-                    arrivals.note(bytes);
+                    arrivals.record_bytes(bytes);
                 }
             });
             let ended = child.wait(flow);
@@ -71,15 +71,15 @@ impl Udt4 {
 }
 
 /// A program that is killed when it is of no use any more.
-struct Running(Child);
+struct Udt4Process(Child);
 
-impl Running {
+impl Udt4Process {
     fn start(program: &Path, words: &[&str]) -> io::Result<Self> {
         Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map(Self)
     }
 
     /// Until all is over, or it has ended by itself.
-    fn wait(&mut self, flow: &Flow<'_>) -> io::Result<()> {
+    fn wait(&mut self, flow: &BulkFlow<'_>) -> io::Result<()> {
         while !flow.is_over() {
             if let Some(status) = self.0.try_wait()? {
                 return Err(io::Error::other(format!("UDT4 ended early: {status}")));
@@ -90,7 +90,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for Udt4Process {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();

@@ -10,9 +10,9 @@ use std::time::Duration;
 use roost_proto::{Cell, Form, Service};
 use roost_reflector::packet::OVERHEAD_BYTES;
 
-use super::Policy;
+use super::ServePolicy;
 use crate::bench::networks;
-use crate::bench::stage::Part;
+use crate::bench::stage::TestbedRole;
 use crate::scenario::Topology;
 use crate::units::Rate;
 
@@ -57,14 +57,14 @@ pub(super) fn network(hubs: usize, nodes: usize, streams: f64) -> Topology {
 }
 
 /// A super node, as the policy wants it.
-pub(super) fn hub(policy: Policy, streams: f64) -> Part {
+pub(super) fn hub(policy: ServePolicy, streams: f64) -> TestbedRole {
     let uplink = format!("{}bit/s", (streams * stream_bps()[0]) as u64);
     let settings = match policy {
         // What it may send is not told: the link decides.
-        Policy::Count => ["--media-subscribers", ALL_SUBSCRIBERS],
-        Policy::Residual => ["--media-uplink", &uplink],
+        ServePolicy::Count => ["--media-subscribers", ALL_SUBSCRIBERS],
+        ServePolicy::Residual => ["--media-uplink", &uplink],
     };
-    Part::Hub(settings.map(OsString::from).to_vec())
+    TestbedRole::Hub(settings.map(OsString::from).to_vec())
 }
 
 /// Where the node of this number is on the grid: no other one is there.
@@ -73,9 +73,9 @@ pub(super) fn cell(number: usize) -> Cell {
 }
 
 /// A node with one home, which may send its track.
-pub(super) fn node(number: usize, home: usize, sends: bool) -> Part {
+pub(super) fn node(number: usize, home: usize, sends: bool) -> TestbedRole {
     let settings = if sends { vec!["--services".into(), "track".into()] } else { Vec::new() };
-    Part::Node { hubs: vec![home], cell: cell(number), settings }
+    TestbedRole::Node { hubs: vec![home], cell: cell(number), settings }
 }
 
 #[cfg(test)]

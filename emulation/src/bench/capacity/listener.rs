@@ -27,28 +27,28 @@ const TIME: std::ops::Range<usize> = 6..30;
 
 /// What has come of one stream.
 #[derive(Debug, Default)]
-struct Stream {
+struct ReceivedStream {
     /// When each record was made, milliseconds of the system's clock: some thousand in a measurement.
     records: Vec<u64>,
     /// What has come of a record whose rest has not.
     rest: Vec<u8>,
 }
 
-type Streams = Arc<Mutex<BTreeMap<NodeId, Stream>>>;
+type ReceivedStreams = Arc<Mutex<BTreeMap<NodeId, ReceivedStream>>>;
 
 /// Whose stream, and where that one is.
 type Provider = (NodeId, Cell);
 
 /// Receives. Dropped, it leaves.
-pub(super) struct Listener {
-    streams: Streams,
+pub(super) struct SubscriberClient {
+    streams: ReceivedStreams,
     _tasks: JoinSet<()>,
 }
 
-impl Listener {
+impl SubscriberClient {
     /// Enters the room.
     pub(super) fn enter(daemon: &Daemon) -> Self {
-        let (streams, mut tasks) = (Streams::default(), JoinSet::new());
+        let (streams, mut tasks) = (ReceivedStreams::default(), JoinSet::new());
         let (socket, seen) = (daemon.launch.socket.clone(), Arc::clone(&streams));
         tasks.spawn(async move {
             // Whoever is put out receives nothing, which is seen.
@@ -59,13 +59,13 @@ impl Listener {
 
     /// Subscribes to one stream.
     pub(super) fn subscribe(daemon: &Daemon, provider: Provider) -> Self {
-        let (streams, mut tasks) = (Streams::default(), JoinSet::new());
+        let (streams, mut tasks) = (ReceivedStreams::default(), JoinSet::new());
         tasks.spawn(receive(daemon.launch.socket.clone(), Arc::clone(&streams), provider));
         Self { streams, _tasks: tasks }
     }
 
     /// How many streams come.
-    pub(super) fn coming(&self) -> usize {
+    pub(super) fn active_streams(&self) -> usize {
         let fresh = now_ms().saturating_sub(FRESH.as_millis() as u64);
         let streams = lock(&self.streams);
         streams.values().filter(|stream| stream.records.last().is_some_and(|last| *last >= fresh)).count()
@@ -76,7 +76,7 @@ impl Listener {
     pub(super) fn lost(&self, begin: u64, span: Duration) -> Vec<f64> {
         let expected = (span.as_secs_f64() / RECORD.as_secs_f64()).floor();
         let window = begin..begin + span.as_millis() as u64;
-        let came = |stream: &Stream| {
+        let came = |stream: &ReceivedStream| {
             let mut came: Vec<u64> = stream.records.iter().copied().filter(|at| window.contains(at)).collect();
             came.sort_unstable();
             came.dedup();
@@ -88,7 +88,7 @@ impl Listener {
 }
 
 /// Stays in the room, with a task for the stream of each member, until something breaks.
-async fn stay(socket: PathBuf, streams: &Streams) -> Result<(), ClientError> {
+async fn stay(socket: PathBuf, streams: &ReceivedStreams) -> Result<(), ClientError> {
     let client = Client::connect(&socket).await?;
     let mut entered = client.room(&RoomQuery { name: ROOM.to_owned(), names: false }).await?;
     let mut running: BTreeMap<NodeId, JoinSet<()>> = BTreeMap::new();
@@ -106,7 +106,7 @@ async fn stay(socket: PathBuf, streams: &Streams) -> Result<(), ClientError> {
 }
 
 /// Receives one stream, and asks for it again whenever it ends.
-async fn receive(socket: PathBuf, streams: Streams, provider: Provider) {
+async fn receive(socket: PathBuf, streams: ReceivedStreams, provider: Provider) {
     let mut pause = PAUSES[0];
     loop {
         // Why it ended, or was refused, does not matter: what comes is counted.
@@ -117,7 +117,7 @@ async fn receive(socket: PathBuf, streams: Streams, provider: Provider) {
 }
 
 /// One request, to its end.
-async fn attempt(socket: &PathBuf, streams: &Streams, (node, cell): Provider) -> Result<(), ClientError> {
+async fn attempt(socket: &PathBuf, streams: &ReceivedStreams, (node, cell): Provider) -> Result<(), ClientError> {
     let query = RequestQuery {
         provider: Some(node.into()),
         duration: Some(ENDLESS),
@@ -127,14 +127,14 @@ async fn attempt(socket: &PathBuf, streams: &Streams, (node, cell): Provider) ->
     let mut frames = Client::connect(socket).await?.request(&query).await?;
     while let Some(frame) = frames.next().await? {
         if let Frame::Data(data) = frame {
-            lock(streams).entry(node).or_default().note(&data);
+            lock(streams).entry(node).or_default().append_data(&data);
         }
     }
     Ok(())
 }
 
-impl Stream {
-    fn note(&mut self, data: &[u8]) {
+impl ReceivedStream {
+    fn append_data(&mut self, data: &[u8]) {
         self.rest.extend_from_slice(data);
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return };
         let whole: Vec<u8> = self.rest.drain(..=end).collect();
@@ -157,7 +157,7 @@ fn millis(time: SystemTime) -> Option<u64> {
     time.duration_since(UNIX_EPOCH).ok()?.as_millis().try_into().ok()
 }
 
-fn lock(streams: &Streams) -> MutexGuard<'_, BTreeMap<NodeId, Stream>> {
+fn lock(streams: &ReceivedStreams) -> MutexGuard<'_, BTreeMap<NodeId, ReceivedStream>> {
     streams.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn loss_is_share_of_sent() {
         let midnight = made(record(0).as_bytes()).unwrap();
-        let mut stream = Stream::default();
+        let mut stream = ReceivedStream::default();
         let all: String = (0..60).filter(|number| *number != 30).map(|number| record(number * 50)).collect();
         // As it comes: in pieces, and something again.
-        all.as_bytes().chunks(33).for_each(|piece| stream.note(piece));
-        stream.note(record(500).as_bytes());
+        all.as_bytes().chunks(33).for_each(|piece| stream.append_data(piece));
+        stream.append_data(record(500).as_bytes());
         assert_eq!(stream.records.len(), 60);
         let streams = Arc::new(Mutex::new(BTreeMap::from([(NodeId::from_bytes([1; 16]), stream)])));
-        let listener = Listener { streams, _tasks: JoinSet::new() };
+        let listener = SubscriberClient { streams, _tasks: JoinSet::new() };
         let lost = |from, ms| listener.lost(midnight + from, Duration::from_millis(ms));
         assert_eq!((lost(0, 1_000), lost(7, 1_000)), (vec![0.0], vec![0.0]));
         assert!((lost(1_000, 1_000)[0] - 0.05).abs() < 1e-9, "{:?}", lost(1_000, 1_000));

@@ -18,9 +18,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use self::model::STREAMS;
-pub use self::row::{LOST, Look, Row};
-use super::measured::{Begun, Measured};
-use super::{Bench, BenchError, Options};
+pub use self::row::{CapacityRow, CapacitySample, LOST};
+use super::measured::{BenchStart, Measured};
+use super::{BenchContext, BenchError, BenchOptions};
 use crate::lab::sandbox;
 
 /// The most super nodes: as many as figures were printed for.
@@ -28,7 +28,7 @@ pub const MAX_HUBS: usize = 16;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum CapacityMode {
     /// A room whose members are each served by their own homes: the original's policy.
     Count,
     /// A room with placement by what uplinks have left.
@@ -39,12 +39,12 @@ pub enum What {
 
 /// How super nodes decide whom they serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
+enum ServePolicy {
     Count,
     Residual,
 }
 
-impl What {
+impl CapacityMode {
     /// All, in the order in which they are measured.
     pub const ALL: [Self; 3] = [Self::Count, Self::Residual, Self::Track];
 
@@ -57,15 +57,15 @@ impl What {
         }
     }
 
-    const fn policy(self) -> Policy {
+    const fn policy(self) -> ServePolicy {
         match self {
-            Self::Count => Policy::Count,
-            Self::Residual | Self::Track => Policy::Residual,
+            Self::Count => ServePolicy::Count,
+            Self::Residual | Self::Track => ServePolicy::Residual,
         }
     }
 }
 
-impl FromStr for What {
+impl FromStr for CapacityMode {
     type Err = String;
 
     /// Reads a [name](What::name).
@@ -79,14 +79,14 @@ impl FromStr for What {
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Case {
+pub struct CapacityCase {
     /// What.
-    pub what: What,
+    pub what: CapacityMode,
     /// With so many super nodes, at most [`MAX_HUBS`].
     pub hubs: usize,
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for CapacityCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} super nodes", self.what.name(), self.hubs)
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Case {
 
 /// How to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct CapacitySettings {
     /// How many streams the uplink of a super node carries; [`STREAMS`] of the original.
     pub streams: f64,
     /// How long losses are counted: 10 s, for a hundredth of that is two records.
@@ -102,10 +102,10 @@ pub struct Settings {
 }
 
 /// What was measured.
-pub type Report = Measured<Row>;
+pub type CapacityReport = Measured<CapacityRow>;
 
 /// About how long it takes if everything is as the model says.
-pub fn duration(cases: &[Case], settings: Settings) -> Duration {
+pub fn duration(cases: &[CapacityCase], settings: CapacitySettings) -> Duration {
     cases.iter().map(|case| search::duration(*case, settings)).sum()
 }
 
@@ -116,24 +116,24 @@ pub fn duration(cases: &[Case], settings: Settings) -> Duration {
 /// # Errors
 /// When this is no sandbox. A case that fails is no error: a note says so.
 pub fn run(
-    cases: &[Case],
-    settings: Settings,
-    options: &Options,
+    cases: &[CapacityCase],
+    settings: CapacitySettings,
+    options: &BenchOptions,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(&Case),
-) -> Result<Report, BenchError> {
-    let begun = Begun::now();
+    watch: &mut dyn FnMut(&CapacityCase),
+) -> Result<CapacityReport, BenchError> {
+    let begun = BenchStart::now();
     sandbox::expect_inside()?;
-    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
-    let mut report = Report::default();
+    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
+    let mut report = CapacityReport::default();
     for case in cases {
         watch(case);
-        let found = search::most(&mut bench, *case, settings);
+        let found = search::find_limit(&mut bench, *case, settings);
         if bench.is_stopped() {
             break;
         }
         match found {
-            Ok(looks) => report.rows.push(Row::of(*case, settings.streams, looks)),
+            Ok(looks) => report.rows.push(CapacityRow::from_samples(*case, settings.streams, looks)),
             Err(why) => {
                 report.unmeasured += 1;
                 report.notes.push(format!("{case}: not measured: {why}"));
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn everything_is_read_by_its_name() {
-        for what in What::ALL {
+        for what in CapacityMode::ALL {
             assert_eq!(what.name().parse(), Ok(what));
         }
-        assert!("room".parse::<What>().unwrap_err().contains("count, residual"));
+        assert!("room".parse::<CapacityMode>().unwrap_err().contains("count, residual"));
     }
 }

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::{Case, What, model};
+use super::{CapacityCase, CapacityMode, model};
 
 /// A room, or a stream, with so many in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Look {
+pub struct CapacitySample {
     /// How many: members, or subscribers.
     pub count: usize,
     /// Streams that somebody is to receive and that do not come at all.
@@ -20,7 +20,7 @@ pub struct Look {
 /// Losses of such a part of a stream are too many: the criterion of the original.
 pub const LOST: f64 = 0.01;
 
-impl Look {
+impl CapacitySample {
     /// Whether everybody receives everything.
     pub(super) fn holds(&self) -> bool {
         self.missing == 0 && self.lost < LOST
@@ -29,7 +29,7 @@ impl Look {
 
 /// A row.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct CapacityRow {
     /// What was measured: `count`, `residual` or `track`.
     pub what: &'static str,
     /// Super nodes.
@@ -45,19 +45,21 @@ pub struct Row {
     /// The most if all super nodes share the copies evenly.
     pub balanced: usize,
     /// The most that were measured to receive everything.
-    pub most: Look,
+    pub most: CapacitySample,
     /// One more, who did not.
-    pub beyond: Look,
+    pub beyond: CapacitySample,
 }
 
-impl Row {
-    pub(super) fn of(case: Case, streams: f64, [most, beyond]: [Look; 2]) -> Self {
-        let Case { what, hubs } = case;
+impl CapacityRow {
+    pub(super) fn from_samples(case: CapacityCase, streams: f64, [most, beyond]: [CapacitySample; 2]) -> Self {
+        let CapacityCase { what, hubs } = case;
         let ([printed, printed_receive_only], counted, balanced) = match what {
-            What::Count | What::Residual => {
+            CapacityMode::Count | CapacityMode::Residual => {
                 (model::printed(hubs, streams), model::counted(hubs, streams), model::balanced(hubs, streams))
             }
-            What::Track => ([None; 2], model::track_counted(hubs, streams), model::track_balanced(hubs, streams)),
+            CapacityMode::Track => {
+                ([None; 2], model::track_counted(hubs, streams), model::track_balanced(hubs, streams))
+            }
         };
         Self { what: what.name(), hubs, streams, printed, printed_receive_only, counted, balanced, most, beyond }
     }
@@ -69,15 +71,20 @@ mod tests {
 
     #[test]
     fn sample_allows_under_one_percent() {
-        let look = |missing, lost| Look { missing, lost, ..Look::default() }.holds();
+        let look = |missing, lost| CapacitySample { missing, lost, ..CapacitySample::default() }.holds();
         assert_eq!([look(0, 0.0), look(0, 0.009), look(0, 0.01), look(1, 0.0)], [true, true, false, false]);
     }
 
     #[test]
     fn row_includes_reference_figures() {
-        let row = Row::of(Case { what: What::Residual, hubs: 4 }, model::STREAMS, Default::default());
+        let row = CapacityRow::from_samples(
+            CapacityCase { what: CapacityMode::Residual, hubs: 4 },
+            model::STREAMS,
+            Default::default(),
+        );
         assert_eq!((row.printed, row.printed_receive_only, row.counted, row.balanced), (Some(8), Some(9), 8, 10));
-        let row = Row::of(Case { what: What::Track, hubs: 4 }, 10.0, Default::default());
+        let row =
+            CapacityRow::from_samples(CapacityCase { what: CapacityMode::Track, hubs: 4 }, 10.0, Default::default());
         assert_eq!((row.printed, row.counted, row.balanced), (None, 28, 37));
     }
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use roost_proto::NodeId;
 
-use super::listener::{Listener, now_ms};
-use super::{Case, Look, Settings, What, cast, model};
-use crate::bench::Bench;
-use crate::bench::stage::{Part, Stage, interrupted};
+use super::listener::{SubscriberClient, now_ms};
+use super::{CapacityCase, CapacityMode, CapacitySample, CapacitySettings, cast, model};
+use crate::bench::BenchContext;
+use crate::bench::stage::{Testbed, TestbedRole, interrupted};
 use crate::experiment::Daemon;
 use crate::lab::Lab;
 
@@ -26,32 +26,36 @@ const GRACE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the model expects of a case.
-fn expected(case: Case, streams: f64) -> usize {
+fn expected(case: CapacityCase, streams: f64) -> usize {
     match case.what {
-        What::Count => model::counted(case.hubs, streams).max(2),
-        What::Residual => model::balanced(case.hubs, streams).max(2),
-        What::Track => model::track_balanced(case.hubs, streams).max(1),
+        CapacityMode::Count => model::counted(case.hubs, streams).max(2),
+        CapacityMode::Residual => model::balanced(case.hubs, streams).max(2),
+        CapacityMode::Track => model::track_balanced(case.hubs, streams).max(1),
     }
 }
 
 /// About how long a case takes.
-pub(super) fn duration(case: Case, Settings { streams, window }: Settings) -> Duration {
+pub(super) fn duration(case: CapacityCase, CapacitySettings { streams, window }: CapacitySettings) -> Duration {
     /// For each daemon to start and for each subscriber to come.
     const EACH: Duration = Duration::from_millis(150);
     let count = u32::try_from(expected(case, streams)).unwrap_or(u32::MAX);
     match case.what {
-        What::Track => EACH * count * 2 + SETTLE + window + PATIENCE,
+        CapacityMode::Track => EACH * count * 2 + SETTLE + window + PATIENCE,
         _ => (PAUSE + EACH) * count + (SETTLE + window + GRACE) * 2 + PATIENCE,
     }
 }
 
 /// The most for whom it holds, and one more, for whom it does not.
-pub(super) fn most(bench: &mut Bench<'_>, case: Case, settings: Settings) -> Result<[Look; 2], String> {
+pub(super) fn find_limit(
+    bench: &mut BenchContext<'_>,
+    case: CapacityCase,
+    settings: CapacitySettings,
+) -> Result<[CapacitySample; 2], String> {
     let mut first = expected(case, settings.streams);
-    let (mut most, mut beyond): (Option<Look>, Option<Look>) = (None, None);
+    let (mut most, mut beyond): (Option<CapacitySample>, Option<CapacitySample>) = (None, None);
     loop {
         let last = beyond.map_or(first + SPARE, |beyond| beyond.count - 1);
-        for look in play(bench, case, settings, first..=last)? {
+        for look in run_scene(bench, case, settings, first..=last)? {
             *(if look.holds() { &mut most } else { &mut beyond }) = Some(look);
         }
         first = match (most, beyond) {
@@ -65,25 +69,25 @@ pub(super) fn most(bench: &mut Bench<'_>, case: Case, settings: Settings) -> Res
 
 /// A stage from its daemons' start to their end, on which there are the first of `counts`, and
 /// one more after the other for as long as it holds.
-fn play(
-    bench: &mut Bench<'_>,
-    case: Case,
-    Settings { streams, window }: Settings,
+fn run_scene(
+    bench: &mut BenchContext<'_>,
+    case: CapacityCase,
+    CapacitySettings { streams, window }: CapacitySettings,
     counts: RangeInclusive<usize>,
-) -> Result<Vec<Look>, String> {
+) -> Result<Vec<CapacitySample>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
     let parts = parts(case, streams, *counts.end());
-    let mut stage = Stage::make(bench, &cast::network(case.hubs, parts.len() - case.hubs, streams), &parts)?;
-    let Stage { daemons, lab, .. } = &mut stage;
+    let mut stage = Testbed::make(bench, &cast::network(case.hubs, parts.len() - case.hubs, streams), &parts)?;
+    let Testbed { daemons, lab, .. } = &mut stage;
     runtime.block_on(async {
         tokio::select! {
             looks = async {
-                Stage::start(daemons, lab).await?;
-                let scene = Scene { nodes: &daemons[case.hubs..], lab, hubs: case.hubs, window };
+                Testbed::start(daemons, lab).await?;
+                let scene = CapacityScene { nodes: &daemons[case.hubs..], lab, hubs: case.hubs, window };
                 match case.what {
-                    What::Count | What::Residual => scene.room(*counts.start()).await,
-                    What::Track => scene.track().await,
+                    CapacityMode::Count | CapacityMode::Residual => scene.room(*counts.start()).await,
+                    CapacityMode::Track => scene.track().await,
                 }
             } => looks,
             () = interrupted(bench) => Err("it was interrupted".to_owned()),
@@ -92,34 +96,36 @@ fn play(
 }
 
 /// Super nodes, and nodes spread over them by number; of a track the first one provides it.
-fn parts(case: Case, streams: f64, last: usize) -> Vec<Part> {
-    let Case { what, hubs } = case;
-    let nodes: Vec<Part> = match what {
-        What::Count | What::Residual => (0..last).map(|number| cast::node(number, number % hubs, true)).collect(),
-        What::Track => (0..=last).map(|number| cast::node(number, number % hubs, number == 0)).collect(),
+fn parts(case: CapacityCase, streams: f64, last: usize) -> Vec<TestbedRole> {
+    let CapacityCase { what, hubs } = case;
+    let nodes: Vec<TestbedRole> = match what {
+        CapacityMode::Count | CapacityMode::Residual => {
+            (0..last).map(|number| cast::node(number, number % hubs, true)).collect()
+        }
+        CapacityMode::Track => (0..=last).map(|number| cast::node(number, number % hubs, number == 0)).collect(),
     };
     (0..hubs).map(|_| cast::hub(what.policy(), streams)).chain(nodes).collect()
 }
 
 /// A stage whose daemons run.
-struct Scene<'a> {
+struct CapacityScene<'a> {
     nodes: &'a [Daemon],
     lab: &'a Lab,
     hubs: usize,
     window: Duration,
 }
 
-impl Scene<'_> {
+impl CapacityScene<'_> {
     /// One after the other enters; looks from the `first` count of them on.
-    async fn room(&self, first: usize) -> Result<Vec<Look>, String> {
+    async fn room(&self, first: usize) -> Result<Vec<CapacitySample>, String> {
         let (mut inside, mut looks) = (Vec::new(), Vec::new());
         for node in self.nodes {
-            inside.push(Listener::enter(node));
+            inside.push(SubscriberClient::enter(node));
             tokio::time::sleep(PAUSE).await;
             if inside.len() >= first {
                 looks.push(self.look_twice(&inside, inside.len() - 1).await?);
             }
-            if looks.last().is_some_and(|look: &Look| !look.holds()) {
+            if looks.last().is_some_and(|look: &CapacitySample| !look.holds()) {
                 break;
             }
         }
@@ -127,26 +133,26 @@ impl Scene<'_> {
     }
 
     /// Subscribes one after the other until one is refused.
-    async fn track(&self) -> Result<Vec<Look>, String> {
+    async fn track(&self) -> Result<Vec<CapacitySample>, String> {
         let [provider, subscribers @ ..] = self.nodes else { return Err("there is no provider".to_owned()) };
         let whose = (id(provider).await?, cast::cell(0));
         let mut watching = Vec::new();
         for node in subscribers {
-            watching.push(Listener::subscribe(node, whose));
+            watching.push(SubscriberClient::subscribe(node, whose));
             if !until_coming(&watching[watching.len() - 1..], 1).await {
                 break;
             }
         }
         let all = watching.len();
-        watching.retain(|listener| listener.coming() > 0);
+        watching.retain(|listener| listener.active_streams() > 0);
         let most = self.look_twice(&watching, 1).await?;
-        let beyond = Look { count: all, missing: all - watching.len(), ..most };
+        let beyond = CapacitySample { count: all, missing: all - watching.len(), ..most };
         Ok(if beyond.missing > 0 { vec![most, beyond] } else { vec![most] })
     }
 
     /// How it is for these, each of whom is to receive so many streams. What other programs do to
     /// this machine loses packets as well: what is lost must be lost twice.
-    async fn look_twice(&self, listeners: &[Listener], each: usize) -> Result<Look, String> {
+    async fn look_twice(&self, listeners: &[SubscriberClient], each: usize) -> Result<CapacitySample, String> {
         let all_come = until_coming(listeners, each).await;
         tokio::time::sleep(SETTLE).await;
         let look = self.look(listeners, each).await?;
@@ -157,15 +163,15 @@ impl Scene<'_> {
         Ok(if (again.missing, again.lost) < (look.missing, look.lost) { again } else { look })
     }
 
-    async fn look(&self, listeners: &[Listener], each: usize) -> Result<Look, String> {
+    async fn look(&self, listeners: &[SubscriberClient], each: usize) -> Result<CapacitySample, String> {
         let (begin, before) = (now_ms(), self.sent_bytes()?);
         tokio::time::sleep(self.window).await;
         let after = self.sent_bytes()?;
-        let come: usize = listeners.iter().map(Listener::coming).sum();
+        let come: usize = listeners.iter().map(SubscriberClient::active_streams).sum();
         tokio::time::sleep(GRACE).await;
         let lost = listeners.iter().flat_map(|listener| listener.lost(begin, self.window)).fold(0.0, f64::max);
         let most = before.iter().zip(&after).map(|(before, after)| after - before).max();
-        Ok(Look {
+        Ok(CapacitySample {
             count: listeners.len(),
             missing: (listeners.len() * each).saturating_sub(come),
             lost,
@@ -186,10 +192,10 @@ impl Scene<'_> {
 }
 
 /// Waits until so many streams come to each of these; false if some do not.
-async fn until_coming(listeners: &[Listener], each: usize) -> bool {
+async fn until_coming(listeners: &[SubscriberClient], each: usize) -> bool {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
-        if listeners.iter().all(|listener| listener.coming() >= each) {
+        if listeners.iter().all(|listener| listener.active_streams() >= each) {
             return true;
         }
         tokio::time::sleep(LOOK).await;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::bench::probe::{self, Flow, HEADERS};
-use crate::bench::{Bench, BenchError, Case, Row, flood, iperf, networks, system};
+use crate::bench::probe::{self, HEADERS, ProbeFlow};
+use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, flood, iperf, networks, system};
 use crate::lab::{Lab, LabError};
 use crate::scenario::topology::{HostIndex, Leg};
 
@@ -18,7 +18,7 @@ const TCP: f64 = 1.8e9;
 const TCP_AIM: f64 = 1.9e9;
 
 /// Measures small packets, then TCP. Sender, core and receiver share this machine's processors.
-pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let mut rows = Vec::new();
     for measure in [packets, packets_of_iperf, tcp] {
         if bench.is_stopped() {
@@ -32,9 +32,9 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
 }
 
 /// As many small packets as a thread can send.
-fn packets(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
+fn packets(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let (from, to) = networks::ends(0);
-    let flow = Flow { from, to, bytes: SMALLEST, count: 0, interval: Duration::ZERO, uneven: false };
+    let flow = ProbeFlow { from, to, bytes: SMALLEST, count: 0, interval: Duration::ZERO, uneven: false };
     let (sender, receiver) = probe::open(lab, &flow)?;
     let before = arrived(lab, to)?;
     let payload = (SMALLEST - HEADERS) as usize;
@@ -44,41 +44,47 @@ fn packets(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
     let (through, received, overruns) = (pace(arrived(lab, to)? - before), pace(flood.received), lab.overruns()?);
     let target = format!("≥ {:.0} k/s", PACKETS / 1e3);
     let seen = format!("{:.0} k/s ({:.0} k/s read), overruns {overruns}", through / 1e3, received / 1e3);
-    Ok(Row::judged(Case::Capacity, "UDP packets of 64 bytes through one link", target, seen, through >= PACKETS)
-        .with("packets_per_s", through)
-        .with("sent_per_s", pace(flood.sent))
-        .with("received_per_s", received)
-        .with("overruns", overruns as f64))
+    Ok(BenchRow::judged(
+        BenchCase::Capacity,
+        "UDP packets of 64 bytes through one link",
+        target,
+        seen,
+        through >= PACKETS,
+    )
+    .with("packets_per_s", through)
+    .with("sent_per_s", pace(flood.sent))
+    .with("received_per_s", received)
+    .with("overruns", overruns as f64))
 }
 
 /// The same by a program that others wrote, which takes longer to send a packet than to have it carried.
-fn packets_of_iperf(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
+fn packets_of_iperf(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let what = "the same, as many as iperf3 sends";
     let (_, to) = networks::ends(0);
     let (before, length) = (arrived(lab, to)?, bench.length(LENGTH));
     let payload = (SMALLEST - HEADERS).to_string();
     let sent = iperf::run(bench, lab, networks::ends(0), length, &["-u", "-b", "0", "-l", &payload]);
     if let Err(failed) = sent {
-        return Ok(Row::unmeasured(Case::Capacity, what, "", failed.reason()?));
+        return Ok(BenchRow::unmeasured(BenchCase::Capacity, what, "", failed.reason()?));
     }
     let (packets, overruns) = (arrived(lab, to)? - before, lab.overruns()?);
     // It sends for whole seconds.
     let pace = packets as f64 / length.as_secs().max(1) as f64;
-    let row = Row::shown(Case::Capacity, what, format!("{:.0} k/s, overruns {overruns}", pace / 1e3));
+    let row = BenchRow::shown(BenchCase::Capacity, what, format!("{:.0} k/s, overruns {overruns}", pace / 1e3));
     Ok(row.with("packets_per_s", pace).with("overruns", overruns as f64))
 }
 
-fn tcp(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
+fn tcp(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let (what, target) = ("TCP through one link", format!("≥ {:.1} Gbit/s", TCP / 1e9));
     let received = match iperf::run(bench, lab, networks::ends(0), bench.length(LENGTH), &[]) {
         Ok(received) => received,
-        Err(failed) => return Ok(Row::unmeasured(Case::Capacity, what, target, failed.reason()?)),
+        Err(failed) => return Ok(BenchRow::unmeasured(BenchCase::Capacity, what, target, failed.reason()?)),
     };
     let overruns = lab.overruns()?;
     let rate = received.rate(1.0).or_else(|| received.rate(0.0)).unwrap_or(0.0);
     let seen = format!("{:.2} Gbit/s, overruns {overruns}", rate / 1e9);
-    let row = Row::judged(Case::Capacity, what, target, seen, rate >= TCP)
-        .aiming(format!("≥ {:.1} Gbit/s", TCP_AIM / 1e9), rate >= TCP_AIM);
+    let row = BenchRow::judged(BenchCase::Capacity, what, target, seen, rate >= TCP)
+        .with_stretch_target(format!("≥ {:.1} Gbit/s", TCP_AIM / 1e9), rate >= TCP_AIM);
     Ok(row.with("bits_per_s", rate).with("overruns", overruns as f64))
 }
 

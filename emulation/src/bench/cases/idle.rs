@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bench::{Bench, BenchError, Case, Row, machine, networks};
+use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, machine, networks};
 
 const HOSTS: usize = 100;
 const LENGTH: Duration = Duration::from_secs(10);
@@ -12,34 +12,34 @@ const TARGET_PERCENT: f64 = 0.5;
 const AIM_PERCENT: f64 = 0.05;
 
 /// Measures.
-pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let lab = bench.lab(&networks::star(HOSTS))?;
-    bench.rest(SETTLE);
+    bench.sleep_unless_stopped(SETTLE);
     let (before, began) = (machine::processor_time(), Instant::now());
-    bench.rest(bench.length(LENGTH));
+    bench.sleep_unless_stopped(bench.length(LENGTH));
     let used = machine::processor_time().saturating_sub(before);
     let part = used.as_secs_f64() / began.elapsed().as_secs_f64();
     drop(lab);
     Ok(vec![row(part)])
 }
 
-fn row(part: f64) -> Row {
+fn row(part: f64) -> BenchRow {
     let percent = part * 100.0;
     let what = format!("processor time of an idle network of {HOSTS} hosts");
     let target = format!("< {TARGET_PERCENT} % of one");
-    Row::judged(Case::Idle, what, target, format!("{percent:.3} %"), percent < TARGET_PERCENT)
-        .aiming(format!("< {AIM_PERCENT} %"), percent < AIM_PERCENT)
+    BenchRow::judged(BenchCase::Idle, what, target, format!("{percent:.3} %"), percent < TARGET_PERCENT)
+        .with_stretch_target(format!("< {AIM_PERCENT} %"), percent < AIM_PERCENT)
         .with("cpu_percent", percent)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Verdict;
+    use crate::bench::BenchVerdict;
 
     #[test]
     fn half_a_percent_is_too_much() {
-        assert_eq!(row(0.0049).verdict, Verdict::Met);
-        assert_eq!(row(0.005).verdict, Verdict::Missed);
+        assert_eq!(row(0.0049).verdict, BenchVerdict::Met);
+        assert_eq!(row(0.005).verdict, BenchVerdict::Missed);
     }
 }

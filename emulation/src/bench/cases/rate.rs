@@ -6,10 +6,10 @@
 use std::time::{Duration, Instant};
 
 use crate::bench::capture::{self, Capture};
-use crate::bench::iperf::{self, Received};
-use crate::bench::probe::{self, Flow, HEADERS, Priority};
-use crate::bench::program::Failed;
-use crate::bench::{Bench, BenchError, Case, Row, analysis, networks};
+use crate::bench::iperf::{self, IperfResult};
+use crate::bench::probe::{self, HEADERS, Priority, ProbeFlow};
+use crate::bench::program::ToolError;
+use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, networks};
 use crate::lab::Lab;
 use crate::units::Rate;
 
@@ -34,7 +34,7 @@ const ENOUGH: f64 = 1.02;
 const TCP_BEGINNING: Duration = Duration::from_secs(2);
 
 /// One rate to measure.
-struct Step {
+struct RateStep {
     rate: Rate,
     /// Packets in the queue.
     queue: u32,
@@ -45,12 +45,12 @@ struct Step {
     /// Whether the time of each frame is known, from `tcpdump`. It does not keep
     /// up with the fastest; there `iperf3` says what came in each second.
     by_frames: bool,
-    tcp: Tcp,
+    tcp: TcpJudgement,
 }
 
 /// What TCP is to show at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tcp {
+enum TcpJudgement {
     /// It is not measured: at the lowest rates it takes minutes to settle.
     No,
     /// A part of the possible.
@@ -60,7 +60,7 @@ enum Tcp {
 }
 
 /// A rate as it was seen.
-struct Seen {
+struct RateObservation {
     /// A second, as the emulator counts them.
     bits: f64,
     /// By whom.
@@ -69,43 +69,50 @@ struct Seen {
     note: Option<String>,
 }
 
-const STEPS: [Step; 5] = [
-    Step { rate: Rate::from_bps(56_000), queue: 10, payload: 500, tolerance: 0.002, by_frames: true, tcp: Tcp::No },
-    Step {
+const STEPS: [RateStep; 5] = [
+    RateStep {
+        rate: Rate::from_bps(56_000),
+        queue: 10,
+        payload: 500,
+        tolerance: 0.002,
+        by_frames: true,
+        tcp: TcpJudgement::No,
+    },
+    RateStep {
         rate: Rate::from_bps(1_000_000),
         queue: 50,
         payload: 1472,
         tolerance: 0.002,
         by_frames: true,
-        tcp: Tcp::Judged,
+        tcp: TcpJudgement::Judged,
     },
-    Step {
+    RateStep {
         rate: Rate::from_bps(10_000_000),
         queue: 50,
         payload: 1472,
         tolerance: 0.002,
         by_frames: true,
-        tcp: Tcp::Judged,
+        tcp: TcpJudgement::Judged,
     },
-    Step {
+    RateStep {
         rate: Rate::from_bps(100_000_000),
         queue: 100,
         payload: 1472,
         tolerance: 0.002,
         by_frames: true,
-        tcp: Tcp::Judged,
+        tcp: TcpJudgement::Judged,
     },
-    Step {
+    RateStep {
         rate: Rate::from_bps(1_000_000_000),
         queue: 1000,
         payload: 1472,
         tolerance: 0.02,
         by_frames: false,
-        tcp: Tcp::Shown,
+        tcp: TcpJudgement::Shown,
     },
 ];
 
-impl Step {
+impl RateStep {
     const fn frame_bytes(&self) -> u32 {
         self.payload + HEADERS
     }
@@ -114,39 +121,40 @@ impl Step {
         f64::from(self.payload) / f64::from(self.frame_bytes())
     }
 
-    fn udp_row(&self, seen: Result<Seen, String>) -> Row {
+    fn udp_row(&self, seen: Result<RateObservation, String>) -> BenchRow {
         let what = format!("UDP at {}/s, 120 % offered, error", self.rate);
         let target = format!("within ±{} %", self.tolerance * 100.0);
-        let Seen { bits, by, note } = match seen {
+        let RateObservation { bits, by, note } = match seen {
             Ok(seen) => seen,
-            Err(why) => return Row::unmeasured(Case::Rate, what, target, why),
+            Err(why) => return BenchRow::unmeasured(BenchCase::Rate, what, target, why),
         };
         let error = bits / self.rate.bps() as f64 - 1.0;
         let seen = format!("{:+.3} % by {by}", error * 100.0);
         let aim = self.tolerance / 4.0;
-        let row = Row::judged(Case::Rate, what, target, seen, error.abs() <= self.tolerance)
-            .aiming(format!("±{} %", aim * 100.0), error.abs() <= aim);
-        Row { note, ..row }.with("error_percent", error * 100.0)
+        let row = BenchRow::judged(BenchCase::Rate, what, target, seen, error.abs() <= self.tolerance)
+            .with_stretch_target(format!("±{} %", aim * 100.0), error.abs() <= aim);
+        BenchRow { note, ..row }.with("error_percent", error * 100.0)
     }
 
-    fn tcp_row(&self, seen: Result<f64, String>) -> Row {
+    fn tcp_row(&self, seen: Result<f64, String>) -> BenchRow {
         let what = format!("TCP at {}/s, 10 ms round trip, of the possible", self.rate);
-        let target = if self.tcp == Tcp::Shown { String::new() } else { format!("≥ {} %", TCP_TARGET * 100.0) };
+        let target =
+            if self.tcp == TcpJudgement::Shown { String::new() } else { format!("≥ {} %", TCP_TARGET * 100.0) };
         let part = match seen {
             Ok(bits) => bits / (self.rate.bps() as f64 * TCP_PART),
-            Err(why) => return Row::unmeasured(Case::Rate, what, target, why),
+            Err(why) => return BenchRow::unmeasured(BenchCase::Rate, what, target, why),
         };
         let seen = format!("{:.2} %", part * 100.0);
         let (row, aim) = match self.tcp {
-            Tcp::Shown => (Row::shown(Case::Rate, what, seen), TCP_TARGET),
-            _ => (Row::judged(Case::Rate, what, target, seen, part >= TCP_TARGET), TCP_AIM),
+            TcpJudgement::Shown => (BenchRow::shown(BenchCase::Rate, what, seen), TCP_TARGET),
+            _ => (BenchRow::judged(BenchCase::Rate, what, target, seen, part >= TCP_TARGET), TCP_AIM),
         };
-        row.aiming(format!("≥ {} %", aim * 100.0), part >= aim).with("part_percent", part * 100.0)
+        row.with_stretch_target(format!("≥ {} %", aim * 100.0), part >= aim).with("part_percent", part * 100.0)
     }
 }
 
 /// Measures all rates, one after the other.
-pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let (mut udp, mut tcp) = (Vec::new(), Vec::new());
     for step in &STEPS {
         if bench.is_stopped() {
@@ -156,7 +164,7 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
         let overruns = lab.overruns()?;
         let row = step.udp_row(seen(measure_udp(bench, &lab, step))?);
         udp.push(noting_overruns(row, lab.overruns()? - overruns));
-        if step.tcp != Tcp::No && !bench.is_stopped() {
+        if step.tcp != TcpJudgement::No && !bench.is_stopped() {
             tcp.push(step.tcp_row(seen(measure_tcp(bench, &lab, step))?));
         }
     }
@@ -164,11 +172,11 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
     Ok(udp)
 }
 
-fn noting_overruns(row: Row, overruns: u64) -> Row {
+fn noting_overruns(row: BenchRow, overruns: u64) -> BenchRow {
     if overruns == 0 { row } else { row.noting(format!("{overruns} packets were too many for this machine")) }
 }
 
-fn seen<T>(measured: Result<T, Failed>) -> Result<Result<T, String>, BenchError> {
+fn seen<T>(measured: Result<T, ToolError>) -> Result<Result<T, String>, BenchError> {
     match measured {
         Ok(value) => Ok(Ok(value)),
         Err(failed) => Ok(Err(failed.reason()?)),
@@ -176,7 +184,7 @@ fn seen<T>(measured: Result<T, Failed>) -> Result<Result<T, String>, BenchError>
 }
 
 /// What came of 120 % offered.
-fn measure_udp(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> {
+fn measure_udp(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<RateObservation, ToolError> {
     if !step.by_frames {
         return by_seconds(bench, lab, step);
     }
@@ -190,57 +198,57 @@ fn measure_udp(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed
     match frames {
         Ok(frames) => {
             let bits = between_data(&frames, step.frame_bytes()).and_then(analysis::rate).ok_or_else(too_short)?;
-            Ok(Seen { bits, by: "tcpdump", note: None })
+            Ok(RateObservation { bits, by: "tcpdump", note: None })
         }
         // As a user without rights has it, for whom tcpdump does not run.
-        Err(Failed::Said(why)) => Ok(Seen { note: Some(why), ..by_probes(bench, lab, step)? }),
+        Err(ToolError::NotMeasured(why)) => Ok(RateObservation { note: Some(why), ..by_probes(bench, lab, step)? }),
         Err(broken) => Err(broken),
     }
 }
 
 /// What iperf3 saw of what it offered, if that was more than the rate.
-fn by_seconds(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> {
+fn by_seconds(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<RateObservation, ToolError> {
     let (length, received) = (bench.length(LENGTH), offer(bench, lab, step)?);
     let bits = received.packets as f64 * f64::from(step.frame_bytes()) * 8.0;
     // It sends for whole seconds.
     let offered = bits / length.as_secs().max(1) as f64;
     if offered < step.rate.bps() as f64 * ENOUGH {
         let offered = Rate::from_bps((offered / 1e6) as u64 * 1_000_000);
-        return Err(Failed::Said(format!("iperf3 could not offer more than {offered}/s on this machine")));
+        return Err(ToolError::NotMeasured(format!("iperf3 could not offer more than {offered}/s on this machine")));
     }
     let payload = received.rate(skip(length, Duration::from_secs(1))).ok_or_else(too_short)?;
-    Ok(Seen { bits: payload / step.payload_part(), by: "iperf3", note: None })
+    Ok(RateObservation { bits: payload / step.payload_part(), by: "iperf3", note: None })
 }
 
 /// Has iperf3 offer 120 %.
-fn offer(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Received, Failed> {
+fn offer(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<IperfResult, ToolError> {
     let offered = format!("{:.0}", step.rate.bps() as f64 * OFFERED * step.payload_part());
     let arguments = ["-u", "-b", &offered, "-l", &step.payload.to_string()];
     iperf::run(bench, lab, networks::ends(0), bench.length(LENGTH), &arguments)
 }
 
 /// The same offered and seen by our own probes.
-fn by_probes(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> {
+fn by_probes(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<RateObservation, ToolError> {
     let (from, to) = networks::ends(0);
     let transmission = step.rate.time_for(step.frame_bytes().into());
     let interval = transmission.div_f64(OFFERED);
     // Some seconds of packets that take 0.1 ms at least fit.
     let count = (bench.length(LENGTH).as_nanos() / interval.as_nanos().max(1)) as u32;
-    let flow = Flow { from, to, bytes: step.frame_bytes(), count, interval, uneven: false };
+    let flow = ProbeFlow { from, to, bytes: step.frame_bytes(), count, interval, uneven: false };
     let patience = transmission * step.queue + PATIENCE;
-    let traces = probe::carry(bench, lab, &[flow], Instant::now(), patience, Priority::Usual)?.traces;
+    let traces = probe::send_probes(bench, lab, &[flow], Instant::now(), patience, Priority::Usual)?.traces;
     let arrivals = traces.iter().flat_map(|trace| trace.received.iter().flatten());
-    let frames: Vec<capture::Frame> = arrivals.map(|arrival| (*arrival, step.frame_bytes())).collect();
+    let frames: Vec<capture::CapturedFrame> = arrivals.map(|arrival| (*arrival, step.frame_bytes())).collect();
     let bits = analysis::rate(&frames).ok_or_else(too_short)?;
-    Ok(Seen { bits, by: "probes", note: None })
+    Ok(RateObservation { bits, by: "probes", note: None })
 }
 
 /// All frames from one of data, soon after the first, to the last of data:
 /// others, of iperf3's own connection, take their part of the rate. The first
 /// ones come before there is more to send than the rate allows, as iperf3 sends
 /// one packet and begins a moment later.
-fn between_data(frames: &[capture::Frame], data_bytes: u32) -> Option<&[capture::Frame]> {
-    let is_data = |frame: &&capture::Frame| frame.1 == data_bytes;
+fn between_data(frames: &[capture::CapturedFrame], data_bytes: u32) -> Option<&[capture::CapturedFrame]> {
+    let is_data = |frame: &&capture::CapturedFrame| frame.1 == data_bytes;
     let begin = frames.iter().find(is_data)?.0 + BEGINNING.as_nanos() as u64;
     let first = frames.iter().position(|frame| is_data(&frame) && frame.0 >= begin)?;
     let last = frames.iter().rposition(|frame| is_data(&frame))?;
@@ -248,11 +256,11 @@ fn between_data(frames: &[capture::Frame], data_bytes: u32) -> Option<&[capture:
 }
 
 /// Bits of payload per second that TCP delivered.
-fn measure_tcp(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<f64, Failed> {
+fn measure_tcp(bench: &BenchContext<'_>, lab: &Lab, step: &RateStep) -> Result<f64, ToolError> {
     let length = bench.length(LENGTH) + TCP_BEGINNING;
     // Small reads, so that an interval's bytes are not those of a block before or after it.
     let block = (step.rate.bps() / 8 / 1000).clamp(1448, 16 << 10).to_string();
-    let received: Received = iperf::run(bench, lab, networks::ends(0), length, &["-l", &block])?;
+    let received: IperfResult = iperf::run(bench, lab, networks::ends(0), length, &["-l", &block])?;
     received.rate(skip(length, TCP_BEGINNING)).ok_or_else(too_short)
 }
 
@@ -261,35 +269,35 @@ fn skip(length: Duration, beginning: Duration) -> f64 {
     if length > beginning { beginning.as_secs_f64() } else { 0.0 }
 }
 
-fn too_short() -> Failed {
-    Failed::Said("too little arrived to tell a rate: measure longer with --for".to_owned())
+fn too_short() -> ToolError {
+    ToolError::NotMeasured("too little arrived to tell a rate: measure longer with --for".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Verdict;
+    use crate::bench::BenchVerdict;
 
     #[test]
     fn rate_judged_by_its_tolerance() {
-        let judge = |step: &Step, error: f64| {
+        let judge = |step: &RateStep, error: f64| {
             let bits = step.rate.bps() as f64 * (1.0 + error);
-            step.udp_row(Ok(Seen { bits, by: "tcpdump", note: None })).verdict
+            step.udp_row(Ok(RateObservation { bits, by: "tcpdump", note: None })).verdict
         };
-        assert_eq!(judge(&STEPS[0], 0.0019), Verdict::Met);
-        assert_eq!(judge(&STEPS[0], -0.0021), Verdict::Missed);
-        assert_eq!(judge(&STEPS[4], -0.019), Verdict::Met);
-        assert_eq!(STEPS[1].udp_row(Err("no iperf3".to_owned())).verdict, Verdict::NotMeasured);
+        assert_eq!(judge(&STEPS[0], 0.0019), BenchVerdict::Met);
+        assert_eq!(judge(&STEPS[0], -0.0021), BenchVerdict::Missed);
+        assert_eq!(judge(&STEPS[4], -0.019), BenchVerdict::Met);
+        assert_eq!(STEPS[1].udp_row(Err("no iperf3".to_owned())).verdict, BenchVerdict::NotMeasured);
     }
 
     #[test]
     fn tcp_judged_by_payload_rate() {
         let row = STEPS[2].tcp_row(Ok(9_500_000.0));
         assert!((row.values["part_percent"] - 99.33).abs() < 0.01, "{row:?}");
-        assert_eq!(row.verdict, Verdict::Met);
+        assert_eq!(row.verdict, BenchVerdict::Met);
         assert_eq!(row.aim.map(|aim| aim.met), Some(false));
-        assert_eq!(STEPS[2].tcp_row(Ok(9_000_000.0)).verdict, Verdict::Missed);
-        assert_eq!(STEPS[4].tcp_row(Ok(900_000_000.0)).verdict, Verdict::Shown);
+        assert_eq!(STEPS[2].tcp_row(Ok(9_000_000.0)).verdict, BenchVerdict::Missed);
+        assert_eq!(STEPS[4].tcp_row(Ok(900_000_000.0)).verdict, BenchVerdict::Shown);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bench::analysis::Turn;
+use crate::bench::analysis::StateChange;
 use crate::bench::capture::{self, Capture};
-use crate::bench::probe::{self, Flow, HEADERS, Priority, Trace};
-use crate::bench::{Bench, BenchError, Case, Row, networks};
+use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
+use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, networks};
 use crate::lab::Lab;
 use crate::scenario::Topology;
 use crate::scenario::topology::{Action, Change, Event, Leg};
@@ -40,7 +40,7 @@ struct Round {
 }
 
 /// Measures so many rounds.
-pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let rounds = (bench.length(LENGTH).as_secs() as usize).max(1);
     let lab = bench.lab(&topology(rounds))?;
     let (from, to) = networks::ends(0);
@@ -51,14 +51,14 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
     let length = LEAD + ROUND * rounds.len() as u32;
     // Some seconds in steps of 0.2 ms fit.
     let count = (length.as_nanos() / INTERVAL.as_nanos()) as u32;
-    let flow = Flow { from, to, bytes: BYTES, count, interval: INTERVAL, uneven: false };
-    let traces = probe::carry(bench, &lab, &[flow], origin, PATIENCE, Priority::Usual)?.traces;
+    let flow = ProbeFlow { from, to, bytes: BYTES, count, interval: INTERVAL, uneven: false };
+    let traces = probe::send_probes(bench, &lab, &[flow], origin, PATIENCE, Priority::Usual)?.traces;
     let trace = traces.into_iter().next().unwrap_or_default();
     let mut rows = rows(&trace, &rounds);
     let frames = capture.and_then(|capture| capture.finish(bench));
     rows.push(match frames {
         Ok(frames) => witness_row(&frames, capture::since_1970(origin)?, &rounds),
-        Err(failed) => Row::unmeasured(Case::Schedule, WITNESS, target(), failed.reason()?),
+        Err(failed) => BenchRow::unmeasured(BenchCase::Schedule, WITNESS, target(), failed.reason()?),
     });
     Ok(rows)
 }
@@ -104,7 +104,7 @@ fn times(begin: u64, rounds: usize) -> Vec<Round> {
     (0..rounds).map(round).collect()
 }
 
-fn rows(trace: &Trace, rounds: &[Round]) -> Vec<Row> {
+fn rows(trace: &PacketTimes, rounds: &[Round]) -> Vec<BenchRow> {
     let both = || trace.sent.iter().copied().zip(trace.received.iter().copied());
     let lost: Vec<(u64, bool)> = both().map(|(sent, received)| (sent, received.is_none())).collect();
     let arrived: Vec<(u64, bool)> = lost.iter().map(|(sent, lost)| (*sent, !lost)).collect();
@@ -112,9 +112,9 @@ fn rows(trace: &Trace, rounds: &[Round]) -> Vec<Row> {
     let slow = both().filter_map(|(sent, received)| Some((sent, received?.saturating_sub(sent) > middle)));
     let slow: Vec<(u64, bool)> = slow.collect();
     let mut rows = vec![
-        turn_row("link down", &lost, rounds, |round| round.down),
-        turn_row("link up", &arrived, rounds, |round| round.up),
-        turn_row("another delay", &slow, rounds, |round| round.slower),
+        change_row("link down", &lost, rounds, |round| round.down),
+        change_row("link up", &arrived, rounds, |round| round.up),
+        change_row("another delay", &slow, rounds, |round| round.slower),
     ];
     rows.push(down_row(&arrived, rounds));
     rows
@@ -125,30 +125,30 @@ fn target() -> String {
 }
 
 /// The worst of all rounds.
-fn turn_row(what: &str, probes: &[(u64, bool)], rounds: &[Round], at: impl Fn(&Round) -> u64) -> Row {
+fn change_row(what: &str, probes: &[(u64, bool)], rounds: &[Round], at: impl Fn(&Round) -> u64) -> BenchRow {
     let what = format!("{what}, against its time, worst of {}", rounds.len());
-    let turn = |round: &Round| Some(Turn::find(probes, at(round), REACH.as_nanos() as u64)?.error(at(round)));
+    let turn = |round: &Round| Some(StateChange::find(probes, at(round), REACH.as_nanos() as u64)?.error(at(round)));
     let Some(errors) = rounds.iter().map(turn).collect::<Option<Vec<u64>>>() else {
         let why = "not every change was seen by probes on both sides of it";
-        return Row::unmeasured(Case::Schedule, what, target(), why);
+        return BenchRow::unmeasured(BenchCase::Schedule, what, target(), why);
     };
     error_row(what, &errors)
 }
 
-fn error_row(what: String, errors: &[u64]) -> Row {
+fn error_row(what: String, errors: &[u64]) -> BenchRow {
     let worst = errors.iter().max().map_or(f64::INFINITY, |worst| *worst as f64 / 1e6);
     let seen = format!("{worst:.3} ms");
-    Row::judged(Case::Schedule, what, target(), seen, worst <= TARGET_MS).with("error_ms", worst)
+    BenchRow::judged(BenchCase::Schedule, what, target(), seen, worst <= TARGET_MS).with("error_ms", worst)
 }
 
 /// Nothing is accepted while the link is down, but for what the target allows at both ends.
-fn down_row(arrived: &[(u64, bool)], rounds: &[Round]) -> Row {
+fn down_row(arrived: &[(u64, bool)], rounds: &[Round]) -> BenchRow {
     let margin = (TARGET_MS * 1e6) as u64;
     let down = |sent: u64| rounds.iter().any(|round| (round.down + margin..round.up - margin).contains(&sent));
     let sent: Vec<bool> = arrived.iter().filter(|(sent, _)| down(*sent)).map(|(_, arrived)| *arrived).collect();
     let accepted = sent.iter().filter(|arrived| **arrived).count();
     let seen = format!("{accepted} of {}", sent.len());
-    Row::judged(Case::Schedule, "accepted while down", "none", seen, accepted == 0 && !sent.is_empty())
+    BenchRow::judged(BenchCase::Schedule, "accepted while down", "none", seen, accepted == 0 && !sent.is_empty())
         .with("accepted", accepted as f64)
         .with("packets", sent.len() as f64)
 }
@@ -157,7 +157,7 @@ const WITNESS: &str = "link down and up, by tcpdump at the receiver";
 
 /// What arrived stops a delay after the link went down, and begins again a
 /// delay after it came up.
-fn witness_row(frames: &[capture::Frame], origin: u64, rounds: &[Round]) -> Row {
+fn witness_row(frames: &[capture::CapturedFrame], origin: u64, rounds: &[Round]) -> BenchRow {
     let arrivals: Vec<u64> = frames.iter().map(|(time, _)| time.saturating_sub(origin)).collect();
     let delay = SHORT.as_nanos() as u64;
     let errors = rounds.iter().map(|round| {
@@ -169,17 +169,17 @@ fn witness_row(frames: &[capture::Frame], origin: u64, rounds: &[Round]) -> Row 
     });
     match errors.collect::<Option<Vec<u64>>>() {
         Some(errors) => error_row(format!("{WITNESS}, worst of {}", rounds.len()), &errors),
-        None => Row::unmeasured(Case::Schedule, WITNESS, target(), "it saw nothing before or after a change"),
+        None => BenchRow::unmeasured(BenchCase::Schedule, WITNESS, target(), "it saw nothing before or after a change"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Verdict;
+    use crate::bench::BenchVerdict;
 
     /// What an exact emulator does, but `late` nanoseconds after each time.
-    fn trace(rounds: &[Round], late: u64) -> Trace {
+    fn trace(rounds: &[Round], late: u64) -> PacketTimes {
         let sent: Vec<u64> = (0..12_500).map(|number| number * INTERVAL.as_nanos() as u64).collect();
         let received = sent.iter().map(|sent| {
             let within = |from: u64, to: u64| (from + late..to + late).contains(sent);
@@ -189,13 +189,14 @@ mod tests {
             let slow = rounds.iter().any(|round| within(round.slower, round.slower + 200_000_000));
             Some(sent + if slow { LONG } else { SHORT }.as_nanos() as u64)
         });
-        Trace { received: received.collect(), sent }
+        PacketTimes { received: received.collect(), sent }
     }
 
     #[test]
     fn exact_schedule_met_late_missed() {
         let rounds = times(0, 2);
-        for (late, verdict) in [(0, Verdict::Met), (500_000, Verdict::Met), (2_000_000, Verdict::Missed)] {
+        for (late, verdict) in [(0, BenchVerdict::Met), (500_000, BenchVerdict::Met), (2_000_000, BenchVerdict::Missed)]
+        {
             let rows = rows(&trace(&rounds, late), &rounds);
             assert_eq!(rows.len(), 4);
             for row in &rows {
@@ -211,19 +212,19 @@ mod tests {
         let middle = trace.sent.iter().position(|sent| *sent > rounds[1].down + 100_000_000).unwrap();
         trace.received[middle] = Some(trace.sent[middle] + 10_000_000);
         let row = rows(&trace, &rounds).pop().unwrap();
-        assert_eq!((row.verdict, row.values["accepted"] as u64), (Verdict::Missed, 1));
+        assert_eq!((row.verdict, row.values["accepted"] as u64), (BenchVerdict::Missed, 1));
     }
 
     #[test]
     fn capture_sees_gap_after_delay() {
         let rounds = times(0, 2);
         let origin = 1_000_000_000_000;
-        let arrivals = |late: u64| -> Vec<capture::Frame> {
+        let arrivals = |late: u64| -> Vec<capture::CapturedFrame> {
             let trace = trace(&rounds, late);
             trace.received.iter().flatten().map(|time| (origin + time, 100)).collect()
         };
-        assert_eq!(witness_row(&arrivals(0), origin, &rounds).verdict, Verdict::Met);
-        assert_eq!(witness_row(&arrivals(1_500_000), origin, &rounds).verdict, Verdict::Missed);
-        assert_eq!(witness_row(&[], origin, &rounds).verdict, Verdict::NotMeasured);
+        assert_eq!(witness_row(&arrivals(0), origin, &rounds).verdict, BenchVerdict::Met);
+        assert_eq!(witness_row(&arrivals(1_500_000), origin, &rounds).verdict, BenchVerdict::Missed);
+        assert_eq!(witness_row(&[], origin, &rounds).verdict, BenchVerdict::NotMeasured);
     }
 }

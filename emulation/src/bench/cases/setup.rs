@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::bench::{Bench, BenchError, Case, Row, networks, system};
+use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, networks, system};
 
 /// Hosts, and how long they may take until they are there.
 const STARS: [(usize, Option<Duration>); 4] =
@@ -12,11 +12,11 @@ const STARS: [(usize, Option<Duration>); 4] =
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Measures one size after the other.
-pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+pub(in crate::bench) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {
     let mut rows = Vec::new();
-    let before = left()?;
+    let before = open_resources()?;
     for (hosts, target) in STARS {
-        bench.rest(BETWEEN);
+        bench.sleep_unless_stopped(BETWEEN);
         if bench.is_stopped() {
             break;
         }
@@ -28,68 +28,72 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
         lab.stop(Duration::ZERO)?;
         rows.push(row(hosts, target, up, began.elapsed()));
     }
-    rows.push(left_row(before, left()?));
+    rows.push(left_row(before, open_resources()?));
     Ok(rows)
 }
 
 /// What is open after all of them that was not before.
-fn left_row(before: Open, after: Open) -> Row {
+fn left_row(before: OpenResources, after: OpenResources) -> BenchRow {
     let files = after.files.saturating_sub(before.files);
     let interfaces = after.interfaces.saturating_sub(before.interfaces);
     let seen = format!("{files} open files, {interfaces} interfaces");
-    Row::judged(Case::Setup, "left of all of them", "nothing", seen, files == 0 && interfaces == 0)
+    BenchRow::judged(BenchCase::Setup, "left of all of them", "nothing", seen, files == 0 && interfaces == 0)
         .with("files", files as f64)
         .with("interfaces", interfaces as f64)
 }
 
-fn row(hosts: usize, target: Option<Duration>, up: Duration, down: Duration) -> Row {
+fn row(hosts: usize, target: Option<Duration>, up: Duration, down: Duration) -> BenchRow {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let what = format!("{hosts} hosts, set-up and teardown");
     let seen = format!("{:.0} ms and {:.0} ms", ms(up), ms(down));
     let row = match target {
         Some(most) => {
             let target = format!("set-up < {:.0} ms", ms(most));
-            let row = Row::judged(Case::Setup, what, target, seen, up < most);
-            row.aiming(format!("each ≤ {:.0} ms", ms(most)), up <= most && down <= most)
+            let row = BenchRow::judged(BenchCase::Setup, what, target, seen, up < most);
+            row.with_stretch_target(format!("each ≤ {:.0} ms", ms(most)), up <= most && down <= most)
         }
-        None => Row::shown(Case::Setup, what, seen),
+        None => BenchRow::shown(BenchCase::Setup, what, seen),
     };
     row.with("set_up_ms", ms(up)).with("teardown_ms", ms(down))
 }
 
 /// Open files of this process, and interfaces of its namespace.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenResources {
     files: usize,
     interfaces: usize,
 }
 
-fn left() -> Result<Open, BenchError> {
+fn open_resources() -> Result<OpenResources, BenchError> {
     let files = fs::read_dir("/proc/self/fd").map_err(system("list open files"))?.count();
     let interfaces = fs::read_to_string("/proc/self/net/dev").map_err(system("list interfaces"))?.lines().count();
-    Ok(Open { files, interfaces })
+    Ok(OpenResources { files, interfaces })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Verdict;
+    use crate::bench::BenchVerdict;
 
     #[test]
     fn only_setup_has_target() {
         let ms = Duration::from_millis;
-        assert_eq!(row(11, None, ms(9), ms(900)).verdict, Verdict::Shown);
+        assert_eq!(row(11, None, ms(9), ms(900)).verdict, BenchVerdict::Shown);
         let slow_to_go = row(101, Some(ms(300)), ms(299), ms(900));
-        assert_eq!((slow_to_go.verdict, slow_to_go.aim.map(|aim| aim.met)), (Verdict::Met, Some(false)));
-        assert_eq!(row(101, Some(ms(300)), ms(300), ms(1)).verdict, Verdict::Missed);
+        assert_eq!((slow_to_go.verdict, slow_to_go.aim.map(|aim| aim.met)), (BenchVerdict::Met, Some(false)));
+        assert_eq!(row(101, Some(ms(300)), ms(300), ms(1)).verdict, BenchVerdict::Missed);
     }
 
     #[test]
     fn leaked_interface_not_offset_by_files() {
-        let before = Open { files: 9, interfaces: 3 };
-        assert_eq!(left_row(before, before).verdict, Verdict::Met);
+        let before = OpenResources { files: 9, interfaces: 3 };
+        assert_eq!(left_row(before, before).verdict, BenchVerdict::Met);
         for (files, interfaces) in [(8, 4), (10, 2), (10, 3)] {
-            assert_eq!(left_row(before, Open { files, interfaces }).verdict, Verdict::Missed, "{files} {interfaces}");
+            assert_eq!(
+                left_row(before, OpenResources { files, interfaces }).verdict,
+                BenchVerdict::Missed,
+                "{files} {interfaces}"
+            );
         }
     }
 }

@@ -16,7 +16,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use super::pair::{FAR, NEAR, Pair};
+use super::pair::{FAR, NEAR, VethPair};
 use crate::lab::kernel;
 
 /// Where the reflector listens, and the first port of the sinks.
@@ -53,7 +53,7 @@ pub(super) struct Load {
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct TrialResult {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) reordered: u64,
@@ -67,19 +67,19 @@ pub(super) struct Seen {
 
 /// What a reflector says when it ends.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct ReflectorStats {
     cpu: f64,
 }
 
-struct Shared {
+struct TrialShared {
     over: AtomicBool,
     /// When each datagram left, nanoseconds of the system's clock, by its number.
     stamps: Vec<AtomicU64>,
 }
 
 /// Runs one trial with a reflector that `command` starts.
-pub(super) fn run(pair: &Pair, command: Command, load: &Load) -> io::Result<Seen> {
-    let shared = Shared { over: AtomicBool::new(false), stamps: (0..STAMPS).map(|_| AtomicU64::new(0)).collect() };
+pub(super) fn run(pair: &VethPair, command: Command, load: &Load) -> io::Result<TrialResult> {
+    let shared = TrialShared { over: AtomicBool::new(false), stamps: (0..STAMPS).map(|_| AtomicU64::new(0)).collect() };
     thread::scope(|scope| {
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let shared = &shared;
@@ -100,8 +100,8 @@ pub(super) fn run(pair: &Pair, command: Command, load: &Load) -> io::Result<Seen
     })
 }
 
-fn drive(pair: &Pair, command: Command, load: &Load, shared: &Shared) -> io::Result<(u64, f64, f64)> {
-    let mut reflector = Running::start(pair, command)?;
+fn drive(pair: &VethPair, command: Command, load: &Load, shared: &TrialShared) -> io::Result<(u64, f64, f64)> {
+    let mut reflector = ReflectorProcess::start(pair, command)?;
     let generated = thread::scope(|scope| {
         let body = || generate(pair, load, shared);
         scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -112,10 +112,10 @@ fn drive(pair: &Pair, command: Command, load: &Load, shared: &Shared) -> io::Res
 }
 
 /// A reflector, killed when it is of no use any more.
-struct Running(Child);
+struct ReflectorProcess(Child);
 
-impl Running {
-    fn start(pair: &Pair, mut command: Command) -> io::Result<Self> {
+impl ReflectorProcess {
+    fn start(pair: &VethPair, mut command: Command) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut running = Self(pair.start_far(command)?);
         let table = format!("/proc/{}/net/udp", running.0.id());
@@ -129,7 +129,7 @@ impl Running {
         Ok(running)
     }
 
-    fn stop(&mut self) -> io::Result<Said> {
+    fn stop(&mut self) -> io::Result<ReflectorStats> {
         kill_process(Pid::from_child(&self.0), Signal::TERM)?;
         let mut line = String::new();
         if let Some(output) = &mut self.0.stdout {
@@ -139,7 +139,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ReflectorProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();
@@ -148,13 +148,13 @@ impl Drop for Running {
 }
 
 /// Sends for the time of a load; answers how many, and for how long.
-fn generate(pair: &Pair, load: &Load, shared: &Shared) -> io::Result<(u64, f64)> {
+fn generate(pair: &VethPair, load: &Load, shared: &TrialShared) -> io::Result<(u64, f64)> {
     pair.enter_near()?;
     // Only asked for: without it waiting is less exact.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1000));
     let socket = UdpSocket::bind((NEAR, 0))?;
     socket.connect((FAR, PORT))?;
-    let mut maker = Maker::new(load);
+    let mut maker = DatagramGenerator::new(load);
     let burst = if load.rate.is_some() { BURST } else { UNPACED_BURST };
     let (began, mut sent) = (Instant::now(), 0_u64);
     while began.elapsed() < load.time {
@@ -177,7 +177,7 @@ fn generate(pair: &Pair, load: &Load, shared: &Shared) -> io::Result<(u64, f64)>
 ///
 /// What counts as sealed has a packet's header and its tag's room, but is not sealed: reflectors cannot
 /// tell, and the publisher's work would be done by the processor that the targets have.
-struct Maker {
+struct DatagramGenerator {
     sealed: bool,
     payload: Vec<u8>,
     bytes: usize,
@@ -185,7 +185,7 @@ struct Maker {
     next: u64,
 }
 
-impl Maker {
+impl DatagramGenerator {
     fn new(load: &Load) -> Self {
         let overhead = if load.sealed { OVERHEAD_BYTES } else { 0 };
         Self {
@@ -197,7 +197,7 @@ impl Maker {
         }
     }
 
-    fn make(&mut self, count: usize, shared: &Shared) -> Vec<&[u8]> {
+    fn make(&mut self, count: usize, shared: &TrialShared) -> Vec<&[u8]> {
         self.buffer.clear();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         for _ in 0..count {
@@ -223,11 +223,11 @@ impl Maker {
 struct Sinks<'a> {
     sockets: Vec<UdpSocket>,
     sealed: bool,
-    shared: &'a Shared,
+    shared: &'a TrialShared,
 }
 
 impl<'a> Sinks<'a> {
-    fn open(pair: &Pair, load: &Load, shared: &'a Shared) -> io::Result<Self> {
+    fn open(pair: &VethPair, load: &Load, shared: &'a TrialShared) -> io::Result<Self> {
         pair.enter_near()?;
         let bind = |port| {
             let socket = UdpSocket::bind(SocketAddr::from((NEAR, port)))?;
@@ -239,8 +239,8 @@ impl<'a> Sinks<'a> {
     }
 
     /// Until all is over.
-    fn count(self) -> io::Result<Seen> {
-        let mut seen = Seen::default();
+    fn count(self) -> io::Result<TrialResult> {
+        let mut seen = TrialResult::default();
         let mut latest = vec![0_u64; self.sockets.len()];
         let look = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         let mut entries: Vec<PollFd<'_>> =
@@ -249,7 +249,7 @@ impl<'a> Sinks<'a> {
             poll(&mut entries, Some(&look))?;
             for (place, entry) in entries.iter().enumerate() {
                 if entry.revents().contains(PollFlags::IN) {
-                    self.take(place, &mut latest[place], &mut seen)?;
+                    self.receive_batch(place, &mut latest[place], &mut seen)?;
                 }
             }
         }
@@ -257,7 +257,7 @@ impl<'a> Sinks<'a> {
         Ok(seen)
     }
 
-    fn take(&self, place: usize, latest: &mut u64, seen: &mut Seen) -> io::Result<()> {
+    fn receive_batch(&self, place: usize, latest: &mut u64, seen: &mut TrialResult) -> io::Result<()> {
         // The first target counts as the last too where there is one only.
         let sides = [place == 0, place + 1 == self.sockets.len()];
         let received = kernel::receive_heads(&self.sockets[place], |arrival| {

@@ -20,12 +20,12 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use self::load::{FIRST_SINK, Load, PORT, Seen};
-use self::pair::{FAR, NEAR, Pair};
-use self::reference::Reference;
-pub use self::row::{Row, Video};
+use self::load::{FIRST_SINK, Load, PORT, TrialResult};
+use self::pair::{FAR, NEAR, VethPair};
+use self::reference::ReferenceProgram;
+pub use self::row::{ReflectRow, Video};
 use super::BenchError;
-use super::measured::{Begun, Measured};
+use super::measured::{BenchStart, Measured};
 use crate::lab::sandbox;
 
 /// Losses up to this part are none.
@@ -92,7 +92,7 @@ impl FromStr for Implementation {
 
 /// One combination that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct ReflectCase {
     /// What sends the copies.
     pub implementation: Implementation,
     /// How many.
@@ -103,7 +103,7 @@ pub struct Cell {
     pub offload: bool,
 }
 
-impl fmt::Display for Cell {
+impl fmt::Display for ReflectCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { implementation, targets, bytes, offload } = self;
         let without = if *offload { "" } else { " without offload" };
@@ -112,7 +112,7 @@ impl fmt::Display for Cell {
 }
 
 /// What was measured.
-pub type Report = Measured<Row>;
+pub type ReflectReport = Measured<ReflectRow>;
 
 /// Measures each of `cells` in their order, each in up to nine trials of `time`,
 /// [inside a sandbox](crate::lab::sandbox::enter).
@@ -122,16 +122,16 @@ pub type Report = Measured<Row>;
 /// # Errors
 /// When there can be no two hosts. A reflector that fails, or is not there, is no error: a note says so.
 pub fn run(
-    cells: &[Cell],
+    cells: &[ReflectCase],
     time: Duration,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(&Cell),
-) -> Result<Report, BenchError> {
-    let begun = Begun::now();
+    watch: &mut dyn FnMut(&ReflectCase),
+) -> Result<ReflectReport, BenchError> {
+    let begun = BenchStart::now();
     sandbox::expect_inside()?;
-    let pair = Pair::make().map_err(super::system("make two hosts with a veth pair"))?;
-    let mut bench = Bench { pair, reference: None, time, stop };
-    let mut report = Report::default();
+    let pair = VethPair::make().map_err(super::system("make two hosts with a veth pair"))?;
+    let mut bench = ReflectBench { pair, reference: None, time, stop };
+    let mut report = ReflectReport::default();
     for cell in cells {
         if stop.load(Relaxed) {
             break;
@@ -154,18 +154,18 @@ pub fn run(
     Ok(report)
 }
 
-struct Bench<'a> {
-    pair: Pair,
+struct ReflectBench<'a> {
+    pair: VethPair,
     /// Compiled when it is needed first.
-    reference: Option<Result<Reference, String>>,
+    reference: Option<Result<ReferenceProgram, String>>,
     time: Duration,
     stop: &'a AtomicBool,
 }
 
-impl Bench<'_> {
+impl ReflectBench<'_> {
     /// # Errors
     /// A sentence.
-    fn measure(&mut self, cell: &Cell) -> Result<Row, String> {
+    fn measure(&mut self, cell: &ReflectCase) -> Result<ReflectRow, String> {
         self.pair.set_offload(cell.offload).map_err(|error| format!("{cell}: not measured: {error}"))?;
         let flood = self.trial(cell, None)?;
         let best = self.highest(cell, &flood)?;
@@ -173,11 +173,11 @@ impl Bench<'_> {
         let calm = self.trial(cell, Some(rate * CALM))?;
         let video = VIDEO_BITS / 8.0 / cell.bytes as f64;
         let video = (video <= rate * CALM).then(|| self.trial(cell, Some(video))).transpose()?;
-        Ok(Row::of(cell, &best, &calm, video.as_ref()))
+        Ok(ReflectRow::from_trials(cell, &best, &calm, video.as_ref()))
     }
 
     /// The trial with the highest rate at which hardly anything is lost, by halves.
-    fn highest(&mut self, cell: &Cell, flood: &Seen) -> Result<Seen, String> {
+    fn highest(&mut self, cell: &ReflectCase, flood: &TrialResult) -> Result<TrialResult, String> {
         let through = flood.received as f64 / f64::from(cell.targets) / flood.seconds;
         // A flood hinders those who are flooded: a little more may be possible.
         let (mut low, mut high) = (0.3 * through, (1.6 * through).min(flood.sent as f64 / flood.seconds));
@@ -199,21 +199,21 @@ impl Bench<'_> {
         best.ok_or_else(|| format!("{cell}: it loses more than one in a thousand at any rate that was tried"))
     }
 
-    fn trial(&mut self, cell: &Cell, rate: Option<f64>) -> Result<Seen, String> {
+    fn trial(&mut self, cell: &ReflectCase, rate: Option<f64>) -> Result<TrialResult, String> {
         let sealed = cell.implementation == Implementation::Sealed;
         let load = Load { targets: cell.targets, bytes: cell.bytes, sealed, rate, time: self.time };
         let command = self.command(cell)?;
         load::run(&self.pair, command, &load).map_err(|error| format!("{cell}: not measured: {error}"))
     }
 
-    fn command(&mut self, cell: &Cell) -> Result<Command, String> {
+    fn command(&mut self, cell: &ReflectCase) -> Result<Command, String> {
         let way = match cell.implementation {
             Implementation::Naive => "naive",
             Implementation::Sendmmsg => "sendmmsg",
             Implementation::Gso => "gso",
             Implementation::Ours | Implementation::Sealed | Implementation::Single => return ours(cell),
         };
-        let reference = self.reference.get_or_insert_with(Reference::compile);
+        let reference = self.reference.get_or_insert_with(ReferenceProgram::compile);
         let path = reference.as_ref().map_err(Clone::clone)?.path();
         let mut command = Command::new(path);
         command.args([way, &PORT.to_string(), &NEAR.to_string(), &FIRST_SINK.to_string(), &cell.targets.to_string()]);
@@ -221,7 +221,7 @@ impl Bench<'_> {
     }
 }
 
-fn ours(cell: &Cell) -> Result<Command, String> {
+fn ours(cell: &ReflectCase) -> Result<Command, String> {
     let missing = |error: io::Error| format!("supernode is not beside this program ({error}): install it there");
     let path = std::env::current_exe().map_err(missing)?.with_file_name("supernode");
     std::fs::metadata(&path).map_err(missing)?;

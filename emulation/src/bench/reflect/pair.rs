@@ -27,14 +27,14 @@ const QUEUE_PACKETS: u32 = 20_000;
 const ANY_SEGMENTS: u32 = 65_535;
 
 /// The two hosts.
-pub(super) struct Pair {
+pub(super) struct VethPair {
     near: Namespace,
     far: Namespace,
     /// The processor of the reflector, and that of everything else, if there are two.
     processors: Option<[usize; 2]>,
 }
 
-impl Pair {
+impl VethPair {
     pub(super) fn make() -> io::Result<Self> {
         // The thread changes its namespace for good.
         let made = thread::spawn(|| -> io::Result<(Namespace, Namespace)> {

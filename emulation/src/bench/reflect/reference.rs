@@ -9,9 +9,9 @@ use tempfile::TempDir;
 const SOURCE: &str = include_str!("reference.c");
 
 /// The program, as long as this is kept.
-pub(super) struct Reference(TempDir);
+pub(super) struct ReferenceProgram(TempDir);
 
-impl Reference {
+impl ReferenceProgram {
     /// Compiles it.
     ///
     /// # Errors

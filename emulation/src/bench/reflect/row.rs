@@ -2,12 +2,12 @@
 
 use serde::{Serialize, Serializer};
 
-use super::load::Seen;
-use super::{Cell, Implementation};
+use super::load::TrialResult;
+use super::{Implementation, ReflectCase};
 
 /// A row. Delays are microseconds, none of a target that got nothing.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ReflectRow {
     /// What sends the copies.
     #[serde(serialize_with = "name")]
     pub implementation: Implementation,
@@ -53,24 +53,24 @@ pub struct Video {
 }
 
 impl Video {
-    fn of(cell: &Cell, seen: &Seen) -> Self {
+    fn from_trial(cell: &ReflectCase, seen: &TrialResult) -> Self {
         let [first, last] = &seen.delays;
         Self {
-            first_p50_us: part(first, 50),
-            first_p99_us: part(first, 99),
-            last_p50_us: part(last, 50),
-            last_p99_us: part(last, 99),
+            first_p50_us: percentile(first, 50),
+            first_p99_us: percentile(first, 99),
+            last_p50_us: percentile(last, 50),
+            last_p99_us: percentile(last, 99),
             lost: lost(cell, seen),
         }
     }
 }
 
 /// The delay that so many in a hundred keep to, of sorted ones.
-fn part(delays: &[u32], percent: usize) -> Option<u32> {
+fn percentile(delays: &[u32], percent: usize) -> Option<u32> {
     delays.get(delays.len() * percent / 100).copied()
 }
 
-fn lost(cell: &Cell, seen: &Seen) -> f64 {
+fn lost(cell: &ReflectCase, seen: &TrialResult) -> f64 {
     let expected = (seen.sent * u64::from(cell.targets)).max(1);
     1.0 - seen.received.min(expected) as f64 / expected as f64
 }
@@ -79,9 +79,14 @@ fn name<S: Serializer>(value: &Implementation, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(value.name())
 }
 
-impl Row {
+impl ReflectRow {
     /// From the trial with the highest rate, that at 0.7 of it, and that at a video's rate.
-    pub(super) fn of(cell: &Cell, best: &Seen, calm: &Seen, video: Option<&Seen>) -> Self {
+    pub(super) fn from_trials(
+        cell: &ReflectCase,
+        best: &TrialResult,
+        calm: &TrialResult,
+        video: Option<&TrialResult>,
+    ) -> Self {
         let [first, last] = &calm.delays;
         let delivered_pps = (best.received as f64 / best.seconds).round();
         Self {
@@ -92,11 +97,11 @@ impl Row {
             delivered_pps,
             delivered_mbps: (delivered_pps * cell.bytes as f64 * 8.0 / 1e6).round(),
             ns_per_packet: (best.cpu * 1e9 / best.received.max(1) as f64).round(),
-            p50_us: part(last, 50),
-            p99_us: part(last, 99),
-            first_p50_us: part(first, 50),
+            p50_us: percentile(last, 50),
+            p99_us: percentile(last, 99),
+            first_p50_us: percentile(first, 50),
             lost: lost(cell, calm),
-            video: video.map(|video| Video::of(cell, video)),
+            video: video.map(|video| Video::from_trial(cell, video)),
             reordered: best.reordered + calm.reordered + video.map_or(0, |video| video.reordered),
         }
     }
@@ -108,10 +113,10 @@ mod tests {
 
     #[test]
     fn row_has_stable_json_names() {
-        let cell = Cell { implementation: Implementation::Ours, targets: 10, bytes: 200, offload: false };
-        let best = Seen { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..Seen::default() };
-        let calm = Seen { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };
-        let row = serde_json::to_value(Row::of(&cell, &best, &calm, Some(&calm))).unwrap();
+        let cell = ReflectCase { implementation: Implementation::Ours, targets: 10, bytes: 200, offload: false };
+        let best = TrialResult { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..TrialResult::default() };
+        let calm = TrialResult { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };
+        let row = serde_json::to_value(ReflectRow::from_trials(&cell, &best, &calm, Some(&calm))).unwrap();
         assert_eq!((&row["implementation"], &row["targets"], &row["bytes"]), (&"ours".into(), &10.into(), &200.into()));
         assert_eq!(row["offload"], false);
         assert_eq!((row["delivered_pps"].as_f64(), row["ns_per_packet"].as_f64()), (Some(20_000.0), Some(500.0)));
@@ -126,8 +131,13 @@ mod tests {
 
     #[test]
     fn what_nobody_got_has_no_delay() {
-        let cell = Cell { implementation: Implementation::Gso, targets: 1, bytes: 200, offload: true };
-        let row = Row::of(&cell, &Seen { seconds: 1.0, ..Seen::default() }, &Seen { sent: 5, ..Seen::default() }, None);
+        let cell = ReflectCase { implementation: Implementation::Gso, targets: 1, bytes: 200, offload: true };
+        let row = ReflectRow::from_trials(
+            &cell,
+            &TrialResult { seconds: 1.0, ..TrialResult::default() },
+            &TrialResult { sent: 5, ..TrialResult::default() },
+            None,
+        );
         assert_eq!((row.p50_us, row.first_p50_us, row.lost), (None, None, 1.0));
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::Workload;
-use super::frame::{self, Head, Kind};
-use super::tally::{Run, Tally};
+use super::FrameWorkload;
+use super::frame::{self, BenchFrameKind, Head};
+use super::tally::{FrameCounts, TransportRun};
 
 /// How long nothing may come before an end takes the other for gone: a TCP
 /// that backs off through an outage of 2 s is silent for up to 5 s.
@@ -17,7 +17,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 const LEAD: Duration = Duration::from_millis(20);
 
 /// One end of a connection that keeps the boundaries and the order of frames.
-pub(super) trait End {
+pub(super) trait FrameEndpoint {
     /// Takes a frame to be sent; waits as long as it has no room for it.
     fn send(&mut self, frame: Bytes) -> io::Result<()>;
 
@@ -30,10 +30,10 @@ pub(super) trait End {
 
 /// What both ends know.
 #[derive(Clone, Copy)]
-pub(super) struct Setting<'a> {
+pub(super) struct FrameExchange<'a> {
     /// The origin of all clocks.
     pub(super) origin: Instant,
-    pub(super) workload: Workload,
+    pub(super) workload: FrameWorkload,
     pub(super) frame_bytes: usize,
     /// From one paced frame to the next.
     pub(super) period: Duration,
@@ -41,27 +41,27 @@ pub(super) struct Setting<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-impl Setting<'_> {
+impl FrameExchange<'_> {
     fn now(&self) -> Duration {
         self.origin.elapsed()
     }
 
     /// Sends the workload; answers how many frames that were, how many of them
     /// could not be begun in time, and what came back.
-    pub(super) fn drive(&self, end: &mut impl End) -> io::Result<Run> {
+    pub(super) fn send_workload(&self, end: &mut impl FrameEndpoint) -> io::Result<TransportRun> {
         let begin = self.now() + LEAD;
         end.wait(self.origin + begin)?;
         let run = match self.workload {
-            Workload::Paced => self.pace(end, begin),
-            Workload::Throughput => self.flood(end, begin),
-            Workload::PingPong => self.ask(end, begin),
+            FrameWorkload::Paced => self.pace(end, begin),
+            FrameWorkload::Throughput => self.flood(end, begin),
+            FrameWorkload::PingPong => self.send_ping_pong(end, begin),
         }?;
-        self.send(end, Kind::End, run.sent, self.now())?;
+        self.send(end, BenchFrameKind::End, run.sent, self.now())?;
         Ok(run)
     }
 
-    fn send(&self, end: &mut impl End, kind: Kind, number: u64, due: Duration) -> io::Result<()> {
-        let bytes = if kind == Kind::Data { self.frame_bytes } else { 0 };
+    fn send(&self, end: &mut impl FrameEndpoint, kind: BenchFrameKind, number: u64, due: Duration) -> io::Result<()> {
+        let bytes = if kind == BenchFrameKind::Data { self.frame_bytes } else { 0 };
         end.send(frame::write(Head { kind, number, due }, bytes))
     }
 
@@ -71,13 +71,13 @@ impl Setting<'_> {
 
     /// A frame each period. One that cannot be begun in time is begun as soon
     /// as it can, and was due all the same.
-    fn pace(&self, end: &mut impl End, begin: Duration) -> io::Result<Run> {
-        let mut run = Run::default();
+    fn pace(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
+        let mut run = TransportRun::default();
         let mut due = begin;
         while due < begin + self.time && !self.stop.load(Relaxed) {
             end.wait(self.origin + due)?;
             run.missed += u64::from(self.now() > due + self.period);
-            self.send(end, Kind::Data, run.sent, due)?;
+            self.send(end, BenchFrameKind::Data, run.sent, due)?;
             run.sent += 1;
             due += self.period;
         }
@@ -85,25 +85,25 @@ impl Setting<'_> {
     }
 
     /// As many frames as there is room for.
-    fn flood(&self, end: &mut impl End, begin: Duration) -> io::Result<Run> {
-        let mut run = Run::default();
+    fn flood(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
+        let mut run = TransportRun::default();
         while !self.is_over(begin) {
-            self.send(end, Kind::Data, run.sent, self.now())?;
+            self.send(end, BenchFrameKind::Data, run.sent, self.now())?;
             run.sent += 1;
         }
         Ok(run)
     }
 
     /// A frame, its answer, the next.
-    fn ask(&self, end: &mut impl End, begin: Duration) -> io::Result<Run> {
-        let mut run = Run::default();
+    fn send_ping_pong(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
+        let mut run = TransportRun::default();
         while !self.is_over(begin) {
-            self.send(end, Kind::Data, run.sent, self.now())?;
+            self.send(end, BenchFrameKind::Data, run.sent, self.now())?;
             run.sent += 1;
             // One that came twice, or late, is not the answer.
             while run.tally.received() < run.sent {
                 let Some(answer) = end.receive(Instant::now() + PATIENCE)? else { return Ok(run) };
-                note(&mut run.tally, &answer, self.now());
+                record_frame(&mut run.tally, &answer, self.now());
             }
         }
         Ok(run)
@@ -111,13 +111,13 @@ impl Setting<'_> {
 
     /// Takes what is sent until the end of it, or until nothing comes any more;
     /// sends it back if it is to be answered.
-    pub(super) fn answer(&self, end: &mut impl End) -> io::Result<Tally> {
-        let mut tally = Tally::default();
+    pub(super) fn receive_workload(&self, end: &mut impl FrameEndpoint) -> io::Result<FrameCounts> {
+        let mut tally = FrameCounts::default();
         while let Some(frame) = end.receive(Instant::now() + PATIENCE)? {
-            if note(&mut tally, &frame, self.now()) == Some(Kind::End) {
+            if record_frame(&mut tally, &frame, self.now()) == Some(BenchFrameKind::End) {
                 break;
             }
-            if self.workload == Workload::PingPong {
+            if self.workload == FrameWorkload::PingPong {
                 end.send(frame)?;
             }
         }
@@ -125,13 +125,13 @@ impl Setting<'_> {
     }
 }
 
-fn note(tally: &mut Tally, frame: &[u8], now: Duration) -> Option<Kind> {
+fn record_frame(tally: &mut FrameCounts, frame: &[u8], now: Duration) -> Option<BenchFrameKind> {
     let Some(head) = frame::read(frame) else {
         tally.corrupted += 1;
         return None;
     };
-    if head.kind == Kind::Data {
-        tally.note(head, frame.len(), now);
+    if head.kind == BenchFrameKind::Data {
+        tally.record_frame(head, frame.len(), now);
     }
     Some(head.kind)
 }
@@ -148,7 +148,7 @@ mod tests {
         trouble: F,
     }
 
-    impl<F: FnMut(Bytes) -> Vec<Bytes>> End for Mirror<F> {
+    impl<F: FnMut(Bytes) -> Vec<Bytes>> FrameEndpoint for Mirror<F> {
         fn send(&mut self, frame: Bytes) -> io::Result<()> {
             self.frames.extend((self.trouble)(frame));
             Ok(())
@@ -164,18 +164,18 @@ mod tests {
         }
     }
 
-    fn setting(workload: Workload, stop: &AtomicBool) -> Setting<'_> {
+    fn setting(workload: FrameWorkload, stop: &AtomicBool) -> FrameExchange<'_> {
         let (origin, period, time) = (Instant::now(), Duration::from_millis(10), Duration::from_millis(55));
-        Setting { origin, workload, frame_bytes: 1000, period, time, stop }
+        FrameExchange { origin, workload, frame_bytes: 1000, period, time, stop }
     }
 
     #[test]
     fn paced_frames_match_periods() {
         let stop = AtomicBool::new(false);
-        let setting = setting(Workload::Paced, &stop);
+        let setting = setting(FrameWorkload::Paced, &stop);
         let mut end = Mirror { frames: VecDeque::new(), trouble: |frame| vec![frame] };
-        let run = setting.drive(&mut end).unwrap();
-        let tally = setting.answer(&mut end).unwrap();
+        let run = setting.send_workload(&mut end).unwrap();
+        let tally = setting.receive_workload(&mut end).unwrap();
         assert_eq!((run.sent, tally.received(), tally.bytes), (6, 6, 6000));
         assert_eq!((tally.duplicated, tally.reordered, tally.corrupted), (0, 0, 0));
     }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn loss_corruption_duplication_are_counted() {
         let stop = AtomicBool::new(false);
-        let setting = setting(Workload::Paced, &stop);
+        let setting = setting(FrameWorkload::Paced, &stop);
         let mut count = 0;
         let trouble = |frame: Bytes| {
             count += 1;
@@ -195,17 +195,17 @@ mod tests {
             }
         };
         let mut end = Mirror { frames: VecDeque::new(), trouble };
-        let run = setting.drive(&mut end).unwrap();
-        let tally = setting.answer(&mut end).unwrap();
+        let run = setting.send_workload(&mut end).unwrap();
+        let tally = setting.receive_workload(&mut end).unwrap();
         assert_eq!((run.sent, tally.received(), tally.corrupted, tally.duplicated), (6, 4, 1, 1));
     }
 
     #[test]
     fn every_question_waits_for_its_answer() {
         let stop = AtomicBool::new(false);
-        let setting = setting(Workload::PingPong, &stop);
+        let setting = setting(FrameWorkload::PingPong, &stop);
         let mut end = Mirror { frames: VecDeque::new(), trouble: |frame: Bytes| vec![frame.clone(), frame] };
-        let run = setting.drive(&mut end).unwrap();
+        let run = setting.send_workload(&mut end).unwrap();
         assert!(run.sent > 1 && run.tally.received() == run.sent && run.tally.duplicated + 1 == run.sent);
     }
 }

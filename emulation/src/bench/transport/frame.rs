@@ -12,7 +12,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BenchFrameKind {
     /// It is counted.
     Data = 1,
     /// It is the last.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 /// The head of a frame that came whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    pub(super) kind: Kind,
+    pub(super) kind: BenchFrameKind,
     /// Counted from 0.
     pub(super) number: u64,
     /// When it was due to be sent, since the origin of all clocks.
@@ -51,8 +51,8 @@ pub(super) fn read(frame: &[u8]) -> Option<Head> {
     let (sum, rest) = frame.split_first_chunk()?;
     let word = |place: usize| Some(u64::from_le_bytes(rest.get(place * 8..place * 8 + 8)?.try_into().ok()?));
     let kind = match word(0)? {
-        1 => Kind::Data,
-        2 => Kind::End,
+        1 => BenchFrameKind::Data,
+        2 => BenchFrameKind::End,
         _ => return None,
     };
     let head = Head { kind, number: word(1)?, due: Duration::from_nanos(word(2)?) };
@@ -77,7 +77,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(number in any::<u64>(), due in any::<u64>(), bytes in 0..2000usize) {
-            let head = Head { kind: Kind::Data, number, due: Duration::from_nanos(due) };
+            let head = Head { kind: BenchFrameKind::Data, number, due: Duration::from_nanos(due) };
             let frame = write(head, bytes);
             prop_assert_eq!(frame.len(), bytes.max(HEAD_BYTES));
             prop_assert_eq!(read(&frame), Some(head));
@@ -89,7 +89,7 @@ mod tests {
             at in any::<prop::sample::Index>(),
             change in 1..=u8::MAX,
         ) {
-            let mut frame = write(Head { kind: Kind::Data, number: 7, due: Duration::ZERO }, bytes).to_vec();
+            let mut frame = write(Head { kind: BenchFrameKind::Data, number: 7, due: Duration::ZERO }, bytes).to_vec();
             let at = at.index(frame.len());
             frame[at] ^= change;
             prop_assert_eq!(read(&frame), None);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn reordered_and_cut_frames_detected() {
-        let frame = write(Head { kind: Kind::End, number: 7, due: Duration::ZERO }, 64 << 10);
+        let frame = write(Head { kind: BenchFrameKind::End, number: 7, due: Duration::ZERO }, 64 << 10);
         let mut swapped = frame.to_vec();
         swapped[8192..24_576].rotate_left(8192);
         assert_eq!(read(&swapped), None);

@@ -12,9 +12,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen, socket_with};
 
-use super::end::{End, PATIENCE};
+use super::end::{FrameEndpoint, PATIENCE};
 use super::network::{RECEIVER, SENDER};
-use super::{PORT, Transport};
+use super::{BenchTransport, PORT};
 use crate::lab::Lab;
 use crate::scenario::topology::HostIndex;
 
@@ -97,7 +97,7 @@ pub(super) fn address(lab: &Lab, link: usize, host: HostIndex) -> io::Result<Ipv
 }
 
 /// A TCP or MPTCP connection.
-pub(super) struct Stream {
+pub(super) struct KernelStream {
     stream: TcpStream,
     /// MPTCP takes further subflows where somebody listens only.
     _listener: Option<TcpListener>,
@@ -105,9 +105,9 @@ pub(super) struct Stream {
     buffer: Vec<u8>,
 }
 
-impl Stream {
+impl KernelStream {
     /// Listens; `ready` is called once somebody may connect.
-    pub(super) fn accept(transport: Transport, ready: impl FnOnce()) -> io::Result<Self> {
+    pub(super) fn accept(transport: BenchTransport, ready: impl FnOnce()) -> io::Result<Self> {
         let socket = socket(transport)?;
         bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT))?;
         listen(&socket, 1)?;
@@ -118,10 +118,10 @@ impl Stream {
     }
 
     /// Connects.
-    pub(super) fn connect(transport: Transport, to: Ipv4Addr) -> io::Result<Self> {
+    pub(super) fn connect(transport: BenchTransport, to: Ipv4Addr) -> io::Result<Self> {
         let socket = socket(transport)?;
         connect(&socket, &SocketAddrV4::new(to, PORT))?;
-        if transport == Transport::KernelMptcp {
+        if transport == BenchTransport::KernelMptcp {
             thread::sleep(JOIN);
         }
         Self::over(socket.into(), None)
@@ -152,8 +152,8 @@ impl Stream {
     }
 }
 
-fn socket(transport: Transport) -> io::Result<OwnedFd> {
-    let protocol = if transport == Transport::KernelMptcp { ipproto::MPTCP } else { ipproto::TCP };
+fn socket(transport: BenchTransport) -> io::Result<OwnedFd> {
+    let protocol = if transport == BenchTransport::KernelMptcp { ipproto::MPTCP } else { ipproto::TCP };
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, Some(protocol))?;
     // A kernel without it has another, which the report names.
     let _ = set_tcp_congestion(&socket, CONGESTION);
@@ -162,10 +162,10 @@ fn socket(transport: Transport) -> io::Result<OwnedFd> {
 
 /// Which congestion control connections have.
 pub(super) fn congestion() -> Option<String> {
-    tcp_congestion(socket(Transport::KernelTcp).ok()?).ok()
+    tcp_congestion(socket(BenchTransport::KernelTcp).ok()?).ok()
 }
 
-impl End for Stream {
+impl FrameEndpoint for KernelStream {
     fn send(&mut self, frame: Bytes) -> io::Result<()> {
         // A frame is far from 4 GiB. In one write, so that it is one segment where it fits.
         let length = (frame.len() as u32).to_le_bytes();

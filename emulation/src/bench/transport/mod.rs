@@ -32,16 +32,16 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::end::{PATIENCE, Setting};
-use self::kernel::Stream;
+use self::end::{FrameExchange, PATIENCE};
+use self::kernel::KernelStream;
 use self::network::{RECEIVER, SENDER};
 pub(super) use self::ours::Members;
-use self::ours::Ours;
-pub use self::reference::{Reference, references};
-pub use self::row::Row;
-use self::tally::Run;
-use super::measured::{Begun, Measured};
-use super::{Bench, BenchError, Options, stalls, system};
+use self::ours::OverlayEndpoint;
+pub use self::reference::{ReferenceFigure, references};
+pub use self::row::TransportRow;
+use self::tally::TransportRun;
+use super::measured::{BenchStart, Measured};
+use super::{BenchContext, BenchError, BenchOptions, stalls, system};
 use crate::lab::{Lab, LabError};
 
 /// The port of every receiver.
@@ -63,7 +63,7 @@ pub enum Condition {
 
 /// What carries frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Transport {
+pub enum BenchTransport {
     /// `quic://` over both links, each chunk on the path where it is through first.
     QuicStripe,
     /// The same, each chunk on both.
@@ -80,7 +80,7 @@ pub enum Transport {
 
 /// How frames are sent; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Workload {
+pub enum FrameWorkload {
     /// At a steady rate.
     Paced,
     /// As many as there is room for.
@@ -125,7 +125,7 @@ macro_rules! named {
 
 named!(Condition, "condition", BothUp => "both-up", Loss => "loss", Failures => "failures");
 named!(
-    Transport,
+    BenchTransport,
     "transport",
     QuicStripe => "quic-stripe",
     QuicDuplicate => "quic-duplicate",
@@ -134,33 +134,33 @@ named!(
     KernelTcp => "kernel-tcp",
     KernelMptcp => "kernel-mptcp",
 );
-named!(Workload, "workload", Paced => "paced", Throughput => "throughput", PingPong => "ping-pong");
+named!(FrameWorkload, "workload", Paced => "paced", Throughput => "throughput", PingPong => "ping-pong");
 
 /// One combination that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct TransportCase {
     /// What befalls the links.
     pub condition: Condition,
     /// What carries the frames.
-    pub transport: Transport,
+    pub transport: BenchTransport,
     /// How they are sent.
-    pub workload: Workload,
+    pub workload: FrameWorkload,
     /// Their length: 32 bytes at least, 64 KiB at most.
     pub frame_bytes: u32,
     /// How many are due in a second, of paced ones.
     pub hz: u32,
 }
 
-impl fmt::Display for Cell {
+impl fmt::Display for TransportCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { condition, transport, workload, frame_bytes, hz } = self;
         write!(f, "{condition}, {transport}, {workload} of {frame_bytes} bytes")?;
-        if *workload == Workload::Paced { write!(f, " at {hz} Hz") } else { Ok(()) }
+        if *workload == FrameWorkload::Paced { write!(f, " at {hz} Hz") } else { Ok(()) }
     }
 }
 
 /// What was measured.
-pub type Report = Measured<Row>;
+pub type TransportReport = Measured<TransportRow>;
 
 /// Measures each of `cells`, in their order and each in `runs` runs of `time`,
 /// [inside a sandbox](crate::lab::sandbox::enter).
@@ -172,18 +172,18 @@ pub type Report = Measured<Row>;
 /// When a lab cannot be made, or breaks. A transport that fails, or is not
 /// there, is no error: a note says so.
 pub fn run(
-    cells: &[Cell],
+    cells: &[TransportCase],
     time: Duration,
     runs: u32,
-    options: &Options,
+    options: &BenchOptions,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(&Cell),
-) -> Result<Report, BenchError> {
-    let begun = Begun::now();
-    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
-    let mut report = Report::default();
+    watch: &mut dyn FnMut(&TransportCase),
+) -> Result<TransportReport, BenchError> {
+    let begun = BenchStart::now();
+    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
+    let mut report = TransportReport::default();
     let without_mptcp = kernel::mptcp_is_missing();
-    report.notes.extend(without_mptcp.clone().filter(|_| cells.iter().any(Cell::is_mptcp)));
+    report.notes.extend(without_mptcp.clone().filter(|_| cells.iter().any(TransportCase::is_mptcp)));
     let members = Members::new().map_err(system("make the certificates of a group"))?;
     for cell in cells {
         if cell.is_mptcp() && without_mptcp.is_some() {
@@ -191,7 +191,7 @@ pub fn run(
             continue;
         }
         match all_runs(&mut bench, &members, cell, time, runs, &mut report.notes, watch)? {
-            Some(runs) => report.rows.push(Row::of(cell, &runs)),
+            Some(runs) => report.rows.push(TransportRow::from_runs(cell, &runs)),
             None if bench.is_stopped() => break,
             None => report.unmeasured += 1,
         }
@@ -202,26 +202,26 @@ pub fn run(
     Ok(report)
 }
 
-impl Cell {
+impl TransportCase {
     fn is_mptcp(&self) -> bool {
-        self.transport == Transport::KernelMptcp
+        self.transport == BenchTransport::KernelMptcp
     }
 }
 
 /// All runs of a combination; none if one of them failed or was stopped.
 fn all_runs(
-    bench: &mut Bench<'_>,
+    bench: &mut BenchContext<'_>,
     members: &Members,
-    cell: &Cell,
+    cell: &TransportCase,
     time: Duration,
     runs: u32,
     notes: &mut Vec<String>,
-    watch: &mut dyn FnMut(&Cell),
-) -> Result<Option<Vec<Run>>, BenchError> {
+    watch: &mut dyn FnMut(&TransportCase),
+) -> Result<Option<Vec<TransportRun>>, BenchError> {
     let mut seen = Vec::new();
     for _ in 0..runs {
         watch(cell);
-        let lab = bench.lab(&network::of(cell.condition, time + AFTER))?;
+        let lab = bench.lab(&network::for_condition(cell.condition, time + AFTER))?;
         let run = one_run(bench, &lab, members, cell, time);
         if bench.is_stopped() {
             return Ok(None);
@@ -242,11 +242,17 @@ fn all_runs(
 }
 
 /// Sends and receives, in a thread of each host.
-fn one_run(bench: &Bench<'_>, lab: &Lab, members: &Members, cell: &Cell, time: Duration) -> io::Result<Run> {
+fn one_run(
+    bench: &BenchContext<'_>,
+    lab: &Lab,
+    members: &Members,
+    cell: &TransportCase,
+    time: Duration,
+) -> io::Result<TransportRun> {
     if cell.is_mptcp() {
         kernel::prepare_mptcp(lab)?;
     }
-    let setting = Setting {
+    let setting = FrameExchange {
         origin: Instant::now(),
         workload: cell.workload,
         frame_bytes: cell.frame_bytes as usize,
@@ -259,12 +265,13 @@ fn one_run(bench: &Bench<'_>, lab: &Lab, members: &Members, cell: &Cell, time: D
     let ((run, tally), stalls) = stalls::watch(|| ends.carry());
     let run = run.map_err(io::Error::other)??;
     // What ping-pong shows is seen by the end that asks.
-    let tally = if cell.workload == Workload::PingPong { run.tally } else { tally.map_err(io::Error::other)?? };
+    let tally =
+        if cell.workload == FrameWorkload::PingPong { run.tally } else { tally.map_err(io::Error::other)?? };
     let stalled = stalls.map(|stalls| {
         let excused = tally.late_by_stalls(|due, came| stalls.within(origin + due, origin + came));
         (excused, stalls.longest())
     });
-    Ok(Run { tally, stalled, ..run })
+    Ok(TransportRun { tally, stalled, ..run })
 }
 
 /// What an end in a host came to.
@@ -274,13 +281,13 @@ type Carried<T> = Result<io::Result<T>, LabError>;
 struct Ends<'a> {
     lab: &'a Lab,
     members: &'a Members,
-    cell: &'a Cell,
-    setting: Setting<'a>,
+    cell: &'a TransportCase,
+    setting: FrameExchange<'a>,
 }
 
 impl Ends<'_> {
     /// Sends in a thread of the one host and receives in one of the other.
-    fn carry(&self) -> (Carried<Run>, Carried<tally::Tally>) {
+    fn carry(&self) -> (Carried<TransportRun>, Carried<tally::FrameCounts>) {
         let (is_ready, ready) = sync_channel(1);
         thread::scope(|scope| {
             // The other end hears of a receiver that has gone before it was ready.
@@ -292,37 +299,37 @@ impl Ends<'_> {
         })
     }
 
-    fn receive(&self, ready: impl FnOnce()) -> io::Result<tally::Tally> {
+    fn receive(&self, ready: impl FnOnce()) -> io::Result<tally::FrameCounts> {
         let transport = self.cell.transport;
         match transport {
-            Transport::KernelTcp | Transport::KernelMptcp => {
-                self.setting.answer(&mut Stream::accept(transport, ready)?)
+            BenchTransport::KernelTcp | BenchTransport::KernelMptcp => {
+                self.setting.receive_workload(&mut KernelStream::accept(transport, ready)?)
             }
             _ => {
                 let hosts = self.addresses(RECEIVER)?;
-                let mut end = Ours::accept(transport, &self.members.receiver, &hosts, ready)?;
-                let tally = self.setting.answer(&mut end)?;
+                let mut end = OverlayEndpoint::accept(transport, &self.members.receiver, &hosts, ready)?;
+                let tally = self.setting.receive_workload(&mut end)?;
                 end.finish();
                 Ok(tally)
             }
         }
     }
 
-    fn send(&self, ready: &Receiver<()>) -> io::Result<Run> {
+    fn send(&self, ready: &Receiver<()>) -> io::Result<TransportRun> {
         let peer = self.addresses(RECEIVER)?;
         if ready.recv_timeout(PATIENCE).is_err() {
             return Err(io::Error::other("the receiver does not listen"));
         }
         let transport = self.cell.transport;
         match transport {
-            Transport::KernelTcp | Transport::KernelMptcp => {
-                let mut end = Stream::connect(transport, kernel::address(self.lab, 0, RECEIVER)?)?;
+            BenchTransport::KernelTcp | BenchTransport::KernelMptcp => {
+                let mut end = KernelStream::connect(transport, kernel::address(self.lab, 0, RECEIVER)?)?;
                 let run = self.begin(&mut end)?;
                 end.finish()?;
                 Ok(run)
             }
             _ => {
-                let mut end = Ours::dial(transport, &self.members.sender, &self.addresses(SENDER)?, &peer)?;
+                let mut end = OverlayEndpoint::dial(transport, &self.members.sender, &self.addresses(SENDER)?, &peer)?;
                 let run = self.begin(&mut end)?;
                 end.finish();
                 Ok(run)
@@ -331,14 +338,14 @@ impl Ends<'_> {
     }
 
     /// From now on, what is to befall the links does.
-    fn begin(&self, end: &mut impl end::End) -> io::Result<Run> {
+    fn begin(&self, end: &mut impl end::FrameEndpoint) -> io::Result<TransportRun> {
         self.lab.begin().map_err(io::Error::other)?;
-        self.setting.drive(end)
+        self.setting.send_workload(end)
     }
 
     /// Where a host is, at the links that the transport uses.
     fn addresses(&self, host: usize) -> io::Result<Vec<Ipv4Addr>> {
-        let links = if matches!(self.cell.transport, Transport::Udp | Transport::Tcp) { 1 } else { 2 };
+        let links = if matches!(self.cell.transport, BenchTransport::Udp | BenchTransport::Tcp) { 1 } else { 2 };
         (0..links).map(|link| kernel::address(self.lab, link, host)).collect()
     }
 }
@@ -350,9 +357,9 @@ mod tests {
     #[test]
     fn everything_is_read_by_its_name() {
         assert!(Condition::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        assert!(Transport::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        assert!(Workload::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        let refused = "sctp".parse::<Transport>().unwrap_err();
+        assert!(BenchTransport::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
+        assert!(FrameWorkload::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
+        let refused = "sctp".parse::<BenchTransport>().unwrap_err();
         assert!(refused.starts_with("`sctp` is no transport: write quic-stripe, quic-duplicate, udp"), "{refused}");
     }
 }

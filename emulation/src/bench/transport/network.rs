@@ -26,7 +26,7 @@ const DOWN_AT: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 const DOWN_FOR: Duration = Duration::from_secs(2);
 
 /// The network of a condition that holds for `time` after [the beginning](crate::lab::Lab::begin).
-pub(super) fn of(condition: Condition, time: Duration) -> Topology {
+pub(super) fn for_condition(condition: Condition, time: Duration) -> Topology {
     let queue = Queue { limit: QUEUE_BYTES, in_bytes: true, ..Queue::DEFAULT };
     let link = |loss| Leg { rate: RATE, loss, queue, ..Leg::default() };
     let loss = if condition == Condition::Loss { LOSS } else { 0.0 };
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn one_link_is_always_up() {
-        let topology = of(Condition::Failures, Duration::from_secs(20));
+        let topology = for_condition(Condition::Failures, Duration::from_secs(20));
         assert_eq!(topology.events.len(), 4 * 4);
         let mut is_up = [true; 2];
         for event in &topology.events {
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn only_first_link_loses_packets() {
-        let topology = of(Condition::Loss, Duration::ZERO);
+        let topology = for_condition(Condition::Loss, Duration::ZERO);
         let loss = |net: usize, from: usize, to: usize| {
             let members = &topology.nets[net].members;
             members[from].to_net.joined(&members[to].from_net).loss

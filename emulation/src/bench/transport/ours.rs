@@ -15,8 +15,8 @@ use roost_transport::{Config, Event, Events, Limits, SendError, bind};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
 
-use super::end::{End, PATIENCE};
-use super::{PORT, Transport};
+use super::end::{FrameEndpoint, PATIENCE};
+use super::{BenchTransport, PORT};
 
 /// All frames are of one flow, which keeps their order.
 const CHANNEL: Channel = Channel::Reliable { flow: 1 };
@@ -45,7 +45,7 @@ impl Members {
 }
 
 /// One end of a link of ours.
-pub(super) struct Ours {
+pub(super) struct OverlayEndpoint {
     runtime: Runtime,
     transport: roost_transport::Transport,
     events: Events,
@@ -57,9 +57,9 @@ pub(super) struct Ours {
     delivery: Delivery,
 }
 
-impl Ours {
+impl OverlayEndpoint {
     /// Opens the transport at these addresses of this host.
-    fn open(transport: Transport, identity: &Arc<Identity>, hosts: &[Ipv4Addr]) -> io::Result<Self> {
+    fn open(transport: BenchTransport, identity: &Arc<Identity>, hosts: &[Ipv4Addr]) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let listen = format!("{}://{}:{PORT}", scheme(transport), hosts.join("+"));
@@ -74,7 +74,7 @@ impl Ours {
         };
         let (handle, events) = runtime.block_on(bind(config)).map_err(io::Error::other)?;
         let class =
-            if transport == Transport::QuicDuplicate { DeliveryClass::Duplicate } else { DeliveryClass::Stripe };
+            if transport == BenchTransport::QuicDuplicate { DeliveryClass::Duplicate } else { DeliveryClass::Stripe };
         let delivery = Delivery { class, ..Delivery::default() };
         let (batch, frames) = (Vec::with_capacity(BATCH), VecDeque::new());
         Ok(Self { runtime, transport: handle, events, batch, frames, link: None, over: None, delivery })
@@ -82,20 +82,20 @@ impl Ours {
 
     /// Listens; `ready` is called once somebody may dial.
     pub(super) fn accept(
-        transport: Transport,
+        transport: BenchTransport,
         identity: &Arc<Identity>,
         hosts: &[Ipv4Addr],
         ready: impl FnOnce(),
     ) -> io::Result<Self> {
         let mut end = Self::open(transport, identity, hosts)?;
         ready();
-        end.await_link()?;
+        end.await_connection()?;
         Ok(end)
     }
 
     /// Dials, and waits for all paths.
     pub(super) fn dial(
-        transport: Transport,
+        transport: BenchTransport,
         identity: &Arc<Identity>,
         hosts: &[Ipv4Addr],
         peer: &[Ipv4Addr],
@@ -105,7 +105,7 @@ impl Ours {
         let address = Address { scheme: scheme(transport), port: PORT, hosts };
         let dial = || end.transport.dial(DialId(1), vec![address], RoleSet::ALL, None);
         end.runtime.block_on(async { dial() });
-        let link = end.await_link()?;
+        let link = end.await_connection()?;
         let due = Instant::now() + PATIENCE;
         let has_all = |end: &Self| end.transport.link(link).is_some_and(|info| info.paths.len() >= peer.len());
         while scheme(transport) == Scheme::Quic && !has_all(&end) {
@@ -117,7 +117,7 @@ impl Ours {
         Ok(end)
     }
 
-    fn await_link(&mut self) -> io::Result<LinkId> {
+    fn await_connection(&mut self) -> io::Result<LinkId> {
         let due = Instant::now() + PATIENCE;
         loop {
             if let Some(link) = self.link {
@@ -173,15 +173,15 @@ impl Ours {
     }
 }
 
-const fn scheme(transport: Transport) -> Scheme {
+const fn scheme(transport: BenchTransport) -> Scheme {
     match transport {
-        Transport::Udp => Scheme::Udp,
-        Transport::Tcp => Scheme::Tcp,
+        BenchTransport::Udp => Scheme::Udp,
+        BenchTransport::Tcp => Scheme::Tcp,
         _ => Scheme::Quic,
     }
 }
 
-impl End for Ours {
+impl FrameEndpoint for OverlayEndpoint {
     fn send(&mut self, frame: Bytes) -> io::Result<()> {
         let link = self.link.ok_or(io::ErrorKind::NotConnected)?;
         loop {

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::tally::Run;
-use super::{Cell, Condition, Transport, Workload, network};
+use super::tally::TransportRun;
+use super::{BenchTransport, Condition, FrameWorkload, TransportCase, network};
 
 /// One transport under one condition with one workload, over all its runs. What
 /// a workload does not show is none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct TransportRow {
     /// What befell the links.
     #[serde(serialize_with = "condition")]
     pub condition: Condition,
     /// What carried the frames.
     #[serde(serialize_with = "transport")]
-    pub transport: Transport,
+    pub transport: BenchTransport,
     /// How frames were sent.
     #[serde(serialize_with = "workload")]
-    pub workload: Workload,
+    pub workload: FrameWorkload,
     /// Bytes of a frame.
     pub frame_bytes: u32,
     /// Frames a second that were due, of paced ones.
@@ -66,23 +66,23 @@ fn condition<S: Serializer>(value: &Condition, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(value.name())
 }
 
-fn transport<S: Serializer>(value: &Transport, serializer: S) -> Result<S::Ok, S::Error> {
+fn transport<S: Serializer>(value: &BenchTransport, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(value.name())
 }
 
-fn workload<S: Serializer>(value: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
+fn workload<S: Serializer>(value: &FrameWorkload, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(value.name())
 }
 
-impl Row {
+impl TransportRow {
     /// What these runs come to.
-    pub(super) fn of(cell: &Cell, runs: &[Run]) -> Self {
-        let sum = |count: fn(&Run) -> u64| runs.iter().map(count).sum::<u64>();
+    pub(super) fn from_runs(cell: &TransportCase, runs: &[TransportRun]) -> Self {
+        let sum = |count: fn(&TransportRun) -> u64| runs.iter().map(count).sum::<u64>();
         let (sent, late) = (sum(|run| run.sent), sum(|run| run.tally.late()));
         let lost = sum(|run| run.sent.saturating_sub(run.tally.received()));
         let part = |count: u64| (sent > 0).then(|| round(100.0 * count as f64 / sent as f64));
-        let is_paced = cell.workload == Workload::Paced;
-        let is_one_way = cell.workload != Workload::PingPong;
+        let is_paced = cell.workload == FrameWorkload::Paced;
+        let is_one_way = cell.workload != FrameWorkload::PingPong;
         let rates: Vec<f64> = runs.iter().filter(|_| is_one_way).filter_map(rate).collect();
         let mut delays: Vec<Duration> = runs.iter().flat_map(|run| &run.tally.delays).copied().collect();
         delays.sort_unstable();
@@ -120,7 +120,7 @@ impl Row {
 }
 
 /// Payload bits a second, in millions.
-fn rate(run: &Run) -> Option<f64> {
+fn rate(run: &TransportRun) -> Option<f64> {
     let span = run.tally.span().as_secs_f64();
     (span > 0.0).then(|| run.tally.bytes as f64 * 8.0 / 1e6 / span)
 }
@@ -137,30 +137,30 @@ fn round(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::transport::frame::{Head, Kind};
-    use crate::bench::transport::tally::Tally;
+    use crate::bench::transport::frame::{BenchFrameKind, Head};
+    use crate::bench::transport::tally::FrameCounts;
 
     /// Frames each 10 ms that come after these delays; none is lost there.
-    fn run(delays_ms: &[Option<u64>]) -> Run {
-        let mut tally = Tally::default();
+    fn run(delays_ms: &[Option<u64>]) -> TransportRun {
+        let mut tally = FrameCounts::default();
         for (number, delay) in delays_ms.iter().enumerate() {
             let due = Duration::from_millis(10) * number as u32;
             let Some(delay) = delay else { continue };
-            let head = Head { kind: Kind::Data, number: number as u64, due };
-            tally.note(head, 12_500, due + Duration::from_millis(*delay));
+            let head = Head { kind: BenchFrameKind::Data, number: number as u64, due };
+            tally.record_frame(head, 12_500, due + Duration::from_millis(*delay));
         }
-        Run { sent: delays_ms.len() as u64, missed: 1, tally, stalled: Some((1, Duration::from_millis(4))) }
+        TransportRun { sent: delays_ms.len() as u64, missed: 1, tally, stalled: Some((1, Duration::from_millis(4))) }
     }
 
-    fn cell(workload: Workload) -> Cell {
-        let (condition, transport) = (Condition::Loss, Transport::QuicStripe);
-        Cell { condition, transport, workload, frame_bytes: 12_500, hz: 100 }
+    fn cell(workload: FrameWorkload) -> TransportCase {
+        let (condition, transport) = (Condition::Loss, BenchTransport::QuicStripe);
+        TransportCase { condition, transport, workload, frame_bytes: 12_500, hz: 100 }
     }
 
     #[test]
     fn runs_are_added_up() {
         let runs = [run(&[Some(1), Some(3), None, Some(11)]), run(&[Some(1), Some(1), Some(1), Some(1)])];
-        let row = Row::of(&cell(Workload::Paced), &runs);
+        let row = TransportRow::from_runs(&cell(FrameWorkload::Paced), &runs);
         assert_eq!((row.sent, row.lost, row.runs), (8, 1, 2));
         assert_eq!((row.late_pct, row.missed_pct, row.max_gap_ms), (Some(25.0), Some(25.0), Some(28.0)));
         assert_eq!((row.stalled_late_pct, row.stall_ms), (Some(25.0), Some(4.0)));
@@ -171,20 +171,21 @@ mod tests {
 
     #[test]
     fn unmeasured_columns_are_none() {
-        let row = Row::of(&cell(Workload::PingPong), &[run(&[Some(1), Some(3)])]);
+        let row = TransportRow::from_runs(&cell(FrameWorkload::PingPong), &[run(&[Some(1), Some(3)])]);
         assert_eq!((row.mbps, row.late_pct, row.hz, row.max_gap_ms), (None, None, None, None));
         assert_eq!(row.avg_ms, Some(2.0));
-        let nothing = Row::of(&cell(Workload::Throughput), &[Run::default()]);
+        let nothing = TransportRow::from_runs(&cell(FrameWorkload::Throughput), &[TransportRun::default()]);
         assert_eq!((nothing.mbps, nothing.avg_ms, nothing.lost), (None, None, 0));
         let half = run(&[Some(0), Some(0)]);
-        let row = Row::of(&cell(Workload::Throughput), &[half]);
+        let row = TransportRow::from_runs(&cell(FrameWorkload::Throughput), &[half]);
         // 0.2 Mbit in 10 ms of 200 Mbit/s.
         assert_eq!((row.mbps, row.capacity_pct), (Some(20.0), Some(10.0)));
     }
 
     #[test]
     fn row_has_stable_json_names() {
-        let row = serde_json::to_value(Row::of(&cell(Workload::Paced), &[run(&[Some(1)])])).unwrap();
+        let row =
+            serde_json::to_value(TransportRow::from_runs(&cell(FrameWorkload::Paced), &[run(&[Some(1)])])).unwrap();
         assert_eq!(
             (&row["condition"], &row["transport"], &row["workload"]),
             (&"loss".into(), &"quic-stripe".into(), &"paced".into())

@@ -9,7 +9,7 @@ pub(super) const LATE: Duration = Duration::from_millis(10);
 
 /// Frames as they come in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Tally {
+pub(super) struct FrameCounts {
     /// Which have come, by number.
     seen: Vec<bool>,
     /// The greatest number that has come, and one.
@@ -30,9 +30,9 @@ pub(super) struct Tally {
     pub(super) corrupted: u64,
 }
 
-impl Tally {
+impl FrameCounts {
     /// A frame of `bytes` has come, `now` after the origin of all clocks.
-    pub(super) fn note(&mut self, head: Head, bytes: usize, now: Duration) {
+    pub(super) fn record_frame(&mut self, head: Head, bytes: usize, now: Duration) {
         let place = head.number as usize;
         if self.seen.len() <= place {
             self.seen.resize(place + 1, false);
@@ -81,11 +81,11 @@ impl Tally {
 
 /// A run: what was sent, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Run {
+pub(super) struct TransportRun {
     pub(super) sent: u64,
     /// Frames that the sender could not begin before the next was due.
     pub(super) missed: u64,
-    pub(super) tally: Tally,
+    pub(super) tally: FrameCounts,
     /// Late frames that would have been in time had the machine not stood still,
     /// and the longest that it did; none if that cannot be seen.
     pub(super) stalled: Option<(u64, Duration)>,
@@ -94,17 +94,17 @@ pub(super) struct Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::transport::frame::Kind;
+    use crate::bench::transport::frame::BenchFrameKind;
 
     const fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
-    fn tally(frames: &[(u64, u64)]) -> Tally {
-        let mut tally = Tally::default();
+    fn tally(frames: &[(u64, u64)]) -> FrameCounts {
+        let mut tally = FrameCounts::default();
         for (number, at) in frames {
-            let head = Head { kind: Kind::Data, number: *number, due: ms(number * 10) };
-            tally.note(head, 100, ms(*at));
+            let head = Head { kind: BenchFrameKind::Data, number: *number, due: ms(number * 10) };
+            tally.record_frame(head, 100, ms(*at));
         }
         tally
     }
@@ -125,6 +125,6 @@ mod tests {
     fn duplicates_and_reordering_are_counted() {
         let tally = tally(&[(0, 1), (2, 2), (1, 3), (2, 4), (3, 5)]);
         assert_eq!((tally.received(), tally.duplicated, tally.reordered), (4, 1, 1));
-        assert_eq!(Tally::default().span(), Duration::ZERO);
+        assert_eq!(FrameCounts::default().span(), Duration::ZERO);
     }
 }

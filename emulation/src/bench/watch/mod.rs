@@ -24,11 +24,11 @@ use roost_proto::peer::ReflectionPolicy;
 use roost_proto::{Area, Cell, Service};
 use tokio::task::JoinHandle;
 
-pub use self::row::Row;
-use self::video::Arrivals;
-use super::measured::{Begun, Measured};
-use super::stage::{Part, Stage, interrupted};
-use super::{Bench, BenchError, Options, networks};
+pub use self::row::SubscriptionRow;
+use self::video::VideoArrivals;
+use super::measured::{BenchStart, Measured};
+use super::stage::{Testbed, TestbedRole, interrupted};
+use super::{BenchContext, BenchError, BenchOptions, networks};
 use crate::experiment::Daemon;
 use crate::lab::{Lab, sandbox};
 use crate::scenario::topology::HostIndex;
@@ -54,15 +54,15 @@ const WATCH: Duration = Duration::from_secs(600);
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
+pub enum SubscriptionCase {
     /// One joins whom nobody was before.
     JoinFirst,
     /// One joins at a super node that carries the stream.
-    JoinCarried,
+    JoinReflected,
     /// The same, one who has watched it before.
     JoinAgain,
     /// The receivers' super node leaves.
-    LeaveWatchers,
+    LeaveSubscribers,
     /// The provider's super node leaves.
     LeaveProviders,
     /// One receiver.
@@ -77,13 +77,13 @@ pub enum Case {
     Direct8,
 }
 
-impl Case {
+impl SubscriptionCase {
     /// All, in the order in which they are measured.
     pub const ALL: [Self; 10] = [
         Self::JoinFirst,
-        Self::JoinCarried,
+        Self::JoinReflected,
         Self::JoinAgain,
-        Self::LeaveWatchers,
+        Self::LeaveSubscribers,
         Self::LeaveProviders,
         Self::Uplink1,
         Self::Uplink4,
@@ -96,9 +96,9 @@ impl Case {
     pub const fn name(self) -> &'static str {
         match self {
             Self::JoinFirst => "join-first",
-            Self::JoinCarried => "join-carried",
+            Self::JoinReflected => "join-carried",
             Self::JoinAgain => "join-again",
-            Self::LeaveWatchers => "leave-watchers",
+            Self::LeaveSubscribers => "leave-watchers",
             Self::LeaveProviders => "leave-providers",
             Self::Uplink1 => "uplink-1",
             Self::Uplink4 => "uplink-4",
@@ -109,10 +109,10 @@ impl Case {
     }
 
     /// Receivers at its end.
-    const fn watchers(self) -> usize {
+    const fn subscribers(self) -> usize {
         match self {
             Self::JoinFirst | Self::Uplink1 => 1,
-            Self::JoinCarried | Self::JoinAgain | Self::LeaveWatchers | Self::LeaveProviders => 2,
+            Self::JoinReflected | Self::JoinAgain | Self::LeaveSubscribers | Self::LeaveProviders => 2,
             Self::Uplink4 | Self::Direct4 => 4,
             Self::Uplink8 | Self::Direct8 => 8,
         }
@@ -127,13 +127,13 @@ impl Case {
     }
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for SubscriptionCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Case {
+impl FromStr for SubscriptionCase {
     type Err = String;
 
     /// Reads a [name](Case::name).
@@ -146,7 +146,7 @@ impl FromStr for Case {
 }
 
 /// What was measured.
-pub type Report = Measured<Row>;
+pub type SubscriptionReport = Measured<SubscriptionRow>;
 
 /// Measures each of `cases`, in their order, each with daemons of its own,
 /// [inside a sandbox](crate::lab::sandbox::enter).
@@ -156,15 +156,15 @@ pub type Report = Measured<Row>;
 /// # Errors
 /// When this is no sandbox. A case that fails is no error: a note says so.
 pub fn run(
-    cases: &[Case],
-    options: &Options,
+    cases: &[SubscriptionCase],
+    options: &BenchOptions,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(&Case),
-) -> Result<Report, BenchError> {
-    let begun = Begun::now();
+    watch: &mut dyn FnMut(&SubscriptionCase),
+) -> Result<SubscriptionReport, BenchError> {
+    let begun = BenchStart::now();
     sandbox::expect_inside()?;
-    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
-    let mut report = Report::default();
+    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
+    let mut report = SubscriptionReport::default();
     for case in cases {
         watch(case);
         let measured = measure(&mut bench, *case);
@@ -184,16 +184,16 @@ pub fn run(
 }
 
 /// One case from its daemons' start to their end; a sentence if it fails.
-fn measure(bench: &mut Bench<'_>, case: Case) -> Result<Row, String> {
+fn measure(bench: &mut BenchContext<'_>, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
-    let parts = parts(case.watchers());
-    let mut stage = Stage::make(bench, &networks::lan(parts.len(), ONE_WAY), &parts)?;
+    let parts = parts(case.subscribers());
+    let mut stage = Testbed::make(bench, &networks::lan(parts.len(), ONE_WAY), &parts)?;
     let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    let Stage { daemons, lab, .. } = &mut stage;
+    let Testbed { daemons, lab, .. } = &mut stage;
     thread::scope(|scope| {
         let sender = scope.spawn(|| lab.run_in(PROVIDER, || video::send(&over, &sent)));
-        let mut scene = Scene { daemons, lab, sent: &sent, reflect: case.reflection() };
+        let mut scene = SubscriptionScene { daemons, lab, sent: &sent, reflect: case.reflection() };
         let seen = runtime.block_on(async {
             tokio::select! {
                 seen = scene.play(case) => seen,
@@ -210,17 +210,17 @@ fn measure(bench: &mut Bench<'_>, case: Case) -> Result<Row, String> {
 }
 
 /// Two super nodes, a provider at the one, receivers at the other.
-fn parts(watchers: usize) -> Vec<Part> {
+fn parts(watchers: usize) -> Vec<TestbedRole> {
     let source = format!("udp://{}:{}", Ipv4Addr::LOCALHOST, video::PORT);
     let settings = ["--services", "video", "--sources-video", &source].map(OsString::from).to_vec();
-    let provider = Part::Node { hubs: HUBS.to_vec(), cell: PROVIDER_CELL, settings };
-    let watcher = || Part::Node { hubs: vec![HUBS[1], HUBS[0]], cell: Cell::new(0, 0), settings: Vec::new() };
-    let hubs = HUBS.map(|_| Part::Hub(Vec::new()));
+    let provider = TestbedRole::Node { hubs: HUBS.to_vec(), cell: PROVIDER_CELL, settings };
+    let watcher = || TestbedRole::Node { hubs: vec![HUBS[1], HUBS[0]], cell: Cell::new(0, 0), settings: Vec::new() };
+    let hubs = HUBS.map(|_| TestbedRole::Hub(Vec::new()));
     hubs.into_iter().chain([provider]).chain((0..watchers).map(|_| watcher())).collect()
 }
 
 /// A stage with its video.
-struct Scene<'a> {
+struct SubscriptionScene<'a> {
     daemons: &'a mut [Daemon],
     lab: &'a Lab,
     /// Datagrams that the provider's source was sent.
@@ -229,56 +229,60 @@ struct Scene<'a> {
     reflect: Option<ReflectionPolicy>,
 }
 
-impl Scene<'_> {
-    async fn play(&mut self, case: Case) -> Result<Row, String> {
-        Stage::start(self.daemons, self.lab).await?;
+impl SubscriptionScene<'_> {
+    async fn play(&mut self, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
+        Testbed::start(self.daemons, self.lab).await?;
         match case {
-            Case::JoinFirst => self.join(case, 0).await,
-            Case::JoinCarried => {
+            SubscriptionCase::JoinFirst => self.join(case, 0).await,
+            SubscriptionCase::JoinReflected => {
                 let _other = self.watching(1).await?;
                 self.join(case, 0).await
             }
-            Case::JoinAgain => {
+            SubscriptionCase::JoinAgain => {
                 let _other = self.watching(1).await?;
                 drop(self.watching(0).await?);
                 tokio::time::sleep(STEADY / 2).await;
                 self.join(case, 0).await
             }
-            Case::LeaveWatchers => self.leave(case, HUBS[1]).await,
-            Case::LeaveProviders => self.leave(case, HUBS[0]).await,
-            Case::Uplink1 | Case::Uplink4 | Case::Uplink8 | Case::Direct4 | Case::Direct8 => self.uplink(case).await,
+            SubscriptionCase::LeaveSubscribers => self.leave(case, HUBS[1]).await,
+            SubscriptionCase::LeaveProviders => self.leave(case, HUBS[0]).await,
+            SubscriptionCase::Uplink1
+            | SubscriptionCase::Uplink4
+            | SubscriptionCase::Uplink8
+            | SubscriptionCase::Direct4
+            | SubscriptionCase::Direct8 => self.uplink(case).await,
         }
     }
 
     /// One who asks for the stream.
-    fn ask(&self, watcher: usize) -> Watcher {
-        Watcher::ask(&self.daemons[FIRST_WATCHER + watcher], self.reflect)
+    fn ask(&self, watcher: usize) -> StreamSubscriber {
+        StreamSubscriber::ask(&self.daemons[FIRST_WATCHER + watcher], self.reflect)
     }
 
     /// One who has it, for a while.
-    async fn watching(&self, watcher: usize) -> Result<Watcher, String> {
+    async fn watching(&self, watcher: usize) -> Result<StreamSubscriber, String> {
         let mut watcher = self.ask(watcher);
         watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
         tokio::time::sleep(STEADY / 2).await;
         Ok(watcher)
     }
 
-    async fn join(&self, case: Case, watcher: usize) -> Result<Row, String> {
+    async fn join(&self, case: SubscriptionCase, watcher: usize) -> Result<SubscriptionRow, String> {
         let mut watcher = self.ask(watcher);
         let at = watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
-        Ok(Row::joined(case, at - watcher.asked))
+        Ok(SubscriptionRow::joined(case, at - watcher.asked))
     }
 
     /// All receivers, once each has a picture.
-    async fn all_watching(&self, case: Case) -> Result<Vec<Watcher>, String> {
+    async fn all_watching(&self, case: SubscriptionCase) -> Result<Vec<StreamSubscriber>, String> {
         let mut all = Vec::new();
-        for watcher in 0..case.watchers() {
+        for watcher in 0..case.subscribers() {
             all.push(self.watching(watcher).await?);
         }
         Ok(all)
     }
 
-    async fn leave(&mut self, case: Case, hub: usize) -> Result<Row, String> {
+    async fn leave(&mut self, case: SubscriptionCase, hub: usize) -> Result<SubscriptionRow, String> {
         let watchers = self.all_watching(case).await?;
         let before = Instant::now();
         tokio::time::sleep(STEADY).await;
@@ -298,13 +302,13 @@ impl Scene<'_> {
             let [steady, moved] = [all.between(before, left), all.between(left, end)];
             let last = moved.last().unwrap_or(left);
             gaps = [gaps[0].max(steady.longest_gap()), gaps[1].max(moved.longest_gap()).max(end - last)];
-            let (lost, twice) = all.between(before, end).lost_and_twice();
+            let (lost, twice) = all.between(before, end).lost_and_duplicated();
             counts = (counts.0 + lost, counts.1 + twice);
         }
-        Ok(Row::moved(case, gaps, counts))
+        Ok(SubscriptionRow::moved(case, gaps, counts))
     }
 
-    async fn uplink(&self, case: Case) -> Result<Row, String> {
+    async fn uplink(&self, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
         let watchers = self.all_watching(case).await?;
         let before = (self.uplink_bytes()?, self.sent.load(Relaxed));
         tokio::time::sleep(STEADY).await;
@@ -314,7 +318,7 @@ impl Scene<'_> {
             watcher.arrivals()?;
         }
         let payload = (after.1 - before.1).max(1) * video::DATAGRAM_BYTES as u64;
-        Ok(Row::sent(case, (after.0 - before.0) as f64 / payload as f64))
+        Ok(SubscriptionRow::sent(case, (after.0 - before.0) as f64 / payload as f64))
     }
 
     /// Of whole frames that the provider's host has sent.
@@ -326,16 +330,16 @@ impl Scene<'_> {
 }
 
 /// A request, and what has come for it. Dropped, it ends.
-struct Watcher {
+struct StreamSubscriber {
     asked: Instant,
     name: String,
-    arrivals: Arc<Mutex<Arrivals>>,
+    arrivals: Arc<Mutex<VideoArrivals>>,
     task: JoinHandle<String>,
 }
 
-impl Watcher {
+impl StreamSubscriber {
     fn ask(daemon: &Daemon, reflect: Option<ReflectionPolicy>) -> Self {
-        let arrivals = Arc::new(Mutex::new(Arrivals::default()));
+        let arrivals = Arc::new(Mutex::new(VideoArrivals::default()));
         let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let asked = Instant::now();
         let task = tokio::spawn(async move {
@@ -349,7 +353,10 @@ impl Watcher {
                 while let Some(frame) = stream.next().await? {
                     match frame {
                         Frame::Data(data) => {
-                            noted.lock().unwrap_or_else(PoisonError::into_inner).note(Instant::now(), &data);
+                            noted
+                                .lock()
+                                .unwrap_or_else(PoisonError::into_inner)
+                                .record_datagrams(Instant::now(), &data);
                         }
                         Frame::Event(RequestEvent::Failed { error, .. }) => return Ok(error.to_string()),
                         Frame::Event(_) => {}
@@ -363,7 +370,7 @@ impl Watcher {
     }
 
     /// Waits for something among what has come.
-    async fn until<T>(&mut self, what: &str, look: impl Fn(&Arrivals) -> Option<T>) -> Result<T, String> {
+    async fn until<T>(&mut self, what: &str, look: impl Fn(&VideoArrivals) -> Option<T>) -> Result<T, String> {
         loop {
             if let Some(seen) = look(&self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)) {
                 return Ok(seen);
@@ -380,7 +387,7 @@ impl Watcher {
     }
 
     /// What has come; an error if nothing comes any more.
-    fn arrivals(&self) -> Result<Arrivals, String> {
+    fn arrivals(&self) -> Result<VideoArrivals, String> {
         if self.task.is_finished() {
             return Err(format!("{} has lost its stream", self.name));
         }
@@ -388,7 +395,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for StreamSubscriber {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -400,9 +407,9 @@ mod tests {
 
     #[test]
     fn case_names_round_trip() {
-        for case in Case::ALL {
+        for case in SubscriptionCase::ALL {
             assert_eq!(case.to_string().parse(), Ok(case));
         }
-        assert!("watch".parse::<Case>().unwrap_err().contains("join-first, join-carried"));
+        assert!("watch".parse::<SubscriptionCase>().unwrap_err().contains("join-first, join-carried"));
     }
 }

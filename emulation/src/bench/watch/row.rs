@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Case, ONE_WAY};
+use super::{ONE_WAY, SubscriptionCase};
 
 /// What a joiner may take beyond a round trip, and how long nothing may come while a way changes.
 const MARGIN_MS: f64 = 20.0;
@@ -14,7 +14,7 @@ const ONE_COPY: f64 = 1.25;
 
 /// A row. What a case does not measure is none.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Row {
+pub struct SubscriptionRow {
     /// What was measured.
     pub case: &'static str,
     /// Receivers, all at one super node that is not the provider's.
@@ -37,33 +37,33 @@ pub struct Row {
     pub met: Option<bool>,
 }
 
-impl Row {
-    pub(super) fn of(case: Case) -> Self {
+impl SubscriptionRow {
+    pub(super) fn for_case(case: SubscriptionCase) -> Self {
         let round_trip_ms = millis(2 * ONE_WAY);
-        Self { case: case.name(), watchers: case.watchers(), round_trip_ms, ..Self::default() }
+        Self { case: case.name(), watchers: case.subscribers(), round_trip_ms, ..Self::default() }
     }
 
     /// Of one who joins.
-    pub(super) fn joined(case: Case, after: Duration) -> Self {
-        let row = Self::of(case);
+    pub(super) fn joined(case: SubscriptionCase, after: Duration) -> Self {
+        let row = Self::for_case(case);
         let within = millis(after) <= row.round_trip_ms + MARGIN_MS;
         // The first waits for a key frame to begin.
-        let met = (case != Case::JoinFirst).then_some(within);
+        let met = (case != SubscriptionCase::JoinFirst).then_some(within);
         Self { picture_ms: Some(millis(after)), met, ..row }
     }
 
     /// Of receivers whose way changed: the longest gap before that and in it, and what came.
-    pub(super) fn moved(case: Case, gaps: [Duration; 2], (lost, twice): (u64, u64)) -> Self {
+    pub(super) fn moved(case: SubscriptionCase, gaps: [Duration; 2], (lost, twice): (u64, u64)) -> Self {
         let [before, gap] = gaps.map(millis);
         let met = Some(gap <= GAP_MS && (lost, twice) == (0, 0));
         let (gap_ms, gap_before_ms) = (Some(gap), Some(before));
-        Self { gap_ms, gap_before_ms, lost: Some(lost), twice: Some(twice), met, ..Self::of(case) }
+        Self { gap_ms, gap_before_ms, lost: Some(lost), twice: Some(twice), met, ..Self::for_case(case) }
     }
 
     /// Of what the provider sent.
-    pub(super) fn sent(case: Case, copies: f64) -> Self {
+    pub(super) fn sent(case: SubscriptionCase, copies: f64) -> Self {
         let met = case.reflection().map(|_| copies <= ONE_COPY);
-        Self { copies: Some(copies), met, ..Self::of(case) }
+        Self { copies: Some(copies), met, ..Self::for_case(case) }
     }
 }
 
@@ -78,13 +78,17 @@ mod tests {
     #[test]
     fn row_states_whether_target_met() {
         let time = |ms| Duration::from_millis(ms);
-        let joined = |case, after| Row::joined(case, 2 * ONE_WAY + time(after)).met;
-        assert_eq!([19, 21].map(|after| joined(Case::JoinCarried, after)), [Some(true), Some(false)]);
-        assert_eq!(joined(Case::JoinFirst, 900), None);
-        let moved = |gap, counts| Row::moved(Case::LeaveProviders, [time(9), time(gap)], counts).met;
+        let joined = |case, after| SubscriptionRow::joined(case, 2 * ONE_WAY + time(after)).met;
+        assert_eq!([19, 21].map(|after| joined(SubscriptionCase::JoinReflected, after)), [Some(true), Some(false)]);
+        assert_eq!(joined(SubscriptionCase::JoinFirst, 900), None);
+        let moved =
+            |gap, counts| SubscriptionRow::moved(SubscriptionCase::LeaveProviders, [time(9), time(gap)], counts).met;
         let seen = [moved(25, (0, 0)), moved(26, (0, 0)), moved(9, (1, 0)), moved(9, (0, 1))];
         assert_eq!(seen, [true, false, false, false].map(Some));
-        assert_eq!([1.1, 2.1].map(|copies| Row::sent(Case::Uplink4, copies).met), [true, false].map(Some));
-        assert_eq!(Row::sent(Case::Direct4, 4.2).met, None);
+        assert_eq!(
+            [1.1, 2.1].map(|copies| SubscriptionRow::sent(SubscriptionCase::Uplink4, copies).met),
+            [true, false].map(Some)
+        );
+        assert_eq!(SubscriptionRow::sent(SubscriptionCase::Direct4, 4.2).met, None);
     }
 }

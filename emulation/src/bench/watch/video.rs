@@ -87,10 +87,10 @@ pub(super) fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
 
 /// What came, and when: a few thousand in a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Arrivals(Vec<(Instant, u64)>);
+pub(super) struct VideoArrivals(Vec<(Instant, u64)>);
 
-impl Arrivals {
-    pub(super) fn note(&mut self, now: Instant, bytes: &[u8]) {
+impl VideoArrivals {
+    pub(super) fn record_datagrams(&mut self, now: Instant, bytes: &[u8]) {
         self.0.extend(numbers(bytes).map(|number| (now, number)));
     }
 
@@ -123,7 +123,7 @@ impl Arrivals {
     }
 
     /// How many between the first and the last never came, and how many came once more.
-    pub(super) fn lost_and_twice(&self) -> (u64, u64) {
+    pub(super) fn lost_and_duplicated(&self) -> (u64, u64) {
         let mut numbers: Vec<u64> = self.0.iter().map(|(_, number)| *number).collect();
         numbers.sort_unstable();
         let all = numbers.len() as u64;
@@ -137,10 +137,10 @@ impl Arrivals {
 mod tests {
     use super::*;
 
-    fn arrivals(numbers: impl IntoIterator<Item = u64>) -> (Instant, Arrivals) {
-        let (began, mut arrivals) = (Instant::now(), Arrivals::default());
+    fn arrivals(numbers: impl IntoIterator<Item = u64>) -> (Instant, VideoArrivals) {
+        let (began, mut arrivals) = (Instant::now(), VideoArrivals::default());
         for (count, number) in (0..).zip(numbers) {
-            arrivals.note(began + INTERVAL * count, &datagram(number));
+            arrivals.record_datagrams(began + INTERVAL * count, &datagram(number));
         }
         (began, arrivals)
     }
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn lost_and_duplicated_are_counted() {
         let (began, some) = arrivals([3, 4, 4, 7, 6, 10]);
-        assert_eq!((some.lost_and_twice(), some.longest_gap()), ((3, 1), INTERVAL));
-        assert_eq!(some.between(began + INTERVAL, began + INTERVAL * 3).lost_and_twice(), (0, 1));
-        assert_eq!(Arrivals::default().lost_and_twice(), (0, 0));
+        assert_eq!((some.lost_and_duplicated(), some.longest_gap()), ((3, 1), INTERVAL));
+        assert_eq!(some.between(began + INTERVAL, began + INTERVAL * 3).lost_and_duplicated(), (0, 1));
+        assert_eq!(VideoArrivals::default().lost_and_duplicated(), (0, 0));
     }
 }

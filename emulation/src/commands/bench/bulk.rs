@@ -1,7 +1,7 @@
 //! `emulate bench bulk`: how an object fills long and lossy paths.
 
 use clap::Args;
-use roost_emulation::bench::bulk::{self, Cell, Report, Route, Row, Sender};
+use roost_emulation::bench::bulk::{self, BulkCase, BulkReport, BulkRow, BulkSender, PathProfile};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_terminal::{Output, Steps, Table};
 
@@ -24,11 +24,11 @@ pub(crate) struct BulkArgs {
     /// Only this path: thin, regional, the same two without losses as thin-clean and regional-clean,
     /// satellite, clean, nearly-clean, or shared for two at once; may be given more than once
     #[arg(long, value_name = "PATH", value_delimiter = ',', value_parser = routes)]
-    path: Vec<Route>,
+    path: Vec<PathProfile>,
     /// Only this sender: tcp-cubic, tcp-bbr, tcp-32k whose window is no larger, udt4, or
     /// quic with cubic, rate, udt, bbr; may be given more than once
     #[arg(long, value_name = "SENDER", value_delimiter = ',')]
-    sender: Vec<Sender>,
+    sender: Vec<BulkSender>,
     /// How long each run sends; two at once at least 20 s. Without it 45 on paths that
     /// lose much, 16 on the clean ones, 30 on the others
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
@@ -41,10 +41,10 @@ pub(crate) struct BulkArgs {
 }
 
 /// Reads the name of a path.
-fn routes(text: &str) -> Result<Route, String> {
-    let mut all = Route::ALL.into_iter().chain([Route::SHARED]);
+fn routes(text: &str) -> Result<PathProfile, String> {
+    let mut all = PathProfile::ALL.into_iter().chain([PathProfile::SHARED]);
     all.find(|route| route.name == text).ok_or_else(|| {
-        let names = Route::ALL.map(|route| route.name).join(", ");
+        let names = PathProfile::ALL.map(|route| route.name).join(", ");
         format!("`{text}` is no path: write {names}, shared")
     })
 }
@@ -54,10 +54,10 @@ pub(crate) fn run(args: &BulkArgs, output: Output) -> Outcome {
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let cells = args.cells();
     let steps = Steps::start(output, "bench bulk", cells.len() * args.seeds as usize);
-    let mut watch = stepping(steps, |cell: &Cell| format!("bench bulk: {}, {}", cell.route.name, cell.name()));
+    let mut watch = stepping(steps, |cell: &BulkCase| format!("bench bulk: {}, {}", cell.route.name, cell.name()));
     let report =
         bulk::run(&cells, args.seconds, args.seeds.into(), &args.network.options(), interrupted.flag(), &mut watch)?;
     drop(watch);
@@ -72,24 +72,28 @@ pub(crate) fn run(args: &BulkArgs, output: Output) -> Outcome {
 
 impl BulkArgs {
     /// What is to be measured: by path, so that what is compared stands, and runs, side by side.
-    fn cells(&self) -> Vec<Cell> {
-        let senders: Vec<Sender> =
-            Sender::ALL.into_iter().filter(|one| self.sender.is_empty() || self.sender.contains(one)).collect();
-        let is_chosen = |route: &Route| self.path.is_empty() || self.path.contains(route);
+    fn cells(&self) -> Vec<BulkCase> {
+        let senders: Vec<BulkSender> =
+            BulkSender::ALL.into_iter().filter(|one| self.sender.is_empty() || self.sender.contains(one)).collect();
+        let is_chosen = |route: &PathProfile| self.path.is_empty() || self.path.contains(route);
         let mut cells = Vec::new();
-        for route in Route::ALL.into_iter().filter(is_chosen) {
-            cells.extend(senders.iter().map(|sender| Cell { route, sender: *sender, beside: None }));
+        for route in PathProfile::ALL.into_iter().filter(is_chosen) {
+            cells.extend(senders.iter().map(|sender| BulkCase { route, sender: *sender, competitor: None }));
         }
-        for route in [Route::SHARED].into_iter().filter(is_chosen) {
-            cells.extend(senders.iter().map(|sender| Cell { route, sender: *sender, beside: Some(*sender) }));
-            let others = senders.iter().filter(|sender| **sender != Sender::TcpCubic);
-            cells.extend(others.map(|sender| Cell { route, sender: Sender::TcpCubic, beside: Some(*sender) }));
+        for route in [PathProfile::SHARED].into_iter().filter(is_chosen) {
+            cells.extend(senders.iter().map(|sender| BulkCase { route, sender: *sender, competitor: Some(*sender) }));
+            let others = senders.iter().filter(|sender| **sender != BulkSender::TcpCubic);
+            cells.extend(others.map(|sender| BulkCase {
+                route,
+                sender: BulkSender::TcpCubic,
+                competitor: Some(*sender),
+            }));
         }
         cells
     }
 }
 
-fn show(report: &Report, output: Output) -> Outcome {
+fn show(report: &BulkReport, output: Output) -> Outcome {
     let mut table = Table::new(&[
         "PATH",
         "SENDER",
@@ -107,19 +111,19 @@ fn show(report: &Report, output: Output) -> Outcome {
 }
 
 /// What a sender had on a path in measurements of others.
-fn elsewhere(row: &Row) -> Option<f64> {
+fn published_goodput(row: &BulkRow) -> Option<f64> {
     let (_, seen) = ELSEWHERE.iter().find(|(path, _)| *path == row.path)?;
     let sender = ["tcp-cubic", "tcp-bbr", "udt4"].iter().position(|one| *one == row.sender)?;
     Some(seen[sender])
 }
 
-fn cells(row: &Row) -> [String; 10] {
+fn cells(row: &BulkRow) -> [String; 10] {
     let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     [
         row.path.to_owned(),
         row.sender.clone(),
         ratio(Some(row.goodput_ratio)),
-        ratio(elsewhere(row)),
+        ratio(published_goodput(row)),
         ratio(Some(row.steady_ratio)),
         format!("{:.1}", row.waste * 100.0),
         format!("{:.0}", row.mean_queue_ms),
@@ -136,14 +140,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct BulkTestCli {
         #[command(flatten)]
         args: BulkArgs,
     }
 
     fn chosen(line: &str) -> Vec<String> {
         let words = ["bench"].into_iter().chain(line.split_whitespace());
-        let cells = Line::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default();
+        let cells = BulkTestCli::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default();
         cells.iter().map(|cell| format!("{} {}", cell.route.name, cell.name())).collect()
     }
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use roost_emulation::bench::capacity::{self, Case, LOST, Look, MAX_HUBS, Report, Row, STREAMS, Settings, What};
+use roost_emulation::bench::capacity::{
+    self, CapacityCase, CapacityMode, CapacityReport, CapacityRow, CapacitySample, CapacitySettings, LOST, MAX_HUBS,
+    STREAMS,
+};
 use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
@@ -23,7 +26,7 @@ pub(super) struct CapacityArgs {
     mesh: Vec<u8>,
     /// Only this: count, residual or track; may be given more than once
     #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "capacity")]
-    what: Vec<What>,
+    what: Vec<CapacityMode>,
     /// How many streams the uplink of a super node carries [default: 905/30]
     #[arg(long, value_name = "L", requires = "capacity", value_parser = uplink)]
     streams: Option<f64>,
@@ -41,16 +44,17 @@ fn uplink(text: &str) -> Result<f64, String> {
 
 /// Measures, and prints what was seen, inside a sandbox.
 pub(super) fn run(args: &CapacityArgs, output: Output) -> Outcome {
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let cases = args.cases();
-    let settings = Settings { streams: args.streams.unwrap_or(STREAMS), window: Duration::from_secs(args.seconds) };
+    let settings =
+        CapacitySettings { streams: args.streams.unwrap_or(STREAMS), window: Duration::from_secs(args.seconds) };
     let minutes = capacity::duration(&cases, settings).as_secs().div_ceil(60);
     output.say(format!(
         "{} measurements, about {minutes} minutes; Ctrl-C ends it with those that are done.",
         cases.len()
     ));
     let steps = Steps::start(output, "bench reflect --capacity", cases.len());
-    let mut stepped = stepping(steps, |case: &Case| format!("capacity: {case}"));
+    let mut stepped = stepping(steps, |case: &CapacityCase| format!("capacity: {case}"));
     let report = capacity::run(&cases, settings, &args.network.options(), interrupted.flag(), &mut stepped)?;
     drop(stepped);
     show(&report, output)?;
@@ -60,20 +64,22 @@ pub(super) fn run(args: &CapacityArgs, output: Output) -> Outcome {
 
 impl CapacityArgs {
     /// What is to be measured: what is compared stands side by side.
-    fn cases(&self) -> Vec<Case> {
+    fn cases(&self) -> Vec<CapacityCase> {
         /// Of more the subscribers of a track are more than a machine has.
         const TRACKS: [u8; 3] = [2, 4, 8];
-        let is_chosen = |what: What| self.what.is_empty() || self.what.contains(&what);
+        let is_chosen = |what: CapacityMode| self.what.is_empty() || self.what.contains(&what);
         let named = |usual: &[u8]| if self.mesh.is_empty() { usual.to_vec() } else { self.mesh.clone() };
         let all: Vec<u8> = (1..=MAX_HUBS as u8).collect();
-        let case = |what| move |hubs: u8| Case { what, hubs: hubs.into() };
-        let rooms = named(&all).into_iter().flat_map(|hubs| [What::Count, What::Residual].map(|what| case(what)(hubs)));
-        let tracks = named(&TRACKS).into_iter().map(case(What::Track));
+        let case = |what| move |hubs: u8| CapacityCase { what, hubs: hubs.into() };
+        let rooms = named(&all)
+            .into_iter()
+            .flat_map(|hubs| [CapacityMode::Count, CapacityMode::Residual].map(|what| case(what)(hubs)));
+        let tracks = named(&TRACKS).into_iter().map(case(CapacityMode::Track));
         rooms.chain(tracks).filter(|case| is_chosen(case.what)).collect()
     }
 }
 
-fn show(report: &Report, output: Output) -> Outcome {
+fn show(report: &CapacityReport, output: Output) -> Outcome {
     let mut table = Table::new(&[
         ">HUBS",
         "BY",
@@ -90,7 +96,7 @@ fn show(report: &Report, output: Output) -> Outcome {
     show_measured(report, &table, "", output)
 }
 
-fn cells(row: &Row) -> [String; 10] {
+fn cells(row: &CapacityRow) -> [String; 10] {
     let number = |value: Option<usize>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     [
         row.hubs.to_string(),
@@ -107,7 +113,7 @@ fn cells(row: &Row) -> [String; 10] {
 }
 
 /// Why it is too many: streams that do not come, and what is lost of one that comes.
-fn too_many(look: &Look) -> String {
+fn too_many(look: &CapacitySample) -> String {
     let lost = format!("{:.1} % lost", 100.0 * look.lost);
     match look.missing {
         0 => lost,
@@ -123,14 +129,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct CapacityTestCli {
         #[command(flatten)]
         args: CapacityArgs,
     }
 
     fn cases(line: &str) -> Vec<String> {
         let words = ["bench", "--capacity"].into_iter().chain(line.split_whitespace());
-        let cases = Line::try_parse_from(words).map(|line| line.args.cases()).unwrap_or_default();
+        let cases = CapacityTestCli::try_parse_from(words).map(|line| line.args.cases()).unwrap_or_default();
         cases.iter().map(ToString::to_string).collect()
     }
 

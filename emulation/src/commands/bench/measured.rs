@@ -2,7 +2,7 @@
 //! show what has come of it.
 
 use clap::Args;
-use roost_emulation::bench::{Measured, Options};
+use roost_emulation::bench::{BenchOptions, Measured};
 use roost_emulation::lab::Backend;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde::Serialize;
@@ -27,8 +27,8 @@ pub(super) struct NetworkArgs {
 }
 
 impl NetworkArgs {
-    pub(super) fn options(&self) -> Options {
-        Options { seed: self.seed, backend: self.backend, realtime: !self.no_realtime, ..Options::default() }
+    pub(super) fn options(&self) -> BenchOptions {
+        BenchOptions { seed: self.seed, backend: self.backend, realtime: !self.no_realtime, ..BenchOptions::default() }
     }
 }
 

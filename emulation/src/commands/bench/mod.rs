@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use roost_emulation::bench::{self, BenchError, Case, Options, Report, Row, Verdict};
+use roost_emulation::bench::{self, BenchCase, BenchError, BenchOptions, BenchReport, BenchRow, BenchVerdict};
 use roost_emulation::lab::Backend;
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_emulation::units::parse_duration;
@@ -22,7 +22,7 @@ use serde_json::json;
 use self::bulk::BulkArgs;
 use self::reflect::ReflectArgs;
 use self::transport::TransportArgs;
-use self::watch::WatchArgs;
+use self::watch::SubscriptionArgs;
 use super::interrupt;
 use crate::failure::{Code, Failure, Outcome};
 
@@ -34,10 +34,10 @@ const BUSY: f64 = 0.05;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    other: Option<Other>,
+    other: Option<BenchSubcommand>,
     /// What to measure; all of it if nothing is named
     #[arg(value_name = "CASE", value_enum)]
-    cases: Vec<What>,
+    cases: Vec<CaseChoice>,
     /// How long each measurement takes, instead of what gives it its worth (4 to 12 s)
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     length: Option<Duration>,
@@ -60,7 +60,7 @@ pub(crate) struct BenchArgs {
 
 /// What is measured on the emulator, not of it.
 #[derive(Debug, Subcommand)]
-enum Other {
+enum BenchSubcommand {
     /// Measure our transports over two links, beside the kernel's TCP and MPTCP
     ///
     /// Two hosts have two links of 100 Mbit/s. Both stay up, or the first loses 1 % of its packets,
@@ -130,12 +130,12 @@ enum Other {
   emulate bench watch --case join-carried,leave-watchers
   emulate bench watch --case uplink-8 --json
 ")]
-    Watch(WatchArgs),
+    Subscription(SubscriptionArgs),
 }
 
 /// See [`BenchArgs::cases`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum What {
+enum CaseChoice {
     /// All of these
     All,
     /// One-way delays of 1 to 600 ms, by probes and by ping
@@ -158,19 +158,19 @@ enum What {
     Idle,
 }
 
-impl What {
-    fn cases(self) -> Vec<Case> {
+impl CaseChoice {
+    fn cases(self) -> Vec<BenchCase> {
         vec![match self {
-            Self::All => return Case::ALL.to_vec(),
-            Self::Delay => Case::Delay,
-            Self::Busy => Case::Busy,
-            Self::Rate => Case::Rate,
-            Self::Loss => Case::Loss,
-            Self::Schedule => Case::Schedule,
-            Self::Capacity => Case::Capacity,
-            Self::Scale => Case::Scale,
-            Self::Setup => Case::Setup,
-            Self::Idle => Case::Idle,
+            Self::All => return BenchCase::ALL.to_vec(),
+            Self::Delay => BenchCase::Delay,
+            Self::Busy => BenchCase::Busy,
+            Self::Rate => BenchCase::Rate,
+            Self::Loss => BenchCase::Loss,
+            Self::Schedule => BenchCase::Schedule,
+            Self::Capacity => BenchCase::Capacity,
+            Self::Scale => BenchCase::Scale,
+            Self::Setup => BenchCase::Setup,
+            Self::Idle => BenchCase::Idle,
         }]
     }
 }
@@ -178,20 +178,20 @@ impl What {
 /// Measures, and prints what was seen beside what was to be seen.
 pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
     match &args.other {
-        Some(Other::Transport(args)) => return transport::run(args, output),
-        Some(Other::Bulk(args)) => return bulk::run(args, output),
-        Some(Other::Reflect(args)) => return reflect::run(args, output),
-        Some(Other::Watch(args)) => return watch::run(args, output),
+        Some(BenchSubcommand::Transport(args)) => return transport::run(args, output),
+        Some(BenchSubcommand::Bulk(args)) => return bulk::run(args, output),
+        Some(BenchSubcommand::Reflect(args)) => return reflect::run(args, output),
+        Some(BenchSubcommand::Subscription(args)) => return watch::run(args, output),
         None => {}
     }
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let cases = args.chosen();
     let steps = Steps::start(output, "bench", cases.len());
     let mut begun = 0;
-    let mut watch = |case: Case| {
+    let mut watch = |case: BenchCase| {
         steps.say(format!("bench: {case}"));
         if begun > 0 {
             steps.advance();
@@ -207,18 +207,18 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
 
 impl BenchArgs {
     /// What is named, each once, in the order in which it is measured.
-    fn chosen(&self) -> Vec<Case> {
-        let named: Vec<Case> = self.cases.iter().flat_map(|what| what.cases()).collect();
-        Case::ALL.into_iter().filter(|case| named.is_empty() || named.contains(case)).collect()
+    fn chosen(&self) -> Vec<BenchCase> {
+        let named: Vec<BenchCase> = self.cases.iter().flat_map(|what| what.cases()).collect();
+        BenchCase::ALL.into_iter().filter(|case| named.is_empty() || named.contains(case)).collect()
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> BenchOptions {
+        BenchOptions {
             seed: self.seed,
             backend: self.backend,
             realtime: !self.no_realtime,
             length: self.length,
-            beside: self.beside.clone(),
+            load_command: self.beside.clone(),
         }
     }
 }
@@ -234,9 +234,9 @@ impl From<BenchError> for Failure {
 
 const HEADINGS: [&str; 6] = ["CASE", "WHAT", "TARGET", "AIM", "SEEN", "RESULT"];
 
-fn show(report: &Report, as_markdown: bool, output: Output) -> Outcome {
+fn show(report: &BenchReport, as_markdown: bool, output: Output) -> Outcome {
     if output.is_json() {
-        let passed = report.count(Verdict::Missed) + report.count(Verdict::NotMeasured) == 0;
+        let passed = report.count(BenchVerdict::Missed) + report.count(BenchVerdict::NotMeasured) == 0;
         return Ok(output.json(&json!({"schema": SCHEMA, "passed": passed, "bench": report}))?);
     }
     if as_markdown {
@@ -255,14 +255,14 @@ fn show(report: &Report, as_markdown: bool, output: Output) -> Outcome {
     Ok(())
 }
 
-fn cells(row: &Row) -> [String; 6] {
+fn cells(row: &BenchRow) -> [String; 6] {
     let result = match (row.verdict, row.aim.as_ref().map(|aim| aim.met)) {
-        (Verdict::Met, Some(true)) => "met, aim too",
-        (Verdict::Met, _) => "met",
-        (Verdict::Missed, _) => "NOT MET",
-        (Verdict::NotMeasured, _) => "not measured",
-        (Verdict::Shown, Some(true)) => "aim met",
-        (Verdict::Shown, _) => "",
+        (BenchVerdict::Met, Some(true)) => "met, aim too",
+        (BenchVerdict::Met, _) => "met",
+        (BenchVerdict::Missed, _) => "NOT MET",
+        (BenchVerdict::NotMeasured, _) => "not measured",
+        (BenchVerdict::Shown, Some(true)) => "aim met",
+        (BenchVerdict::Shown, _) => "",
     };
     let seen = if row.seen.is_empty() { "-" } else { &row.seen };
     let aim = row.aim.as_ref().map_or("", |aim| &aim.what);
@@ -270,7 +270,7 @@ fn cells(row: &Row) -> [String; 6] {
 }
 
 /// The table for a page, and what it was measured on.
-fn markdown(report: &Report) -> String {
+fn markdown(report: &BenchReport) -> String {
     let line = |cells: [String; 6]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
     let mut text = line(HEADINGS.map(str::to_lowercase));
     text += "|---|---|---|---|---|---|\n";
@@ -278,7 +278,7 @@ fn markdown(report: &Report) -> String {
     text + "\n" + &closing(report) + "\n"
 }
 
-fn closing(report: &Report) -> String {
+fn closing(report: &BenchReport) -> String {
     let mut text = surroundings(&report.machine, report.seconds);
     if let Some((case, part)) = report.busiest().filter(|(_, part)| *part >= BUSY) {
         text += &format!(
@@ -301,9 +301,9 @@ fn surroundings(machine: &BTreeMap<String, String>, seconds: f64) -> String {
     )
 }
 
-fn verdict(report: &Report) -> Outcome {
-    let judged = report.rows.len() - report.count(Verdict::Shown);
-    match (report.count(Verdict::Missed), report.count(Verdict::NotMeasured)) {
+fn verdict(report: &BenchReport) -> Outcome {
+    let judged = report.rows.len() - report.count(BenchVerdict::Shown);
+    match (report.count(BenchVerdict::Missed), report.count(BenchVerdict::NotMeasured)) {
         (0, 0) => Ok(()),
         (0, open) => {
             Err(Failure::new(Code::Missing, format!("{open} of {judged} targets could not be measured, see above")))
@@ -319,7 +319,7 @@ fn verdict(report: &Report) -> Outcome {
 mod tests {
     use super::*;
 
-    fn args(cases: &[What]) -> BenchArgs {
+    fn args(cases: &[CaseChoice]) -> BenchArgs {
         let (length, beside) = (None, None);
         let (markdown, no_realtime) = (false, true);
         BenchArgs {
@@ -336,8 +336,8 @@ mod tests {
 
     #[test]
     fn report_prints_markdown_table() {
-        let row = |verdict, aim| Row {
-            case: Case::Idle,
+        let row = |verdict, aim| BenchRow {
+            case: BenchCase::Idle,
             what: "a | b".into(),
             target: "< 1 %".into(),
             aim,
@@ -346,9 +346,11 @@ mod tests {
             note: None,
             values: Default::default(),
         };
-        let aim = bench::Aim { what: "< 0.5 %".into(), met: true };
-        let report =
-            Report { rows: vec![row(Verdict::Met, Some(aim)), row(Verdict::Missed, None)], ..Report::default() };
+        let aim = bench::StretchTarget { what: "< 0.5 %".into(), met: true };
+        let report = BenchReport {
+            rows: vec![row(BenchVerdict::Met, Some(aim)), row(BenchVerdict::Missed, None)],
+            ..BenchReport::default()
+        };
         let text = markdown(&report);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "| case | what | target | aim | seen | result |");
@@ -358,17 +360,20 @@ mod tests {
 
     #[test]
     fn every_case_can_be_named() {
-        let named: Vec<Case> = What::value_variants().iter().skip(1).flat_map(|what| what.cases()).collect();
-        assert_eq!(named, Case::ALL);
-        for (what, case) in What::value_variants().iter().skip(1).zip(Case::ALL) {
+        let named: Vec<BenchCase> = CaseChoice::value_variants().iter().skip(1).flat_map(|what| what.cases()).collect();
+        assert_eq!(named, BenchCase::ALL);
+        for (what, case) in CaseChoice::value_variants().iter().skip(1).zip(BenchCase::ALL) {
             assert_eq!(what.to_possible_value().map(|value| value.get_name().to_owned()), Some(case.name().to_owned()));
         }
     }
 
     #[test]
     fn selected_cases_unique_and_ordered() {
-        assert_eq!(args(&[]).chosen(), Case::ALL);
-        assert_eq!(args(&[What::All, What::Rate]).chosen(), Case::ALL);
-        assert_eq!(args(&[What::Idle, What::Rate, What::Idle]).chosen(), [Case::Rate, Case::Idle]);
+        assert_eq!(args(&[]).chosen(), BenchCase::ALL);
+        assert_eq!(args(&[CaseChoice::All, CaseChoice::Rate]).chosen(), BenchCase::ALL);
+        assert_eq!(
+            args(&[CaseChoice::Idle, CaseChoice::Rate, CaseChoice::Idle]).chosen(),
+            [BenchCase::Rate, BenchCase::Idle]
+        );
     }
 }

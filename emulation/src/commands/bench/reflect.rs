@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use roost_emulation::bench::reflect::{self, Cell, Implementation, Report, Row};
+use roost_emulation::bench::reflect::{self, Implementation, ReflectCase, ReflectReport, ReflectRow};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_terminal::{Output, Steps, Table};
 
@@ -53,10 +53,10 @@ pub(crate) fn run(args: &ReflectArgs, output: Output) -> Outcome {
     if args.mesh.capacity {
         return capacity::run(&args.mesh, output);
     }
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let cells = args.cells();
     let steps = Steps::start(output, "bench reflect", cells.len());
-    let mut watch = stepping(steps, |cell: &Cell| format!("bench reflect: {cell}"));
+    let mut watch = stepping(steps, |cell: &ReflectCase| format!("bench reflect: {cell}"));
     let time = Duration::from_millis(args.trial.into());
     let report = reflect::run(&cells, time, interrupted.flag(), &mut watch)?;
     drop(watch);
@@ -67,14 +67,14 @@ pub(crate) fn run(args: &ReflectArgs, output: Output) -> Outcome {
 
 impl ReflectArgs {
     /// What is to be measured: what is compared stands, and runs, side by side.
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<ReflectCase> {
         let is_chosen = |one: &Implementation| self.implementation.is_empty() || self.implementation.contains(one);
         let mut cells = Vec::new();
         for offload in self.offload.iter().map(|offload| *offload == Offload::On) {
             for bytes in self.bytes.iter().map(|bytes| usize::from(*bytes)) {
                 for &targets in &self.targets {
                     let chosen = Implementation::ALL.into_iter().filter(is_chosen);
-                    cells.extend(chosen.map(|implementation| Cell { implementation, targets, bytes, offload }));
+                    cells.extend(chosen.map(|implementation| ReflectCase { implementation, targets, bytes, offload }));
                 }
             }
         }
@@ -82,7 +82,7 @@ impl ReflectArgs {
     }
 }
 
-fn show(report: &Report, output: Output) -> Outcome {
+fn show(report: &ReflectReport, output: Output) -> Outcome {
     let mut table = Table::new(&[
         ">BYTES",
         ">TARGETS",
@@ -105,9 +105,9 @@ fn show(report: &Report, output: Output) -> Outcome {
     show_measured(report, &table, &format!("{moved} came after later ones; "), output)
 }
 
-fn cells(row: &Row, all: &[Row]) -> [String; 14] {
+fn cells(row: &ReflectRow, all: &[ReflectRow]) -> [String; 14] {
     let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let is_beside = |other: &&Row| {
+    let is_beside = |other: &&ReflectRow| {
         (other.implementation, other.targets, other.bytes, other.offload)
             == (Implementation::Gso, row.targets, row.bytes, row.offload)
     };
@@ -137,14 +137,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct ReflectTestCli {
         #[command(flatten)]
         args: ReflectArgs,
     }
 
     fn cells(line: &str) -> Vec<String> {
         let words = ["bench"].into_iter().chain(line.split_whitespace());
-        let cells = Line::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default();
+        let cells = ReflectTestCli::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default();
         cells.iter().map(ToString::to_string).collect()
     }
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use roost_emulation::bench::transport::{self, Cell, Condition, Report, Row, Transport, Workload};
+use roost_emulation::bench::transport::{
+    self, BenchTransport, Condition, FrameWorkload, TransportCase, TransportReport, TransportRow,
+};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_emulation::report as figures;
 use roost_terminal::{Output, Steps, Table};
@@ -33,7 +35,7 @@ pub(crate) struct TransportArgs {
     transport: Vec<Several>,
     /// Only this workload: paced, throughput or ping-pong; may be given more than once
     #[arg(long, value_name = "WORKLOAD", value_delimiter = ',')]
-    workload: Vec<Workload>,
+    workload: Vec<FrameWorkload>,
     /// Frames of so many bytes, several sizes one after the other; without it 65536 paced, 65536
     /// and 1024 for throughput, 1024 for ping-pong. Shorter ones than a head of 32 bytes are as long as that
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=MAX_FRAME))]
@@ -55,12 +57,12 @@ pub(crate) struct TransportArgs {
 }
 
 /// What one name of a transport stands for.
-type Several = (Transport, Option<Transport>);
+type Several = (BenchTransport, Option<BenchTransport>);
 
 /// Reads the name of a transport, or of both classes of `quic://`.
 fn transports(text: &str) -> Result<Several, String> {
     match text {
-        "quic" => Ok((Transport::QuicStripe, Some(Transport::QuicDuplicate))),
+        "quic" => Ok((BenchTransport::QuicStripe, Some(BenchTransport::QuicDuplicate))),
         _ => text.parse().map(|one| (one, None)),
     }
 }
@@ -70,10 +72,10 @@ pub(crate) fn run(args: &TransportArgs, output: Output) -> Outcome {
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let cells = args.cells();
     let steps = Steps::start(output, "bench transport", cells.len() * args.runs as usize);
-    let mut watch = stepping(steps, |cell: &Cell| format!("bench transport: {cell}"));
+    let mut watch = stepping(steps, |cell: &TransportCase| format!("bench transport: {cell}"));
     let time = Duration::from_secs(args.seconds.into());
     let report = transport::run(&cells, time, args.runs, &args.network.options(), interrupted.flag(), &mut watch)?;
     drop(watch);
@@ -87,30 +89,36 @@ pub(crate) fn run(args: &TransportArgs, output: Output) -> Outcome {
 
 impl TransportArgs {
     /// What is to be measured: by workload, so that what is compared stands, and runs, side by side.
-    fn cells(&self) -> Vec<Cell> {
-        let named: Vec<Transport> =
+    fn cells(&self) -> Vec<TransportCase> {
+        let named: Vec<BenchTransport> =
             self.transport.iter().flat_map(|(one, other)| [Some(*one), *other]).flatten().collect();
         let mut cells = Vec::new();
-        for workload in chosen(Workload::ALL, &self.workload) {
-            let hz: &[u32] = if workload == Workload::Paced { &self.hz } else { &[HZ] };
+        for workload in chosen(FrameWorkload::ALL, &self.workload) {
+            let hz: &[u32] = if workload == FrameWorkload::Paced { &self.hz } else { &[HZ] };
             for (frame_bytes, hz) in
                 self.frames(workload).iter().flat_map(|bytes| hz.iter().map(move |hz| (*bytes, *hz)))
             {
                 for condition in chosen(Condition::ALL, &self.condition) {
-                    let transports = chosen(Transport::ALL, &named);
-                    cells.extend(transports.map(|transport| Cell { condition, transport, workload, frame_bytes, hz }));
+                    let transports = chosen(BenchTransport::ALL, &named);
+                    cells.extend(transports.map(|transport| TransportCase {
+                        condition,
+                        transport,
+                        workload,
+                        frame_bytes,
+                        hz,
+                    }));
                 }
             }
         }
         cells
     }
 
-    fn frames(&self, workload: Workload) -> &[u32] {
+    fn frames(&self, workload: FrameWorkload) -> &[u32] {
         match workload {
             _ if !self.frame.is_empty() => &self.frame,
-            Workload::Paced => &PACED_BYTES,
-            Workload::Throughput => &THROUGHPUT_BYTES,
-            Workload::PingPong => &PING_PONG_BYTES,
+            FrameWorkload::Paced => &PACED_BYTES,
+            FrameWorkload::Throughput => &THROUGHPUT_BYTES,
+            FrameWorkload::PingPong => &PING_PONG_BYTES,
         }
     }
 }
@@ -120,7 +128,7 @@ fn chosen<T: Copy + PartialEq>(all: &[T], named: &[T]) -> impl Iterator<Item = T
     all.iter().copied().filter(|one| named.is_empty() || named.contains(one))
 }
 
-fn draw(folder: &Path, report: &Report, output: Output) -> Outcome {
+fn draw(folder: &Path, report: &TransportReport, output: Output) -> Outcome {
     std::fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
     for (name, svg) in figures::transport(&report.rows) {
         let path = folder.join(format!("{name}.svg"));
@@ -130,7 +138,7 @@ fn draw(folder: &Path, report: &Report, output: Output) -> Outcome {
     Ok(())
 }
 
-fn show(report: &Report, output: Output) -> Outcome {
+fn show(report: &TransportReport, output: Output) -> Outcome {
     let mut table = Table::new(&[
         "WORKLOAD",
         ">BYTES",
@@ -153,7 +161,7 @@ fn show(report: &Report, output: Output) -> Outcome {
     show_measured(report, &table, &correctness(report), output)
 }
 
-fn cells(row: &Row) -> [String; 16] {
+fn cells(row: &TransportRow) -> [String; 16] {
     let number = |value: Option<f64>, decimals: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
     };
@@ -178,7 +186,7 @@ fn cells(row: &Row) -> [String; 16] {
 }
 
 /// Whether all frames came as they were sent.
-fn correctness(report: &Report) -> String {
+fn correctness(report: &TransportReport) -> String {
     match report.rows.iter().map(|row| row.reordered + row.corrupted).sum::<u64>() {
         0 => "no frame came out of order or changed; ".to_owned(),
         wrong => format!("{wrong} frames came out of order or changed; "),
@@ -192,14 +200,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct TransportTestCli {
         #[command(flatten)]
         args: TransportArgs,
     }
 
-    fn cells(line: &str) -> Vec<Cell> {
+    fn cells(line: &str) -> Vec<TransportCase> {
         let words = ["bench"].into_iter().chain(line.split_whitespace());
-        Line::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default()
+        TransportTestCli::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default()
     }
 
     #[test]
@@ -208,8 +216,8 @@ mod tests {
         assert!(cells("").iter().all(|cell| cell.hz == 100));
         assert_eq!(cells("--condition loss --transport udp --workload ping-pong").len(), 1);
         let both = cells("--condition loss --transport quic --workload throughput");
-        let transports: Vec<Transport> = both.iter().map(|cell| cell.transport).collect();
-        assert_eq!(transports, [Transport::QuicStripe, Transport::QuicDuplicate].repeat(2));
+        let transports: Vec<BenchTransport> = both.iter().map(|cell| cell.transport).collect();
+        assert_eq!(transports, [BenchTransport::QuicStripe, BenchTransport::QuicDuplicate].repeat(2));
         assert_eq!(cells("--transport sctp").len(), 0);
     }
 

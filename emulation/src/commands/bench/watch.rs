@@ -1,7 +1,7 @@
 //! `emulate bench watch`: what a receiver of a reflected stream sees.
 
 use clap::Args;
-use roost_emulation::bench::watch::{self, Case, Report, Row};
+use roost_emulation::bench::watch::{self, SubscriptionCase, SubscriptionReport, SubscriptionRow};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_terminal::{Output, Steps, Table};
 
@@ -11,25 +11,25 @@ use crate::failure::{Failure, Outcome};
 
 /// `emulate bench watch`.
 #[derive(Debug, Args)]
-pub(crate) struct WatchArgs {
+pub(crate) struct SubscriptionArgs {
     /// Only this: join-first, join-carried, join-again, leave-watchers, leave-providers, uplink-1,
     /// uplink-4, uplink-8, direct-4 or direct-8; may be given more than once
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
-    case: Vec<Case>,
+    case: Vec<SubscriptionCase>,
     #[command(flatten)]
     network: NetworkArgs,
 }
 
 /// Measures, and prints what was seen.
-pub(crate) fn run(args: &WatchArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> Outcome {
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
-    let interrupted = interrupt::note()?;
-    let cases: Vec<Case> =
-        Case::ALL.into_iter().filter(|case| args.case.is_empty() || args.case.contains(case)).collect();
+    let interrupted = interrupt::catch_sigint()?;
+    let cases: Vec<SubscriptionCase> =
+        SubscriptionCase::ALL.into_iter().filter(|case| args.case.is_empty() || args.case.contains(case)).collect();
     let steps = Steps::start(output, "bench watch", cases.len());
-    let mut stepped = stepping(steps, |case: &Case| format!("bench watch: {case}"));
+    let mut stepped = stepping(steps, |case: &SubscriptionCase| format!("bench watch: {case}"));
     let report = watch::run(&cases, &args.network.options(), interrupted.flag(), &mut stepped)?;
     drop(stepped);
     show(&report, output)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &WatchArgs, output: Output) -> Outcome {
     all_measured(&report)
 }
 
-fn show(report: &Report, output: Output) -> Outcome {
+fn show(report: &SubscriptionReport, output: Output) -> Outcome {
     let mut table = Table::new(&[
         "CASE",
         ">WATCHERS",
@@ -54,7 +54,7 @@ fn show(report: &Report, output: Output) -> Outcome {
     show_measured(report, &table, "", output)
 }
 
-fn cells(row: &Row) -> [String; 10] {
+fn cells(row: &SubscriptionRow) -> [String; 10] {
     let dash = || "-".to_owned();
     let number = |value: Option<f64>, digits: usize| value.map_or_else(dash, |value| format!("{value:.digits$}"));
     let count = |value: Option<u64>| value.map_or_else(dash, |value| value.to_string());

@@ -50,10 +50,10 @@ pub(super) fn check() -> Vec<Finding> {
 }
 
 /// What was seen of a lab, or why there was none.
-type Tried = Result<Seen, String>;
+type LabAttempt = Result<LabObservation, String>;
 
 /// See [`Tried`].
-struct Seen {
+struct LabObservation {
     /// Whether the carrier got its priority.
     realtime: String,
     /// How much the system keeps for a carrier that is held up, if it says so.
@@ -62,7 +62,7 @@ struct Seen {
     off: f64,
 }
 
-fn try_one(backend: Backend) -> Tried {
+fn try_one(backend: Backend) -> LabAttempt {
     let topology = scenario::parse(Path::new("doctor.toml"), NETWORK).map_err(|error| error.to_string())?;
     let options = Options { backend, realtime: true, ..Options::default() };
     let lab = Lab::start(&topology, &options).map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ fn try_one(backend: Backend) -> Tried {
     let report = linktest::run(&lab, lab.topology(), &options, &AtomicBool::new(false), &mut |_| {});
     let off = worst(&report.map_err(|error| error.to_string())?);
     lab.stop(std::time::Duration::ZERO).map_err(|error| error.to_string())?;
-    Ok(Seen { realtime, buffer, off: off.ok_or("packets do not arrive")? })
+    Ok(LabObservation { realtime, buffer, off: off.ok_or("packets do not arrive")? })
 }
 
 /// By how much the delays are off, milliseconds; none if nothing arrived.
@@ -80,7 +80,7 @@ fn worst(report: &Report) -> Option<f64> {
     errors.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
 }
 
-fn of_tap(tried: &Tried, other_works: bool) -> Finding {
+fn of_tap(tried: &LabAttempt, other_works: bool) -> Finding {
     const CHECK: &str = "tap";
     match tried {
         Ok(_) => Finding::ok(CHECK, "packets pass over TAP devices"),
@@ -95,11 +95,11 @@ fn of_tap(tried: &Tried, other_works: bool) -> Finding {
     }
 }
 
-fn of_veth(tried: &Tried, other_works: bool) -> Finding {
+fn of_veth(tried: &LabAttempt, other_works: bool) -> Finding {
     const CHECK: &str = "veth";
     const FIX: &str = "`sudo modprobe veth af_packet`, or a kernel with CONFIG_VETH and CONFIG_PACKET";
     match tried {
-        Ok(Seen { buffer, .. }) => {
+        Ok(LabObservation { buffer, .. }) => {
             let short = buffer.as_deref().filter(|text| text.contains(" of "));
             let found = "packets pass over veth pairs and packet sockets";
             let short = short.map(|buffer| format!("{found}; {buffer} are kept while the emulator is held up"));
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn one_working_backend_is_enough() {
-        let works: Tried = Ok(Seen { realtime: "yes".to_owned(), buffer: None, off: 0.05 });
-        let fails: Tried = Err("no such device".to_owned());
+        let works: LabAttempt = Ok(LabObservation { realtime: "yes".to_owned(), buffer: None, off: 0.05 });
+        let fails: LabAttempt = Err("no such device".to_owned());
         assert_eq!(of_tap(&fails, true).verdict, Verdict::Warn);
         assert_eq!(of_tap(&fails, false).verdict, Verdict::Fail);
         assert_eq!(of_veth(&fails, true).verdict, Verdict::Warn);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn short_buffer_matters_for_veth_only() {
         let short = Some("212992 of 8388608 bytes".to_owned());
-        let short: Tried = Ok(Seen { realtime: "yes".to_owned(), buffer: short, off: 0.05 });
+        let short: LabAttempt = Ok(LabObservation { realtime: "yes".to_owned(), buffer: short, off: 0.05 });
         assert_eq!((of_veth(&short, true).verdict, of_veth(&short, false).verdict), (Verdict::Ok, Verdict::Warn));
         assert!(of_veth(&short, false).fix.is_some_and(|fix| fix.contains("net.core.rmem_max")));
     }

@@ -46,7 +46,7 @@ impl Input {
         let config = Config::builder().max_history_size(REMEMBERED).map_err(failed)?;
         let config = config.auto_add_history(true).completion_type(CompletionType::List).build();
         let mut editor = Editor::with_config(config).map_err(failed)?;
-        editor.set_helper(Some(Words::of(topology)));
+        editor.set_helper(Some(Words::from_topology(topology)));
         let history = history_file();
         if let Some(file) = &history {
             // There is none the first time.
@@ -105,7 +105,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    fn of(topology: &Topology) -> Self {
+    fn from_topology(topology: &Topology) -> Self {
         Self {
             hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
             nets: topology.nets.iter().map(|net| net.name.clone()).collect(),

@@ -14,7 +14,7 @@ pub(super) const CHANGES: [&str; 7] = ["down", "up", "delay", "rate", "loss", "j
 
 /// One line, understood.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Line {
+pub(super) enum ShellCommand {
     /// Nothing, or a remark.
     Empty,
     /// `help`
@@ -51,28 +51,28 @@ pub(super) struct NetChange {
 }
 
 /// Understands a line, or says in one sentence what is wrong with it.
-pub(super) fn parse(line: &str, topology: &Topology) -> Result<Line, String> {
+pub(super) fn parse(line: &str, topology: &Topology) -> Result<ShellCommand, String> {
     let line = line.trim();
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let alone = |line: Line| match words.as_slice() {
+    let alone = |line: ShellCommand| match words.as_slice() {
         [] => Ok(line),
         _ => Err(format!("`{first}` stands alone")),
     };
     match first {
-        "" => Ok(Line::Empty),
-        _ if first.starts_with('#') => Ok(Line::Empty),
-        "help" | "?" => Ok(Line::Help),
+        "" => Ok(ShellCommand::Empty),
+        _ if first.starts_with('#') => Ok(ShellCommand::Empty),
+        "help" | "?" => Ok(ShellCommand::Help),
         "exit" | "quit" => exit(&words),
-        "nodes" | "hosts" => alone(Line::Nodes),
-        "lateness" => alone(Line::Lateness),
-        "events" => alone(Line::Events),
+        "nodes" | "hosts" => alone(ShellCommand::Nodes),
+        "lateness" => alone(ShellCommand::Lateness),
+        "events" => alone(ShellCommand::Events),
         "links" | "nets" => links(&words, topology),
-        "link" | "net" => Ok(Line::Change(change(&words, topology)?)),
-        "linktest" => Ok(Line::Linktest(words.into_iter().map(str::to_owned).collect())),
+        "link" | "net" => Ok(ShellCommand::Change(change(&words, topology)?)),
+        "linktest" => Ok(ShellCommand::Linktest(words.into_iter().map(str::to_owned).collect())),
         "wait" => match words.as_slice() {
-            [time] => Ok(Line::Wait(parse_duration(time).map_err(|error| error.to_string())?)),
+            [time] => Ok(ShellCommand::Wait(parse_duration(time).map_err(|error| error.to_string())?)),
             _ => Err("wait for how long? Write `wait 2s`".to_owned()),
         },
         "on" => {
@@ -83,28 +83,30 @@ pub(super) fn parse(line: &str, topology: &Topology) -> Result<Line, String> {
     }
 }
 
-fn exit(words: &[&str]) -> Result<Line, String> {
+fn exit(words: &[&str]) -> Result<ShellCommand, String> {
     match words {
-        [] => Ok(Line::Exit(None)),
-        [code] => code.parse().map(|code| Line::Exit(Some(code))).map_err(|_| format!("`{code}` is no exit code")),
+        [] => Ok(ShellCommand::Exit(None)),
+        [code] => {
+            code.parse().map(|code| ShellCommand::Exit(Some(code))).map_err(|_| format!("`{code}` is no exit code"))
+        }
         _ => Err("`exit` takes one exit code".to_owned()),
     }
 }
 
-fn run(host: &str, command: &str, topology: &Topology) -> Result<Line, String> {
+fn run(host: &str, command: &str, topology: &Topology) -> Result<ShellCommand, String> {
     let Some(index) = find_host(topology, host) else {
         return Err(format!("`{host}` is neither a host nor a command: `nodes` lists the hosts, `help` the commands"));
     };
     match command.trim() {
         "" => Err(format!("run what on {host}? Write `{host} COMMAND`; `{host} bash` is a shell there")),
-        command => Ok(Line::Run(index, command.to_owned())),
+        command => Ok(ShellCommand::Run(index, command.to_owned())),
     }
 }
 
-fn links(words: &[&str], topology: &Topology) -> Result<Line, String> {
+fn links(words: &[&str], topology: &Topology) -> Result<ShellCommand, String> {
     match words {
-        [] => Ok(Line::Links(None)),
-        [name] => find_net(topology, name).map(|net| Line::Links(Some(net))).ok_or_else(|| no_such_net(name)),
+        [] => Ok(ShellCommand::Links(None)),
+        [name] => find_net(topology, name).map(|net| ShellCommand::Links(Some(net))).ok_or_else(|| no_such_net(name)),
         _ => Err("`links` takes the name of one link or LAN".to_owned()),
     }
 }
@@ -260,7 +262,7 @@ delay = "5ms"
         roost_emulation::scenario::parse(Path::new("x.toml"), TEXT).unwrap()
     }
 
-    fn read(line: &str) -> Line {
+    fn read(line: &str) -> ShellCommand {
         parse(line, &topology()).unwrap()
     }
 
@@ -270,9 +272,12 @@ delay = "5ms"
 
     #[test]
     fn host_name_runs_command() {
-        assert_eq!(read("  a   ping -c 1 'b  c' | tee x "), Line::Run(0, "ping -c 1 'b  c' | tee x".to_owned()));
-        assert_eq!(read("on links date"), Line::Run(2, "date".to_owned()));
-        assert_eq!(read("links"), Line::Links(None));
+        assert_eq!(
+            read("  a   ping -c 1 'b  c' | tee x "),
+            ShellCommand::Run(0, "ping -c 1 'b  c' | tee x".to_owned())
+        );
+        assert_eq!(read("on links date"), ShellCommand::Run(2, "date".to_owned()));
+        assert_eq!(read("links"), ShellCommand::Links(None));
         assert!(wrong("a").contains("run what on a?"));
         assert!(wrong("c date").contains("`c` is neither a host nor a command"));
         assert!(wrong("on").contains("neither"));
@@ -280,7 +285,7 @@ delay = "5ms"
 
     #[test]
     fn link_named_directly_or_by_ends() {
-        let down = |from| Line::Change(NetChange { net: 0, from, changes: vec![Change::Down] });
+        let down = |from| ShellCommand::Change(NetChange { net: 0, from, changes: vec![Change::Down] });
         assert_eq!(read("link a b down"), down(None));
         assert_eq!(read("link b a down"), down(None));
         assert_eq!(read("link ab down"), down(None));
@@ -299,7 +304,8 @@ delay = "5ms"
 
     #[test]
     fn several_changes_stand_in_one_line() {
-        let Line::Change(NetChange { changes, .. }) = read("link ab delay 30ms loss 5% rate 5Mbit queue 9000bytes")
+        let ShellCommand::Change(NetChange { changes, .. }) =
+            read("link ab delay 30ms loss 5% rate 5Mbit queue 9000bytes")
         else {
             panic!("a change")
         };
@@ -342,8 +348,11 @@ delay = "5ms"
 
     #[test]
     fn remarks_and_empty_lines_do_nothing() {
-        assert_eq!((read(""), read("   "), read("# a ping")), (Line::Empty, Line::Empty, Line::Empty));
-        assert_eq!((read("exit"), read("quit 3")), (Line::Exit(None), Line::Exit(Some(3))));
-        assert_eq!(read("wait 1.5s"), Line::Wait(Duration::from_millis(1500)));
+        assert_eq!(
+            (read(""), read("   "), read("# a ping")),
+            (ShellCommand::Empty, ShellCommand::Empty, ShellCommand::Empty)
+        );
+        assert_eq!((read("exit"), read("quit 3")), (ShellCommand::Exit(None), ShellCommand::Exit(Some(3))));
+        assert_eq!(read("wait 1.5s"), ShellCommand::Wait(Duration::from_millis(1500)));
     }
 }

@@ -14,11 +14,11 @@ use roost_terminal::{Output, usage};
 
 use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};
-use super::linktest::{self, WhatArgs};
-use super::process::Program;
+use super::linktest::{self, LinktestSelection};
+use super::process::LabProgram;
 use crate::failure::{Failure, Outcome};
 use input::Input;
-use line::{Line, NetChange};
+use line::{NetChange, ShellCommand};
 
 const HELP: &str = "\
 HOST COMMAND…              runs a command (a line of sh) on a host: a ping -c 3 b
@@ -51,15 +51,16 @@ pub(crate) struct ShellArgs {
 /// From a pipe it ends with the code of the last line that failed.
 pub(crate) fn run(args: &ShellArgs, output: Output) -> Outcome {
     let lab = lab::open(&args.lab, output)?;
-    let interrupted = interrupt::note()?;
+    let interrupted = interrupt::catch_sigint()?;
     let mut input = Input::open(lab.topology())?;
     if input.is_person() {
         output.say(greeting(lab.topology()));
     }
     lab.begin()?;
     let as_it_is = lab.topology().clone();
-    let mut shell = Shell { lab: &lab, as_it_is, events_seen: 0, interrupted, scripted: !input.is_person(), output };
-    let ended = shell.converse(&mut input, args.errexit);
+    let mut shell =
+        Shell { lab: &lab, current: as_it_is, events_seen: 0, interrupted, scripted: !input.is_person(), output };
+    let ended = shell.run_prompt(&mut input, args.errexit);
     input.close();
     lab.stop(Duration::ZERO)?;
     ended
@@ -75,7 +76,7 @@ fn greeting(topology: &Topology) -> String {
 struct Shell<'a> {
     lab: &'a Lab,
     /// The description, with what was changed since.
-    as_it_is: Topology,
+    current: Topology,
     /// Events of the file that are in `as_it_is`.
     events_seen: usize,
     interrupted: Interrupted,
@@ -84,7 +85,7 @@ struct Shell<'a> {
 }
 
 /// How a line went.
-enum Done {
+enum LineResult {
     /// Go on.
     Next,
     /// A program ended with this code.
@@ -94,16 +95,16 @@ enum Done {
 }
 
 impl Shell<'_> {
-    fn converse(&mut self, input: &mut Input, errexit: bool) -> Outcome {
+    fn run_prompt(&mut self, input: &mut Input, errexit: bool) -> Outcome {
         let mut last = Ok(());
         while let Some(text) = input.next()? {
             // Ctrl-C of a line that has ended is not the next one's.
-            self.interrupted.take();
-            match self.obey(&text) {
-                Ok(Done::Next) | Ok(Done::Code(0)) => continue,
-                Ok(Done::Exit(None)) => break,
-                Ok(Done::Exit(Some(code))) => return super::process::outcome(code),
-                Ok(Done::Code(code)) => {
+            self.interrupted.take_source();
+            match self.execute_line(&text) {
+                Ok(LineResult::Next) | Ok(LineResult::Code(0)) => continue,
+                Ok(LineResult::Exit(None)) => break,
+                Ok(LineResult::Exit(Some(code))) => return super::process::outcome(code),
+                Ok(LineResult::Code(code)) => {
                     self.output.detail(format!("exit code {code}"));
                     last = super::process::outcome(code);
                 }
@@ -120,30 +121,30 @@ impl Shell<'_> {
         if self.scripted { last } else { Ok(()) }
     }
 
-    fn obey(&mut self, text: &str) -> Outcome<Done> {
+    fn execute_line(&mut self, text: &str) -> Outcome<LineResult> {
         let line = line::parse(text, self.lab.topology()).map_err(Failure::bad_input)?;
         self.catch_up();
         match line {
-            Line::Empty => {}
-            Line::Help => self.output.data(HELP)?,
-            Line::Exit(code) => return Ok(Done::Exit(code)),
-            Line::Nodes => show::nodes(self.lab.topology(), self.output)?,
-            Line::Links(net) => show::links(self.lab, &self.as_it_is, net, self.output)?,
-            Line::Change(change) => self.change(&change)?,
-            Line::Lateness => show::lateness(self.lab, self.output)?,
-            Line::Events => show::events(self.lab, self.output)?,
-            Line::Linktest(words) => self.linktest(&words)?,
-            Line::Wait(time) => self.wait(time),
-            Line::Run(host, command) => return self.run(host, &command).map(Done::Code),
+            ShellCommand::Empty => {}
+            ShellCommand::Help => self.output.data(HELP)?,
+            ShellCommand::Exit(code) => return Ok(LineResult::Exit(code)),
+            ShellCommand::Nodes => show::nodes(self.lab.topology(), self.output)?,
+            ShellCommand::Links(net) => show::links(self.lab, &self.current, net, self.output)?,
+            ShellCommand::Change(change) => self.change(&change)?,
+            ShellCommand::Lateness => show::lateness(self.lab, self.output)?,
+            ShellCommand::Events => show::events(self.lab, self.output)?,
+            ShellCommand::Linktest(words) => self.linktest(&words)?,
+            ShellCommand::Wait(time) => self.wait(time),
+            ShellCommand::Run(host, command) => return self.run(host, &command).map(LineResult::Code),
         }
-        Ok(Done::Next)
+        Ok(LineResult::Next)
     }
 
     fn run(&self, host: HostIndex, command: &str) -> Outcome<u8> {
         let program = match self.scripted {
             // The rest of the input is for the shell.
-            true => Program::start_without_input(self.lab, host, command)?,
-            false => Program::start_line(self.lab, host, command)?,
+            true => LabProgram::start_without_input(self.lab, host, command)?,
+            false => LabProgram::start_line(self.lab, host, command)?,
         };
         program.wait(&self.interrupted)
     }
@@ -151,7 +152,7 @@ impl Shell<'_> {
     fn change(&mut self, asked: &NetChange) -> Outcome {
         for change in &asked.changes {
             self.lab.apply(asked.net, asked.from, *change)?;
-            amend(&mut self.as_it_is, asked.net, asked.from, *change);
+            amend(&mut self.current, asked.net, asked.from, *change);
         }
         self.output.say(show::changed(self.lab.topology(), asked));
         Ok(())
@@ -161,7 +162,7 @@ impl Shell<'_> {
         const LOOK: Duration = Duration::from_millis(50);
         let began = std::time::Instant::now();
         while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
-            if self.interrupted.take().is_some() {
+            if self.interrupted.take_source().is_some() {
                 break;
             }
             std::thread::sleep(left.min(LOOK));
@@ -176,14 +177,14 @@ impl Shell<'_> {
         self.events_seen += happened.len();
         for event in happened {
             if let Action::Net { net, from, change } = event.action {
-                amend(&mut self.as_it_is, net, from, change);
+                amend(&mut self.current, net, from, change);
             }
         }
     }
 
     fn linktest(&self, words: &[String]) -> Outcome {
         let flags = Flags::try_parse_from(words).map_err(|error| Failure::bad_input(usage::sentence(&error)))?;
-        let described = if flags.as_written { self.lab.topology() } else { &self.as_it_is };
+        let described = if flags.as_written { self.lab.topology() } else { &self.current };
         let report = linktest::measure(self.lab, described, &flags.what, &self.interrupted, self.output)?;
         linktest::show(&report, self.output)?;
         self.interrupted.check()?;
@@ -196,7 +197,7 @@ impl Shell<'_> {
 #[command(name = "linktest", no_binary_name = true, disable_help_flag = true)]
 struct Flags {
     #[command(flatten)]
-    what: WhatArgs,
+    what: LinktestSelection,
     /// Against the file, not against what has become of it
     #[arg(long)]
     as_written: bool,

@@ -43,7 +43,7 @@ pub(super) fn links(lab: &Lab, as_it_is: &Topology, only: Option<NetIndex>, outp
     let counters = lab.counters()?;
     let chosen = |net: &Net| only.is_none_or(|only| as_it_is.nets[only].name == net.name);
     if output.is_json() {
-        let wanted: Vec<&record::Link> =
+        let wanted: Vec<&record::LinkRecord> =
             counters.iter().filter(|one| as_it_is.nets.iter().any(|net| net.name == one.link && chosen(net))).collect();
         return Ok(output.json(&json!({"schema": SCHEMA, "links": wanted}))?);
     }
@@ -90,7 +90,7 @@ fn percent(part: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn counts(one: &record::Link) -> Vec<String> {
+fn counts(one: &record::LinkRecord) -> Vec<String> {
     let reasons = [(one.dropped_queue, "queue"), (one.dropped_loss, "loss"), (one.dropped_down, "down")];
     let dropped: Vec<String> =
         reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();

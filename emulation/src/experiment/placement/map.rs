@@ -13,7 +13,7 @@ pub(super) type Distance = (Duration, u32);
 const LOOKED_FOR: usize = 32;
 
 /// The topology as searches need it.
-pub(super) struct Map<'a> {
+pub(super) struct DistanceMap<'a> {
     topology: &'a Topology,
     /// By host: its nets, and the round trip over its own legs there.
     interfaces: Vec<Vec<(NetIndex, Duration)>>,
@@ -23,13 +23,13 @@ pub(super) struct Map<'a> {
 
 /// A place on the way: a host, or a link or LAN between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum GraphVertex {
     Host(HostIndex),
     Net(NetIndex),
 }
 
-impl<'a> Map<'a> {
-    pub(super) fn of(topology: &'a Topology) -> Self {
+impl<'a> DistanceMap<'a> {
+    pub(super) fn from_topology(topology: &'a Topology) -> Self {
         let mut interfaces = vec![Vec::new(); topology.hosts.len()];
         for (index, net) in topology.nets.iter().enumerate() {
             net.members.iter().for_each(|member| interfaces[member.host].push((index, legs(member))));
@@ -45,7 +45,7 @@ impl<'a> Map<'a> {
     }
 
     /// Those with which a host shares a link or LAN.
-    pub(super) fn beside(&self, host: HostIndex) -> BTreeSet<HostIndex> {
+    pub(super) fn adjacent_hosts(&self, host: HostIndex) -> BTreeSet<HostIndex> {
         let members = self.interfaces[host].iter().flat_map(|(net, _)| &self.topology.nets[*net].members);
         members.map(|member| member.host).filter(|other| *other != host).collect()
     }
@@ -94,23 +94,23 @@ impl<'a> Map<'a> {
     ) -> Vec<(Distance, usize)> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
-        let mut open = BinaryHeap::from([Reverse(((Duration::ZERO, 0), Place::Host(from)))]);
+        let mut open = BinaryHeap::from([Reverse(((Duration::ZERO, 0), GraphVertex::Host(from)))]);
         while let Some(Reverse(((trip, hops), place))) = open.pop() {
             if !seen.insert(place) {
                 continue;
             }
             match place {
-                Place::Host(host) => {
+                GraphVertex::Host(host) => {
                     found.extend(wanted.get(&host).map(|place| ((trip, hops), *place)));
                     if found.len() >= LOOKED_FOR {
                         break;
                     }
                     let nets = self.interfaces[host].iter();
-                    open.extend(nets.map(|(net, leg)| Reverse(((trip + *leg, hops), Place::Net(*net)))));
+                    open.extend(nets.map(|(net, leg)| Reverse(((trip + *leg, hops), GraphVertex::Net(*net)))));
                 }
-                Place::Net(net) => {
-                    let hosts = ways[net].iter().filter(|(host, _)| !seen.contains(&Place::Host(*host)));
-                    open.extend(hosts.map(|(host, leg)| Reverse(((trip + *leg, hops + 1), Place::Host(*host)))));
+                GraphVertex::Net(net) => {
+                    let hosts = ways[net].iter().filter(|(host, _)| !seen.contains(&GraphVertex::Host(*host)));
+                    open.extend(hosts.map(|(host, leg)| Reverse(((trip + *leg, hops + 1), GraphVertex::Host(*host)))));
                 }
             }
         }

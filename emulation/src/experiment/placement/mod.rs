@@ -11,10 +11,10 @@ use std::path::Path;
 use roost_proto::peer::MAX_HUBS;
 use roost_proto::{Cell, Role};
 
-use super::plan::{Architecture, Locality, Mix, Named, Part, Places, Plan, PlanError, SuperNodes};
+use super::plan::{Architecture, HubSelection, Locality, Mix, Named, Participation, Plan, PlanError, SuperNodes};
 use crate::scenario::near::did_you_mean;
 use crate::scenario::topology::{Host, HostIndex, Routing, Topology};
-use map::Map;
+use map::DistanceMap;
 pub use targets::Targets;
 
 /// The class of hosts that have none.
@@ -35,7 +35,7 @@ pub struct Placement {
     /// its caches, which are the tier below it.
     pub hubs: Vec<HubPlace>,
     /// What the hosts of each class do, and whom those that take part ask.
-    pub classes: BTreeMap<String, (Part, Locality)>,
+    pub classes: BTreeMap<String, (Participation, Locality)>,
 }
 
 /// A node and what it does.
@@ -82,7 +82,7 @@ impl Placement {
 
     /// The earlier ones of the hubs beside one: the other tops of a top,
     /// elsewhere those that have the same parent.
-    pub fn peers(&self, hub: usize) -> impl Iterator<Item = usize> + '_ {
+    pub fn earlier_siblings(&self, hub: usize) -> impl Iterator<Item = usize> + '_ {
         let HubPlace { tier, parents, .. } = &self.hubs[hub];
         let beside = move |other: &HubPlace| other.tier == *tier && other.parents.first() == parents.first();
         (0..hub).filter(move |earlier| beside(&self.hubs[*earlier]))
@@ -94,7 +94,7 @@ impl Placement {
 /// # Errors
 /// When the two do not fit; with the plan's line where there is one.
 pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Placement, PlanError> {
-    let placer = Placer { plan, topology, file, map: Map::of(topology) };
+    let placer = Placer { plan, topology, file, map: DistanceMap::from_topology(topology) };
     placer.check_classes()?;
     let mut nodes = placer.nodes()?;
     let hubs = placer.hubs(&nodes)?;
@@ -130,7 +130,7 @@ struct Placer<'a> {
     plan: &'a Plan,
     topology: &'a Topology,
     file: &'a Path,
-    map: Map<'a>,
+    map: DistanceMap<'a>,
 }
 
 impl Placer<'_> {
@@ -150,7 +150,7 @@ impl Placer<'_> {
         Ok(())
     }
 
-    fn classes(&self) -> Result<BTreeMap<String, (Part, Locality)>, PlanError> {
+    fn classes(&self) -> Result<BTreeMap<String, (Participation, Locality)>, PlanError> {
         let hosts = self.topology.hosts.iter().enumerate();
         let of = |(index, host): (HostIndex, &Host)| {
             let class = class_of(self.topology, index);
@@ -168,7 +168,7 @@ impl Placer<'_> {
         let mut nodes = Vec::new();
         for (host, description) in self.topology.hosts.iter().enumerate() {
             let class = class_of(self.topology, host);
-            let Part::Takes(mix) = self.part(class, &description.name)? else { continue };
+            let Participation::Active(mix) = self.part(class, &description.name)? else { continue };
             nodes.push(NodePlace {
                 host,
                 name: description.name.clone(),
@@ -187,14 +187,14 @@ impl Placer<'_> {
         Ok(nodes)
     }
 
-    fn part(&self, class: &str, host: &str) -> Result<Part, PlanError> {
+    fn part(&self, class: &str, host: &str) -> Result<Participation, PlanError> {
         if let Some(part) = self.plan.classes.get(class).and_then(|class| class.part) {
             return Ok(part);
         }
         match class {
-            CLASSLESS => Ok(Part::Takes(Mix::LOW)),
-            _ if PASSIVE.contains(&class) => Ok(Part::None),
-            _ => Mix::named(class).map(Part::Takes).ok_or_else(|| {
+            CLASSLESS => Ok(Participation::Active(Mix::LOW)),
+            _ if PASSIVE.contains(&class) => Ok(Participation::None),
+            _ => Mix::named(class).map(Participation::Active).ok_or_else(|| {
                 let message = format!(
                     "host {host} is of class `{class}`, and nothing says what it asks for: add [classes.{class}] with a mix"
                 );
@@ -239,7 +239,7 @@ impl Placer<'_> {
             node.targets = match self.locality(&node.class) {
                 // Hosts and nodes have the same order.
                 Locality::Link => {
-                    self.map.beside(node.host).iter().filter_map(|host| places.get(host).copied()).collect()
+                    self.map.adjacent_hosts(node.host).iter().filter_map(|host| places.get(host).copied()).collect()
                 }
                 Locality::Anywhere => Targets::Others { own: place, nodes: count },
             };

@@ -112,7 +112,10 @@ fn tiers_come_from_classes_or_hosts() {
         let hubs: Vec<(&str, u8, &[usize])> =
             placement.hubs.iter().map(|hub| (hub.name.as_str(), hub.tier, &hub.parents[..])).collect();
         assert_eq!(hubs, [("high-hub", 1, &[][..]), ("mid1-hub", 0, &[0]), ("mid2-hub", 0, &[0])]);
-        assert_eq!((placement.peers(0).collect(), placement.peers(2).collect()), (vec![], vec![1]));
+        assert_eq!(
+            (placement.earlier_siblings(0).collect(), placement.earlier_siblings(2).collect()),
+            (vec![], vec![1])
+        );
         // The low ones, mid1, mid2 and high: nobody turns to the upper tier.
         let firsts: Vec<usize> = placement.nodes.iter().map(|node| node.hubs[0]).collect();
         assert_eq!(firsts, [1, 1, 1, 2, 2]);

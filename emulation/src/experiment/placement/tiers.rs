@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Architecture, HEIGHT, HubPlace, MAX_HUBS, Named, NodePlace, Placer, Places, PlanError, Role, SuperNodes, class_of,
+    Architecture, HEIGHT, HubPlace, HubSelection, MAX_HUBS, Named, NodePlace, Placer, PlanError, Role, SuperNodes,
+    class_of,
 };
 use crate::scenario::topology::HostIndex;
 
@@ -50,11 +51,11 @@ impl Placer<'_> {
     }
 
     /// The hosts of one tier.
-    fn places(&self, nodes: &[NodePlace], places: &Places, what: &str) -> Result<Vec<HostIndex>, PlanError> {
+    fn places(&self, nodes: &[NodePlace], places: &HubSelection, what: &str) -> Result<Vec<HostIndex>, PlanError> {
         let none = |count| self.error(0, format!("{count} {what} do not fit on {} nodes", nodes.len()));
         match places {
-            Places::Count(count) => highest(nodes, *count).ok_or_else(|| none(count)),
-            Places::Hosts(names) => self.named(names),
+            HubSelection::Count(count) => highest(nodes, *count).ok_or_else(|| none(count)),
+            HubSelection::Hosts(names) => self.named(names),
         }
     }
 

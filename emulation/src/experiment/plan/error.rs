@@ -36,11 +36,11 @@ impl PlanError {
 
 /// The mistakes of a plan, gathered until all of it is read.
 #[derive(Debug, Default)]
-pub(in crate::experiment) struct Mistakes(Vec<PlanError>);
+pub(in crate::experiment) struct PlanErrors(Vec<PlanError>);
 
-impl Mistakes {
+impl PlanErrors {
     /// The value; or one that stands in for it while the rest is read.
-    pub(in crate::experiment) fn or<T>(&mut self, result: Result<T, PlanError>, instead: T) -> T {
+    pub(in crate::experiment) fn value_or<T>(&mut self, result: Result<T, PlanError>, instead: T) -> T {
         result.unwrap_or_else(|error| {
             self.0.push(error);
             instead
@@ -48,8 +48,8 @@ impl Mistakes {
     }
 
     /// Takes note of one.
-    pub(in crate::experiment) fn note(&mut self, result: Result<(), PlanError>) {
-        self.or(result, ());
+    pub(in crate::experiment) fn record_error(&mut self, result: Result<(), PlanError>) {
+        self.value_or(result, ());
     }
 
     /// All of them as one, if there is any.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{Lines, MAX_FAULTS, Moment, Span};
+use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
 use super::source::RateText;
 use super::{Named, PlanError};
 use crate::scenario::topology::Change;
@@ -24,7 +24,7 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultKind {
     /// Something is done to the daemon of a host.
-    Daemon(Daemon, Deed),
+    Daemon(DaemonRef, DaemonAction),
     /// A link or LAN changes.
     Net {
         /// Which.
@@ -38,7 +38,7 @@ pub enum FaultKind {
 
 /// What is done to a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum DaemonAction {
     /// It is killed (SIGKILL): it says nothing to anybody.
     Kill,
     /// It is asked to leave (SIGTERM).
@@ -51,7 +51,7 @@ pub enum Deed {
     Thaw,
 }
 
-impl Deed {
+impl DaemonAction {
     /// Its key in plans.
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Deed {
     }
 
     /// What records say that a daemon does.
-    pub const fn told(self) -> &'static str {
+    pub const fn past_description(self) -> &'static str {
         match self {
             Self::Kill => "is killed",
             Self::Stop => "is asked to leave",
@@ -77,17 +77,17 @@ impl Deed {
 
 /// A daemon, by its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Daemon {
+pub struct DaemonRef {
     /// The host.
     pub host: Named,
     /// The super node or the server there, rather than the node.
     pub hub: bool,
 }
 
-impl Daemon {
+impl DaemonRef {
     /// What befalls it, as records say.
-    pub fn suffers(&self, deed: Deed) -> String {
-        format!("the {} on {} {}", if self.hub { "hub" } else { "node" }, self.host.name, deed.told())
+    pub fn describe_action(&self, deed: DaemonAction) -> String {
+        format!("the {} on {} {}", if self.hub { "hub" } else { "node" }, self.host.name, deed.past_description())
     }
 }
 
@@ -96,7 +96,7 @@ impl Daemon {
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultFile {
     at: Spanned<Moment>,
-    every: Option<Spanned<Span>>,
+    every: Option<Spanned<DurationText>>,
     times: Option<Spanned<usize>>,
     kill: Option<Spanned<String>>,
     stop: Option<Spanned<String>>,
@@ -110,8 +110,8 @@ pub(super) struct FaultFile {
     hub: bool,
     from: Option<Spanned<String>>,
     rate: Option<RateText>,
-    delay: Option<Span>,
-    jitter: Option<Span>,
+    delay: Option<DurationText>,
+    jitter: Option<DurationText>,
     loss: Option<Spanned<f64>>,
 }
 
@@ -120,28 +120,29 @@ pub(super) struct FaultFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkFile {
     rate: Option<RateText>,
-    delay: Option<Span>,
-    jitter: Option<Span>,
+    delay: Option<DurationText>,
+    jitter: Option<DurationText>,
     loss: Option<Spanned<f64>>,
 }
 
 impl LinkFile {
-    pub(super) fn changes(&self, lines: &Lines<'_>) -> Result<Vec<Change>, PlanError> {
+    pub(super) fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<Change>, PlanError> {
         changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
     }
 }
 
-type Values<'a> = (Option<&'a RateText>, Option<&'a Span>, Option<&'a Span>, Option<&'a Spanned<f64>>);
+type LinkValues<'a> =
+    (Option<&'a RateText>, Option<&'a DurationText>, Option<&'a DurationText>, Option<&'a Spanned<f64>>);
 
 /// A link as its rate, delay, jitter and loss make it.
-fn changes((rate, delay, jitter, loss): Values<'_>, lines: &Lines<'_>) -> Result<Vec<Change>, PlanError> {
+fn changes((rate, delay, jitter, loss): LinkValues<'_>, lines: &PlanLines<'_>) -> Result<Vec<Change>, PlanError> {
     let mut changes = Vec::new();
     changes.extend(rate.map(|rate| Change::Rate(rate.0)));
     changes.extend(delay.map(|delay| Change::Delay(delay.0)));
     changes.extend(jitter.map(|jitter| Change::Jitter(jitter.0)));
     if let Some(loss) = loss {
         if !(0.0..=1.0).contains(loss.get_ref()) {
-            return Err(lines.error(lines.of(loss.span()), "a loss is a probability from 0 to 1"));
+            return Err(lines.error(lines.line_of(loss.span()), "a loss is a probability from 0 to 1"));
         }
         changes.push(Change::Loss(*loss.get_ref()));
     }
@@ -153,9 +154,9 @@ const VERBS: &str = "say one of kill, stop, start, freeze, thaw (a host), down, 
 impl FaultFile {
     /// Reads it in a plan whose workload lasts for `duration`: one for each
     /// time that it comes.
-    pub(super) fn read(self, lines: &Lines<'_>, duration: Duration) -> Result<Vec<Fault>, PlanError> {
+    pub(super) fn read(self, lines: &PlanLines<'_>, duration: Duration) -> Result<Vec<Fault>, PlanError> {
         let kind = self.kind(lines)?;
-        let (at, line) = (self.at.get_ref().of(duration), lines.of(self.at.span()));
+        let (at, line) = (self.at.get_ref().resolve_time(duration), lines.line_of(self.at.span()));
         let (every, times) = self.pace(lines, duration)?;
         let last = u32::try_from(times - 1).ok().and_then(|again| every.checked_mul(again)).map(|more| at + more);
         if last.is_none_or(|last| last >= duration) {
@@ -167,18 +168,20 @@ impl FaultFile {
 
     /// How long after one time the next comes, and how many there are: until
     /// nodes ask no more, unless it says how many.
-    fn pace(&self, lines: &Lines<'_>, duration: Duration) -> Result<(Duration, usize), PlanError> {
+    fn pace(&self, lines: &PlanLines<'_>, duration: Duration) -> Result<(Duration, usize), PlanError> {
         let Some(every) = &self.every else {
             return match &self.times {
-                Some(times) => Err(lines.error(lines.of(times.span()), "`times` needs `every`: how long between two")),
+                Some(times) => {
+                    Err(lines.error(lines.line_of(times.span()), "`times` needs `every`: how long between two"))
+                }
                 None => Ok((Duration::ZERO, 1)),
             };
         };
-        let (line, pause) = (lines.of(every.span()), every.get_ref().0);
+        let (line, pause) = (lines.line_of(every.span()), every.get_ref().0);
         if pause.is_zero() {
             return Err(lines.error(line, "it must be longer than nothing"));
         }
-        let left = duration.saturating_sub(self.at.get_ref().of(duration));
+        let left = duration.saturating_sub(self.at.get_ref().resolve_time(duration));
         let until_end = usize::try_from(left.as_nanos().div_ceil(pause.as_nanos())).unwrap_or(usize::MAX).max(1);
         let times = self.times.as_ref().map_or(until_end, |times| *times.get_ref());
         if (1..=MAX_FAULTS).contains(&times) {
@@ -187,23 +190,23 @@ impl FaultFile {
         Err(lines.error(line, format!("it would come {times} times; from 1 to {MAX_FAULTS} are possible")))
     }
 
-    fn kind(&self, lines: &Lines<'_>) -> Result<FaultKind, PlanError> {
-        let line = lines.of(self.at.span());
+    fn kind(&self, lines: &PlanLines<'_>) -> Result<FaultKind, PlanError> {
+        let line = lines.line_of(self.at.span());
         let changes = self.changes(lines)?;
         let named = |name: &Spanned<String>| lines.named(name);
         let from = self.from.as_ref().map(named);
         let net = |name: &Spanned<String>, changes| FaultKind::Net { net: named(name), from: from.clone(), changes };
         let deeds = [
-            (&self.kill, Deed::Kill),
-            (&self.stop, Deed::Stop),
-            (&self.start, Deed::Start),
-            (&self.freeze, Deed::Freeze),
-            (&self.thaw, Deed::Thaw),
+            (&self.kill, DaemonAction::Kill),
+            (&self.stop, DaemonAction::Stop),
+            (&self.start, DaemonAction::Start),
+            (&self.freeze, DaemonAction::Freeze),
+            (&self.thaw, DaemonAction::Thaw),
         ];
         let mut kinds = Vec::new();
         kinds.extend(deeds.into_iter().filter_map(|(name, deed)| {
             let host = named(name.as_ref()?);
-            Some(FaultKind::Daemon(Daemon { host, hub: self.hub }, deed))
+            Some(FaultKind::Daemon(DaemonRef { host, hub: self.hub }, deed))
         }));
         kinds.extend(self.down.as_ref().map(|name| net(name, vec![Change::Down])));
         kinds.extend(self.up.as_ref().map(|name| net(name, vec![Change::Up])));
@@ -226,7 +229,7 @@ impl FaultFile {
         }
     }
 
-    fn changes(&self, lines: &Lines<'_>) -> Result<Vec<Change>, PlanError> {
+    fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<Change>, PlanError> {
         changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
     }
 }

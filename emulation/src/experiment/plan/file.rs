@@ -12,8 +12,9 @@ use toml::Spanned;
 
 use super::fault::{FaultFile, LinkFile};
 use super::{
-    Architecture, Backend, Class, Daemon, Deed, Fault, FaultKind, LabSettings, Locality, MAX_SPEED, MAX_TIERS,
-    MIN_SPEED, Mistakes, Movement, Named, Part, Places, Plan, PlanError, Source, SuperNodes, Transport, words,
+    Architecture, BackendChoice, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality,
+    MAX_SPEED, MAX_TIERS, MIN_SPEED, Movement, Named, Participation, Plan, PlanError, PlanErrors, SuperNodes,
+    TopologySource, TransportChoice, words,
 };
 use crate::lab::Tcp;
 use crate::scenario::{generate, near};
@@ -26,9 +27,9 @@ pub(super) const MAX_FAULTS: usize = 65_536;
 
 /// A duration with its unit.
 #[derive(Clone, Copy)]
-pub(super) struct Span(pub(super) Duration);
+pub(super) struct DurationText(pub(super) Duration);
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for DurationText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = words::text_with_unit(deserializer, "s")?;
         units::parse_duration(&text).map(Self).map_err(de::Error::custom)
@@ -46,7 +47,7 @@ pub(super) enum Moment {
 
 impl Moment {
     /// The time in a run of this duration.
-    pub(super) fn of(self, duration: Duration) -> Duration {
+    pub(super) fn resolve_time(self, duration: Duration) -> Duration {
         match self {
             Self::At(at) => at,
             Self::Part(part) => duration.mul_f64(part),
@@ -69,23 +70,23 @@ impl<'de> Deserialize<'de> for Moment {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PlanFile {
     name: Option<Spanned<String>>,
-    topology: Source,
+    topology: TopologySource,
     architecture: ArchitectureText,
-    super_nodes: Option<Spanned<PlacesFile>>,
+    super_nodes: Option<Spanned<HubSelectionFile>>,
     tiers: Option<Spanned<TiersFile>>,
-    caches: Option<Spanned<PlacesFile>>,
+    caches: Option<Spanned<HubSelectionFile>>,
     server: Option<Spanned<String>>,
     #[serde(default)]
     transport: TransportText,
-    warm_up: Option<Spanned<Span>>,
-    duration: Spanned<Span>,
-    drain: Option<Spanned<Span>>,
-    timeout: Option<Spanned<Span>>,
-    handshake: Option<Spanned<Span>>,
-    stream: Option<Spanned<Span>>,
-    idle: Option<Spanned<Span>>,
+    warm_up: Option<Spanned<DurationText>>,
+    duration: Spanned<DurationText>,
+    drain: Option<Spanned<DurationText>>,
+    timeout: Option<Spanned<DurationText>>,
+    handshake: Option<Spanned<DurationText>>,
+    stream: Option<Spanned<DurationText>>,
+    idle: Option<Spanned<DurationText>>,
     #[serde(default = "first_seed", deserialize_with = "words::seed")]
     seed: u64,
     #[serde(default = "yes")]
@@ -121,14 +122,14 @@ impl<'de> Deserialize<'de> for ArchitectureText {
 }
 
 #[derive(Default)]
-struct TransportText(Option<Transport>);
+struct TransportText(Option<TransportChoice>);
 
 impl<'de> Deserialize<'de> for TransportText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         match text.as_str() {
-            "paper" => Ok(Self(Some(Transport::Paper))),
-            other => other.parse::<Scheme>().map(|scheme| Self(Some(Transport::Only(scheme)))).map_err(|_| {
+            "paper" => Ok(Self(Some(TransportChoice::Paper))),
+            other => other.parse::<Scheme>().map(|scheme| Self(Some(TransportChoice::Only(scheme)))).map_err(|_| {
                 let near = near::did_you_mean(other, ["paper", "udp", "tcp", "quic"]);
                 de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic{near}"))
             }),
@@ -138,7 +139,7 @@ impl<'de> Deserialize<'de> for TransportText {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum PlacesFile {
+enum HubSelectionFile {
     Count(usize),
     Hosts(Vec<String>),
 }
@@ -153,7 +154,7 @@ enum TiersFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClassFile {
-    mix: Option<Part>,
+    mix: Option<Participation>,
     locality: Option<LocalityText>,
 }
 
@@ -202,21 +203,21 @@ enum BackendText {
 }
 
 /// Tells lines from places in a text.
-pub(super) struct Lines<'a> {
+pub(super) struct PlanLines<'a> {
     text: &'a str,
     file: &'a Path,
 }
 
-impl Lines<'_> {
+impl PlanLines<'_> {
     /// The line of a place, from 1.
-    pub(super) fn of(&self, span: Range<usize>) -> usize {
+    pub(super) fn line_of(&self, span: Range<usize>) -> usize {
         let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
         1 + before.iter().filter(|byte| **byte == b'\n').count()
     }
 
     /// A name and its line.
     pub(super) fn named(&self, name: &Spanned<String>) -> Named {
-        Named { name: name.get_ref().clone(), line: self.of(name.span()) }
+        Named { name: name.get_ref().clone(), line: self.line_of(name.span()) }
     }
 
     /// What is wrong with a line.
@@ -225,17 +226,17 @@ impl Lines<'_> {
     }
 
     fn of_toml(&self, error: &toml::de::Error) -> PlanError {
-        let line = error.span().map_or(0, |span| self.of(span));
+        let line = error.span().map_or(0, |span| self.line_of(span));
         self.error(line, with_hint(error.message()))
     }
 
     /// A length of time within what a run may take.
-    fn length(&self, span: Option<Spanned<Span>>, default: Duration) -> Result<Duration, PlanError> {
+    fn length(&self, span: Option<Spanned<DurationText>>, default: Duration) -> Result<Duration, PlanError> {
         let Some(span) = span else { return Ok(default) };
         let length = span.get_ref().0;
         match length {
-            Duration::ZERO => Err(self.error(self.of(span.span()), "it must be longer than nothing")),
-            _ if length > MAX_LENGTH => Err(self.error(self.of(span.span()), "it is longer than a week")),
+            Duration::ZERO => Err(self.error(self.line_of(span.span()), "it must be longer than nothing")),
+            _ if length > MAX_LENGTH => Err(self.error(self.line_of(span.span()), "it is longer than a week")),
             _ => Ok(length),
         }
     }
@@ -261,7 +262,7 @@ const MAX_WRONG: usize = 50;
 
 /// The file, and what values of a wrong type it has: a line that has one is left out, and the rest is read again. None
 /// if it cannot be read without them.
-fn typed(text: &str, lines: &Lines<'_>, wrong: &mut Mistakes) -> Option<File> {
+fn typed(text: &str, lines: &PlanLines<'_>, wrong: &mut PlanErrors) -> Option<PlanFile> {
     let mut rest = text.to_owned();
     for told in 0..MAX_WRONG {
         let error = match toml::from_str(&rest) {
@@ -271,7 +272,7 @@ fn typed(text: &str, lines: &Lines<'_>, wrong: &mut Mistakes) -> Option<File> {
         // A key whose line was left out is missing then, which is no mistake of its own.
         let is_missing = error.message().starts_with("missing field");
         if told == 0 || !is_missing {
-            wrong.note(Err(lines.of_toml(&error)));
+            wrong.record_error(Err(lines.of_toml(&error)));
         }
         rest = (!is_missing).then_some(error.span()).flatten().and_then(|place| without(&rest, place))?;
     }
@@ -293,30 +294,31 @@ fn without(text: &str, place: Range<usize>) -> Option<String> {
 
 /// Reads a plan.
 pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
-    let lines = Lines { text, file: path };
-    let mut wrong = Mistakes::default();
+    let lines = PlanLines { text, file: path };
+    let mut wrong = PlanErrors::default();
     let Some(file) = typed(text, &lines, &mut wrong) else {
         return Err(wrong.joined().unwrap_or_else(|| lines.error(0, "cannot be read")));
     };
     let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     if let Some(name) = file.name.as_ref().filter(|name| !is_name(name.get_ref())) {
         let message = "a name is 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter or digit";
-        wrong.note(Err(lines.error(lines.of(name.span()), message)));
+        wrong.record_error(Err(lines.error(lines.line_of(name.span()), message)));
     }
     // Without a duration no fault is too late.
-    let duration = wrong.or(lines.length(Some(file.duration), Duration::ZERO), MAX_LENGTH);
+    let duration = wrong.value_or(lines.length(Some(file.duration), Duration::ZERO), MAX_LENGTH);
     let faults = faults_of(file.faults, &lines, duration, &mut wrong);
-    let links = file.links.iter().map(|(name, link)| (lines.named(name), wrong.or(link.changes(&lines), Vec::new())));
+    let links =
+        file.links.iter().map(|(name, link)| (lines.named(name), wrong.value_or(link.changes(&lines), Vec::new())));
     let links = links.collect();
     let movement = file.movement.map(|movement| movement_of(&movement, &faults, &lines)).transpose();
     let super_nodes = match file.tiers {
         Some(tiers) => tiers_of(tiers, file.super_nodes.is_some(), &lines),
-        None if file.super_nodes.is_none() && matches!(file.topology, Source::Forest(_)) => {
+        None if file.super_nodes.is_none() && matches!(file.topology, TopologySource::Forest(_)) => {
             Ok(SuperNodes::Tiers(generate::FOREST_TIERS))
         }
         None => places(file.super_nodes, "super node", &lines).map(SuperNodes::Flat),
     };
-    let mut length = |span, default| wrong.or(lines.length(span, default), default);
+    let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
         architecture: file.architecture.0,
@@ -327,29 +329,29 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         handshake: file.handshake.map(|span| length(Some(span), Duration::ZERO)),
         stream: length(file.stream, Duration::from_secs(10)),
         idle: length(file.idle, Duration::from_secs(1)),
-        super_nodes: wrong.or(super_nodes, SuperNodes::Flat(Places::Count(1))),
-        caches: wrong.or(places(file.caches, "cache", &lines), Places::Count(1)),
+        super_nodes: wrong.value_or(super_nodes, SuperNodes::Flat(HubSelection::Count(1))),
+        caches: wrong.value_or(places(file.caches, "cache", &lines), HubSelection::Count(1)),
         topology: file.topology,
         server: file.server.as_ref().map(|name| lines.named(name)),
-        transport: file.transport.0.unwrap_or(Transport::Paper),
+        transport: file.transport.0.unwrap_or(TransportChoice::Paper),
         seed: file.seed,
         linktest: file.linktest,
         classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
         links,
         faults,
-        movement: wrong.or(movement, None),
+        movement: wrong.value_or(movement, None),
         lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
     };
     wrong.into_result().map(|()| plan)
 }
 
 /// The faults in the order of their times.
-fn faults_of(files: Vec<FaultFile>, lines: &Lines<'_>, duration: Duration, wrong: &mut Mistakes) -> Vec<Fault> {
+fn faults_of(files: Vec<FaultFile>, lines: &PlanLines<'_>, duration: Duration, wrong: &mut PlanErrors) -> Vec<Fault> {
     let mut faults = Vec::new();
     for fault in files {
-        faults.extend(wrong.or(fault.read(lines, duration), Vec::new()));
+        faults.extend(wrong.value_or(fault.read(lines, duration), Vec::new()));
         if faults.len() > MAX_FAULTS {
-            wrong.note(Err(lines.error(0, format!("has more faults than the {MAX_FAULTS} that are possible"))));
+            wrong.record_error(Err(lines.error(0, format!("has more faults than the {MAX_FAULTS} that are possible"))));
             break;
         }
     }
@@ -362,15 +364,19 @@ fn is_name(text: &str) -> bool {
     text.len() <= 63 && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
 }
 
-fn places(given: Option<Spanned<PlacesFile>>, what: &str, lines: &Lines<'_>) -> Result<Places, PlanError> {
-    let Some(given) = given else { return Ok(Places::Count(1)) };
-    let line = lines.of(given.span());
+fn places(
+    given: Option<Spanned<HubSelectionFile>>,
+    what: &str,
+    lines: &PlanLines<'_>,
+) -> Result<HubSelection, PlanError> {
+    let Some(given) = given else { return Ok(HubSelection::Count(1)) };
+    let line = lines.line_of(given.span());
     let none = || lines.error(line, format!("at least one {what} is needed"));
     match given.into_inner() {
-        PlacesFile::Count(0) => Err(none()),
-        PlacesFile::Hosts(hosts) if hosts.is_empty() => Err(none()),
-        PlacesFile::Count(count) => Ok(Places::Count(count)),
-        PlacesFile::Hosts(hosts) => Ok(Places::Hosts(all_named(hosts, line))),
+        HubSelectionFile::Count(0) => Err(none()),
+        HubSelectionFile::Hosts(hosts) if hosts.is_empty() => Err(none()),
+        HubSelectionFile::Count(count) => Ok(HubSelection::Count(count)),
+        HubSelectionFile::Hosts(hosts) => Ok(HubSelection::Hosts(all_named(hosts, line))),
     }
 }
 
@@ -378,8 +384,8 @@ fn all_named(names: Vec<String>, line: usize) -> Vec<Named> {
     names.into_iter().map(|name| Named { name, line }).collect()
 }
 
-fn tiers_of(given: Spanned<TiersFile>, doubly: bool, lines: &Lines<'_>) -> Result<SuperNodes, PlanError> {
-    let line = lines.of(given.span());
+fn tiers_of(given: Spanned<TiersFile>, doubly: bool, lines: &PlanLines<'_>) -> Result<SuperNodes, PlanError> {
+    let line = lines.line_of(given.span());
     let (count, tiers) = match given.into_inner() {
         TiersFile::Count(count) => (count, SuperNodes::Tiers(count)),
         TiersFile::Hosts(tiers) if tiers.iter().any(Vec::is_empty) => {
@@ -396,28 +402,28 @@ fn tiers_of(given: Spanned<TiersFile>, doubly: bool, lines: &Lines<'_>) -> Resul
     }
 }
 
-fn class_of(name: Spanned<String>, file: &ClassFile, lines: &Lines<'_>) -> (String, Class) {
+fn class_of(name: Spanned<String>, file: &ClassFile, lines: &PlanLines<'_>) -> (String, Class) {
     let locality = file.locality.map(|locality| match locality {
         LocalityText::Link => Locality::Link,
         LocalityText::Anywhere => Locality::Anywhere,
     });
-    let line = lines.of(name.span());
+    let line = lines.line_of(name.span());
     (name.into_inner(), Class { line, part: file.mix, locality })
 }
 
 /// Movement that can be: a daemon that is started again would stand where it began, and one that is frozen takes no
 /// step.
-fn movement_of(file: &MovementFile, faults: &[Fault], lines: &Lines<'_>) -> Result<Movement, PlanError> {
-    let (speed, line) = (*file.speed.get_ref(), lines.of(file.speed.span()));
+fn movement_of(file: &MovementFile, faults: &[Fault], lines: &PlanLines<'_>) -> Result<Movement, PlanError> {
+    let (speed, line) = (*file.speed.get_ref(), lines.line_of(file.speed.span()));
     if !(MIN_SPEED..=MAX_SPEED).contains(&speed) {
         let message = format!("a speed is from one cell an hour to {MAX_SPEED} cells a minute, not {speed}");
         return Err(lines.error(line, message));
     }
     for fault in faults {
-        let FaultKind::Daemon(Daemon { host, hub: false }, deed) = &fault.kind else { continue };
+        let FaultKind::Daemon(DaemonRef { host, hub: false }, deed) = &fault.kind else { continue };
         let word = match deed {
-            Deed::Start => "start",
-            Deed::Freeze => "freeze",
+            DaemonAction::Start => "start",
+            DaemonAction::Freeze => "freeze",
             _ => continue,
         };
         let message =
@@ -427,10 +433,10 @@ fn movement_of(file: &MovementFile, faults: &[Fault], lines: &Lines<'_>) -> Resu
     Ok(Movement { speed })
 }
 
-const fn backend(text: BackendText) -> Backend {
+const fn backend(text: BackendText) -> BackendChoice {
     match text {
-        BackendText::Auto => Backend::Auto,
-        BackendText::Tap => Backend::Tap,
-        BackendText::Veth => Backend::Veth,
+        BackendText::Auto => BackendChoice::Auto,
+        BackendText::Tap => BackendChoice::Tap,
+        BackendText::Veth => BackendChoice::Veth,
     }
 }

@@ -74,7 +74,7 @@ impl Mix {
         self.weights.map(|weight| weight as f64 / 1000.0)
     }
 
-    fn of(parts: [f64; 5]) -> Result<Self, String> {
+    fn from_percentages(parts: [f64; 5]) -> Result<Self, String> {
         if parts.iter().any(|part| !(0.0..=100.0).contains(part)) {
             return Err("a share is a percentage from 0 to 100".to_owned());
         }
@@ -98,14 +98,14 @@ impl FromStr for Mix {
     /// `video=25,track=65,idle=10`.
     fn from_str(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Line {
-            mix: Part,
+        struct MixText {
+            mix: Participation,
         }
         let value =
             if text.contains('=') { format!("{{ {text} }}") } else { toml::Value::String(text.to_owned()).to_string() };
-        match toml::from_str::<Line>(&format!("mix = {value}")) {
-            Ok(Line { mix: Part::Takes(mix) }) => Ok(mix),
-            Ok(Line { mix: Part::None }) => Err("with the mix `none` nobody asks for anything".to_owned()),
+        match toml::from_str::<MixText>(&format!("mix = {value}")) {
+            Ok(MixText { mix: Participation::Active(mix) }) => Ok(mix),
+            Ok(MixText { mix: Participation::None }) => Err("with the mix `none` nobody asks for anything".to_owned()),
             Err(error) => Err(error.message().to_owned()),
         }
     }
@@ -113,50 +113,50 @@ impl FromStr for Mix {
 
 /// A mix, or that the class takes no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Participation {
     /// Its hosts request and provide.
-    Takes(Mix),
+    Active(Mix),
     /// No node runs on its hosts.
     None,
 }
 
-impl<'de> Deserialize<'de> for Part {
+impl<'de> Deserialize<'de> for Participation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PartVisitor)
+        deserializer.deserialize_any(ParticipationVisitor)
     }
 }
 
-struct PartVisitor;
+struct ParticipationVisitor;
 
-impl<'de> Visitor<'de> for PartVisitor {
-    type Value = Part;
+impl<'de> Visitor<'de> for ParticipationVisitor {
+    type Value = Participation;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, none, or a table of percentages", NAMES.join(", "))
     }
 
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<Part, E> {
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Participation, E> {
         if name == "none" {
-            return Ok(Part::None);
+            return Ok(Participation::None);
         }
         let unknown = || {
             let near = near::did_you_mean(name, NAMES);
             E::custom(format!("there is no mix `{name}`: write {}, or none{near}", NAMES.join(", ")))
         };
-        Mix::named(name).map(Part::Takes).ok_or_else(unknown)
+        Mix::named(name).map(Participation::Active).ok_or_else(unknown)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Part, A::Error> {
-        let shares = Shares::deserialize(de::value::MapAccessDeserializer::new(map))?;
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Participation, A::Error> {
+        let shares = MixPercentages::deserialize(de::value::MapAccessDeserializer::new(map))?;
         let parts = [shares.video, shares.track, shares.image, shares.sensor, shares.idle];
-        Mix::of(parts).map(Part::Takes).map_err(de::Error::custom)
+        Mix::from_percentages(parts).map(Participation::Active).map_err(de::Error::custom)
     }
 }
 
 /// Percentages as a plan writes them; what is left out is 0.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Shares {
+struct MixPercentages {
     video: f64,
     track: f64,
     image: f64,
@@ -169,20 +169,20 @@ mod tests {
     use super::*;
 
     #[derive(Deserialize)]
-    struct File {
-        mix: Part,
+    struct MixTestFile {
+        mix: Participation,
     }
 
-    fn read(text: &str) -> Result<Part, String> {
-        toml::from_str::<File>(text).map(|file| file.mix).map_err(|error| error.message().to_owned())
+    fn read(text: &str) -> Result<Participation, String> {
+        toml::from_str::<MixTestFile>(text).map(|file| file.mix).map_err(|error| error.message().to_owned())
     }
 
     #[test]
     fn mixes_are_named_or_written_out() {
-        assert_eq!(read("mix = 'star'"), Ok(Part::Takes(Mix::LOW)));
-        assert_eq!(read("mix = 'none'"), Ok(Part::None));
+        assert_eq!(read("mix = 'star'"), Ok(Participation::Active(Mix::LOW)));
+        assert_eq!(read("mix = 'none'"), Ok(Participation::None));
         let written = read("mix = { video = 25, track = 25, image = 25, sensor = 5, idle = 20 }");
-        assert_eq!(written, Ok(Part::Takes(Mix::TACTICAL)));
+        assert_eq!(written, Ok(Participation::Active(Mix::TACTICAL)));
         assert!(read("mix = { sensor = 99.5, idle = 0.5 }").is_ok());
     }
 

@@ -39,11 +39,11 @@ use crate::lab::Tcp;
 use crate::scenario::near;
 use crate::scenario::topology::Change;
 
-pub(in crate::experiment) use error::Mistakes;
 pub use error::PlanError;
-pub use fault::{Daemon, Deed, Fault, FaultKind};
-pub use mix::{Draw, Mix, Part};
-pub use source::Source;
+pub(in crate::experiment) use error::PlanErrors;
+pub use fault::{DaemonAction, DaemonRef, Fault, FaultKind};
+pub use mix::{Draw, Mix, Participation};
+pub use source::TopologySource;
 pub(crate) use write::write;
 
 /// The longest plan file, bytes.
@@ -55,17 +55,17 @@ pub struct Plan {
     /// Its name, which results carry: the file's, unless it says otherwise.
     pub name: String,
     /// The network.
-    pub topology: Source,
+    pub topology: TopologySource,
     /// How services are found and data travels.
     pub architecture: Architecture,
     /// Where the super nodes are.
     pub super_nodes: SuperNodes,
     /// Where the caches are.
-    pub caches: Places,
+    pub caches: HubSelection,
     /// The host of the server; without it that of class `server`.
     pub server: Option<Named>,
     /// Over what data travels.
-    pub transport: Transport,
+    pub transport: TransportChoice,
     /// How long nodes ask before anything is counted.
     pub warm_up: Duration,
     /// How long nodes go on asking.
@@ -201,7 +201,7 @@ impl FromStr for Architecture {
 
 /// How many super nodes or caches there are, or where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Places {
+pub enum HubSelection {
     /// So many, on the hosts highest in the hierarchy.
     Count(usize),
     /// On these hosts.
@@ -212,7 +212,7 @@ pub enum Places {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuperNodes {
     /// All of one tier.
-    Flat(Places),
+    Flat(HubSelection),
     /// On these hosts; each list is a tier, the lowest first.
     Hosts(Vec<Vec<Named>>),
     /// So many tiers, each on all hosts of one of the highest classes.
@@ -225,14 +225,14 @@ pub const MAX_TIERS: usize = 4;
 
 /// Over what data travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum TransportChoice {
     /// All services over one.
     Only(Scheme),
     /// As published: streams over UDP, objects over TCP.
     Paper,
 }
 
-impl Transport {
+impl TransportChoice {
     /// Its name in plans and results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -242,7 +242,7 @@ impl Transport {
     }
 
     /// The transport of a service's data.
-    pub const fn of(self, is_stream: bool) -> Scheme {
+    pub const fn for_service(self, is_stream: bool) -> Scheme {
         match (self, is_stream) {
             (Self::Only(scheme), _) => scheme,
             (Self::Paper, true) => Scheme::Udp,
@@ -252,7 +252,7 @@ impl Transport {
 
     /// The transports in the order in which nodes call their hub.
     pub fn preference(self) -> Vec<Scheme> {
-        let first = self.of(true);
+        let first = self.for_service(true);
         std::iter::once(first).chain(Scheme::ALL.into_iter().filter(|scheme| *scheme != first)).collect()
     }
 }
@@ -263,7 +263,7 @@ pub struct Class {
     /// The line where the plan names the class, from 1.
     pub line: usize,
     /// What its hosts ask for; without it the built-in mix of the class's name.
-    pub part: Option<Part>,
+    pub part: Option<Participation>,
     /// Whom they ask; without it one hop away for class `low`, else anywhere.
     pub locality: Option<Locality>,
 }
@@ -300,7 +300,7 @@ impl Movement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabSettings {
     /// `auto`, `tap` or `veth`.
-    pub backend: Backend,
+    pub backend: BackendChoice,
     /// Whether real-time priority is tried for the thread that carries packets.
     pub realtime: bool,
     /// Which congestion control TCP has in hosts.
@@ -309,13 +309,13 @@ pub struct LabSettings {
 
 impl Default for LabSettings {
     fn default() -> Self {
-        Self { backend: Backend::Auto, realtime: true, tcp: Tcp::default() }
+        Self { backend: BackendChoice::Auto, realtime: true, tcp: Tcp::default() }
     }
 }
 
 /// By what device hosts are attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
+pub enum BackendChoice {
     /// What the system offers.
     #[default]
     Auto,

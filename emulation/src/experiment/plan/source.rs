@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-use super::file::Span;
+use super::file::DurationText;
 use super::words;
 use crate::scenario::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
 use crate::units::Rate;
 
 /// Where the network comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum TopologySource {
     /// A topology file, ours or an NS file; relative to the plan's folder.
     File(PathBuf),
     /// A star made here.
@@ -30,9 +30,9 @@ pub enum Source {
 struct StarFile {
     nodes: usize,
     rate: Option<RateText>,
-    delay: Option<Span>,
+    delay: Option<DurationText>,
     server_rate: Option<RateText>,
-    server_delay: Option<Span>,
+    server_delay: Option<DurationText>,
 }
 
 /// `{ tree = … }`: what is left out is as published, or inferred.
@@ -44,13 +44,13 @@ struct TreeFile {
     tactical: Option<usize>,
     low: Option<usize>,
     x45_rate: Option<RateText>,
-    x45_delay: Option<Span>,
+    x45_delay: Option<DurationText>,
     tactical_rate: Option<RateText>,
-    tactical_delay: Option<Span>,
+    tactical_delay: Option<DurationText>,
     low_rate: Option<RateText>,
-    low_delay: Option<Span>,
+    low_delay: Option<DurationText>,
     server_rate: Option<RateText>,
-    server_delay: Option<Span>,
+    server_delay: Option<DurationText>,
 }
 
 /// `{ forest = … }`: what is left out is as [`Forest::of`] has it.
@@ -63,13 +63,13 @@ struct ForestFile {
     tops: Option<usize>,
     area: Option<usize>,
     node_rate: Option<RateText>,
-    node_delay: Option<Span>,
+    node_delay: Option<DurationText>,
     home_rate: Option<RateText>,
-    home_delay: Option<Span>,
+    home_delay: Option<DurationText>,
     middle_rate: Option<RateText>,
-    middle_delay: Option<Span>,
+    middle_delay: Option<DurationText>,
     top_rate: Option<RateText>,
-    top_delay: Option<Span>,
+    top_delay: Option<DurationText>,
 }
 
 #[derive(Deserialize)]
@@ -128,7 +128,7 @@ impl TreeFile {
     }
 }
 
-fn legs(usual: LegParameters, rate: Option<RateText>, delay: Option<Span>) -> LegParameters {
+fn legs(usual: LegParameters, rate: Option<RateText>, delay: Option<DurationText>) -> LegParameters {
     LegParameters { rate: rate.map_or(usual.rate, |rate| rate.0), delay: delay.map_or(usual.delay, |delay| delay.0) }
 }
 
@@ -143,16 +143,16 @@ impl<'de> Deserialize<'de> for RateText {
     }
 }
 
-impl<'de> Deserialize<'de> for Source {
+impl<'de> Deserialize<'de> for TopologySource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SourceVisitor)
+        deserializer.deserialize_any(TopologySourceVisitor)
     }
 }
 
-struct SourceVisitor;
+struct TopologySourceVisitor;
 
-impl<'de> Visitor<'de> for SourceVisitor {
-    type Value = Source;
+impl<'de> Visitor<'de> for TopologySourceVisitor {
+    type Value = TopologySource;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
@@ -160,15 +160,15 @@ impl<'de> Visitor<'de> for SourceVisitor {
         )
     }
 
-    fn visit_str<E: de::Error>(self, path: &str) -> Result<Source, E> {
-        Ok(Source::File(PathBuf::from(path)))
+    fn visit_str<E: de::Error>(self, path: &str) -> Result<TopologySource, E> {
+        Ok(TopologySource::File(PathBuf::from(path)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Source, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TopologySource, A::Error> {
         match Generator::deserialize(de::value::MapAccessDeserializer::new(map))? {
-            Generator::Star(star) => Ok(Source::Star(star.star())),
-            Generator::Forest(forest) => Ok(Source::Forest(forest.forest())),
-            Generator::Tree(tree) => tree.tree().map(Source::Tree).map_err(de::Error::custom),
+            Generator::Star(star) => Ok(TopologySource::Star(star.star())),
+            Generator::Forest(forest) => Ok(TopologySource::Forest(forest.forest())),
+            Generator::Tree(tree) => tree.tree().map(TopologySource::Tree).map_err(de::Error::custom),
         }
     }
 }

@@ -22,8 +22,8 @@ fn defaults_are_as_published() {
     let plan = parse(LEAST).unwrap();
     assert_eq!((plan.name.as_str(), plan.seed, plan.linktest), ("trial", 1, true));
     assert_eq!((plan.stream, plan.idle), (Duration::from_secs(10), Duration::from_secs(1)));
-    assert_eq!((plan.transport, plan.super_nodes), (Transport::Paper, SuperNodes::Flat(Places::Count(1))));
-    assert_eq!(plan.topology, Source::File(PathBuf::from("star.toml")));
+    assert_eq!((plan.transport, plan.super_nodes), (TransportChoice::Paper, SuperNodes::Flat(HubSelection::Count(1))));
+    assert_eq!(plan.topology, TopologySource::File(PathBuf::from("star.toml")));
 }
 
 #[test]
@@ -66,15 +66,22 @@ fn a_whole_plan_is_read() {
     )
     .unwrap();
     assert_eq!((plan.architecture, plan.duration), (Architecture::ClientServer, Duration::from_secs(900)));
-    assert!(matches!(&plan.topology, Source::Star(star) if star.nodes == 11 && star.server.delay.as_millis() == 125));
+    assert!(
+        matches!(&plan.topology, TopologySource::Star(star) if star.nodes == 11 && star.server.delay.as_millis() == 125)
+    );
     assert_eq!(
         plan.classes["low"],
-        Class { line: 15, part: Some(Part::Takes(Mix::X45)), locality: Some(Locality::Anywhere) }
+        Class { line: 15, part: Some(Participation::Active(Mix::X45)), locality: Some(Locality::Anywhere) }
     );
-    assert_eq!(plan.classes["relay"].part, Some(Part::None));
-    assert_eq!(plan.lab, LabSettings { backend: Backend::Veth, realtime: false, tcp: Tcp::Named("reno".to_owned()) });
+    assert_eq!(plan.classes["relay"].part, Some(Participation::None));
+    assert_eq!(
+        plan.lab,
+        LabSettings { backend: BackendChoice::Veth, realtime: false, tcp: Tcp::Named("reno".to_owned()) }
+    );
     let [kill, change] = plan.faults.as_slice() else { panic!("{:?}", plan.faults) };
-    assert!(matches!(&kill.kind, FaultKind::Daemon(daemon, Deed::Kill) if daemon.hub && daemon.host.name == "a"));
+    assert!(
+        matches!(&kill.kind, FaultKind::Daemon(daemon, DaemonAction::Kill) if daemon.hub && daemon.host.name == "a")
+    );
     let changes = vec![Change::Rate(Rate::from_bps(1_000_000)), Change::Delay(Duration::from_secs(1))];
     assert!(
         matches!(&change.kind, FaultKind::Net { changes: c, from: Some(from), .. } if *c == changes && from.line == 23)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_proto::Role;
 
-use super::{Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
+use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, TopologySource};
 use crate::experiment::placement::Placement;
 use crate::report::TOPOLOGY_FILE;
 use crate::scenario::generate::{Forest, LegParameters, Star, TreeShape};
@@ -54,9 +54,9 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     lines.extend(plan.faults.iter().flat_map(fault));
     lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
     let backend = match plan.lab.backend {
-        Backend::Auto => "auto",
-        Backend::Tap => "tap",
-        Backend::Veth => "veth",
+        BackendChoice::Auto => "auto",
+        BackendChoice::Tap => "tap",
+        BackendChoice::Veth => "veth",
     };
     let tcp = quoted(&plan.lab.tcp.to_string());
     lines.push(format!("\n[lab]\nbackend = {}\nrealtime = {}\ntcp = {tcp}\n", quoted(backend), plan.lab.realtime));
@@ -71,21 +71,21 @@ fn span(length: Duration) -> String {
     quoted(&format_duration(length))
 }
 
-fn source(source: &Source) -> String {
+fn source(source: &TopologySource) -> String {
     match source {
-        Source::File(_) => quoted(TOPOLOGY_FILE),
-        Source::Star(Star { nodes, node, server }) => {
+        TopologySource::File(_) => quoted(TOPOLOGY_FILE),
+        TopologySource::Star(Star { nodes, node, server }) => {
             let node = format!("rate = {}, delay = {}", quoted(&node.rate.to_string()), span(node.delay));
             format!("{{ star = {{ nodes = {nodes}, {node}, {} }} }}", legs("server", *server))
         }
-        Source::Tree(tree) => {
+        TopologySource::Tree(tree) => {
             let TreeShape { x45, tactical, low } = tree.shape;
             let shape = format!("nodes = {}, x45 = {x45}, tactical = {tactical}, low = {low}", tree.shape.nodes());
             let classes = [("x45", tree.x45), ("tactical", tree.tactical), ("low", tree.low), ("server", tree.server)];
             let all = classes.map(|(class, of)| legs(class, of)).join(", ");
             format!("{{ tree = {{ {shape}, {all} }} }}")
         }
-        Source::Forest(forest) => {
+        TopologySource::Forest(forest) => {
             let Forest { nodes, per_home, per_middle, tops, area, node, home, middle, top } = *forest;
             let shape = format!(
                 "nodes = {nodes}, per_home = {per_home}, per_middle = {per_middle}, tops = {tops}, area = {area}"
@@ -105,8 +105,8 @@ fn float(value: f64) -> String {
     toml::Value::Float(value).to_string()
 }
 
-fn class(part: Part, locality: Locality) -> Vec<String> {
-    let Part::Takes(mix) = part else { return vec!["mix = \"none\"".to_owned()] };
+fn class(part: Participation, locality: Locality) -> Vec<String> {
+    let Participation::Active(mix) = part else { return vec!["mix = \"none\"".to_owned()] };
     let locality = match locality {
         Locality::Link => "link",
         Locality::Anywhere => "anywhere",

@@ -23,7 +23,7 @@ const MAX_PAYLOAD: usize = 65_507;
 
 /// What an agent's thread and its owner both see.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct AgentState {
     pub(super) quits: AtomicBool,
     pub(super) sends: AtomicBool,
     pub(super) packet_bytes: AtomicU32,
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) error: OnceLock<String>,
 }
 
-impl Shared {
+impl AgentState {
     fn count(&self, bytes: usize) {
         self.packets.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);
@@ -60,7 +60,7 @@ impl Shared {
     }
 
     /// Keeps what went wrong, if it is the first.
-    pub(super) fn note(&self, what: &str, error: &std::io::Error) {
+    pub(super) fn record_error(&self, what: &str, error: &std::io::Error) {
         self.error.get_or_init(|| format!("cannot {what}: {error}"));
     }
 
@@ -124,17 +124,17 @@ pub(super) fn listen(lab: &Lab, host: HostIndex, is_tcp: bool, port: u16) -> Res
 }
 
 /// Sends datagrams whenever it is to, until it is to end.
-pub(super) fn send_udp(shared: &Shared, to: SocketAddrV4) {
+pub(super) fn send_udp(shared: &AgentState, to: SocketAddrV4) {
     let socket = match UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) {
         Ok(socket) => socket,
-        Err(error) => return shared.note("open a socket", &error),
+        Err(error) => return shared.record_error("open a socket", &error),
     };
     send_paced(shared, |packet| {
         match socket.send_to(packet, to) {
             Ok(_) => shared.count(packet.len()),
             Err(error) => {
                 shared.failed.fetch_add(1, Relaxed);
-                shared.note("send", &error);
+                shared.record_error("send", &error);
             }
         }
         true
@@ -142,12 +142,12 @@ pub(super) fn send_udp(shared: &Shared, to: SocketAddrV4) {
 }
 
 /// The same over connections, each in the place of the one before.
-pub(super) fn send_tcp(shared: &Shared, to: SocketAddrV4) {
+pub(super) fn send_tcp(shared: &AgentState, to: SocketAddrV4) {
     while shared.wait() {
         let mut stream = match TcpStream::connect_timeout(&to.into(), Duration::from_secs(5)) {
             Ok(stream) => stream,
             Err(error) => {
-                shared.note("connect", &error);
+                shared.record_error("connect", &error);
                 thread::sleep(RETRY);
                 continue;
             }
@@ -160,7 +160,7 @@ pub(super) fn send_tcp(shared: &Shared, to: SocketAddrV4) {
 }
 
 /// Writes a packet; whether the connection lives.
-fn write(shared: &Shared, stream: &mut TcpStream, packet: &[u8]) -> bool {
+fn write(shared: &AgentState, stream: &mut TcpStream, packet: &[u8]) -> bool {
     let mut rest = packet;
     while !rest.is_empty() && !shared.quits.load(Relaxed) {
         match stream.write(rest) {
@@ -174,14 +174,14 @@ fn write(shared: &Shared, stream: &mut TcpStream, packet: &[u8]) -> bool {
     true
 }
 
-fn send_paced(shared: &Shared, mut send: impl FnMut(&[u8]) -> bool) {
+fn send_paced(shared: &AgentState, mut send: impl FnMut(&[u8]) -> bool) {
     while shared.wait() {
         send_once(shared, &mut send);
     }
 }
 
 /// Sends from one start to the next stop, or until `send` fails.
-fn send_once(shared: &Shared, mut send: impl FnMut(&[u8]) -> bool) {
+fn send_once(shared: &AgentState, mut send: impl FnMut(&[u8]) -> bool) {
     let buffer = vec![0; MAX_PAYLOAD];
     let mut due = Instant::now();
     while shared.sleep_until(due) {
@@ -198,7 +198,7 @@ fn send_once(shared: &Shared, mut send: impl FnMut(&[u8]) -> bool) {
 }
 
 /// Counts datagrams that come.
-pub(super) fn count_udp(shared: &Shared, socket: &UdpSocket) {
+pub(super) fn count_udp(shared: &AgentState, socket: &UdpSocket) {
     let mut buffer = vec![0; MAX_PAYLOAD];
     while !shared.quits.load(Relaxed) {
         if let Ok(bytes) = socket.recv(&mut buffer) {
@@ -208,7 +208,7 @@ pub(super) fn count_udp(shared: &Shared, socket: &UdpSocket) {
 }
 
 /// Counts what comes over connections.
-pub(super) fn count_tcp(shared: &Arc<Shared>, listener: &TcpListener) {
+pub(super) fn count_tcp(shared: &Arc<AgentState>, listener: &TcpListener) {
     let mut readers = Vec::new();
     while !shared.quits.load(Relaxed) {
         match listener.accept() {
@@ -225,7 +225,7 @@ pub(super) fn count_tcp(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-fn count_stream(shared: &Shared, mut stream: TcpStream) {
+fn count_stream(shared: &AgentState, mut stream: TcpStream) {
     let timed = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK)));
     let mut buffer = vec![0; MAX_PAYLOAD];
     while timed.is_ok() && !shared.quits.load(Relaxed) {
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn late_source_skips_packets() {
-        let shared = Shared::default();
+        let shared = AgentState::default();
         shared.sends.store(true, Relaxed);
         shared.packet_bytes.store(1, Relaxed);
         shared.gap_nanos.store(1_000_000, Relaxed);

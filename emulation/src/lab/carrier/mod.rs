@@ -110,7 +110,7 @@ pub struct Begun {
     /// The same by this process's clock.
     pub at: Instant,
     /// What had gone through every direction of every link and LAN.
-    pub links: Vec<record::Link>,
+    pub links: Vec<record::LinkRecord>,
 }
 
 /// What the thread and its owner both see.
@@ -213,7 +213,7 @@ impl Carrier {
     ///
     /// # Errors
     /// When the carrier has ended.
-    pub fn counters(&self) -> Result<Vec<record::Link>, CarrierError> {
+    pub fn counters(&self) -> Result<Vec<record::LinkRecord>, CarrierError> {
         // Frames wait meanwhile: only numbers are copied there.
         let counted = self.call(|core, _now| core.wiring.count(&core.network))?;
         Ok(self.wiring.name(counted))

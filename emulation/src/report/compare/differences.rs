@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::report::likeness::{ground, settings};
-use crate::report::record::Run;
+use crate::report::likeness::{platform_facts, settings};
+use crate::report::record::RunRecord;
 
 /// Where the hubs are.
 const HUBS: [&str; 3] = ["server", "caches", "super_nodes"];
@@ -25,8 +25,8 @@ pub struct Difference {
 
 /// What is known of a run before it is run.
 #[derive(Clone, Copy)]
-pub(super) struct Facts<'a> {
-    pub(super) run: &'a Run,
+pub(super) struct RunFacts<'a> {
+    pub(super) run: &'a RunRecord,
     pub(super) plan: Option<&'a str>,
     pub(super) topology: Option<&'a str>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Facts<'a> {
 /// name, and what they stood on: machines, programs that both used, the way of
 /// packets. Which hosts the hubs are
 /// on is no difference of its own when the architecture is another.
-pub(super) fn differences(a: Facts<'_>, b: Facts<'_>) -> Vec<Difference> {
+pub(super) fn differences(a: RunFacts<'_>, b: RunFacts<'_>) -> Vec<Difference> {
     let plans = a.plan.zip(b.plan).map(|(a, b)| (settings(a), settings(b))).unwrap_or_default();
     let mut found = between("", &plans.0, &plans.1);
     for fact in FACTS {
@@ -54,7 +54,7 @@ pub(super) fn differences(a: Facts<'_>, b: Facts<'_>) -> Vec<Difference> {
         let text = |which: &str| Some(format!("{which}'s file"));
         found.push(Difference { setting: "topology".to_owned(), a: text("A"), b: text("B") });
     }
-    let grounds = between("", &ground(a.run), &ground(b.run));
+    let grounds = between("", &platform_facts(a.run), &platform_facts(b.run));
     found.extend(grounds.into_iter().filter(|one| one.a.is_some() && one.b.is_some()));
     found
 }
@@ -65,7 +65,7 @@ pub(super) fn respects(differences: &[Difference]) -> BTreeSet<&str> {
     differences.iter().map(|one| &one.setting[..respect(one)]).collect()
 }
 
-fn fact_of(run: &Run, fact: &str) -> String {
+fn fact_of(run: &RunRecord, fact: &str) -> String {
     match fact {
         "architecture" => run.architecture.clone(),
         "topology" => run.topology.clone(),
@@ -84,24 +84,25 @@ fn between(prefix: &str, a: &BTreeMap<String, String>, b: &BTreeMap<String, Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::synthetic::Shape;
+    use super::super::super::synthetic::SyntheticShape;
     use super::*;
 
-    fn names(a: &Shape, plan_a: Option<&str>, b: &Shape, plan_b: Option<&str>) -> Vec<String> {
+    fn names(a: &SyntheticShape, plan_a: Option<&str>, b: &SyntheticShape, plan_b: Option<&str>) -> Vec<String> {
         let (a, b) = (a.make().results.run, b.make().results.run);
-        let facts = |run, plan| Facts { run, plan, topology: None };
+        let facts = |run, plan| RunFacts { run, plan, topology: None };
         differences(facts(&a, plan_a), facts(&b, plan_b)).into_iter().map(|one| one.setting).collect()
     }
 
     #[test]
     fn seeds_and_names_are_no_difference() {
-        let (a, b) = (Shape::default(), Shape { seed: 2, ..Shape::default() });
+        let (a, b) = (SyntheticShape::default(), SyntheticShape { seed: 2, ..SyntheticShape::default() });
         assert!(names(&a, Some("seed = 1\nname = \"x\""), &b, Some("seed = 2\nname = \"y\"")).is_empty());
     }
 
     #[test]
     fn settings_listed_once_by_path() {
-        let (a, b) = (Shape::default(), Shape { architecture: "client-server", ..Shape::default() });
+        let (a, b) =
+            (SyntheticShape::default(), SyntheticShape { architecture: "client-server", ..SyntheticShape::default() });
         let plan_a = "architecture = \"super-node\"\n[workload]\nidle = \"1s\"\n[[fault]]\nat = \"3s\"";
         let plan_b = "architecture = \"client-server\"\n[workload]\nidle = \"2s\"";
         assert_eq!(names(&a, Some(plan_a), &b, Some(plan_b)), ["architecture", "fault.1.at", "workload.idle"]);
@@ -109,11 +110,12 @@ mod tests {
 
     #[test]
     fn architecture_and_topology_are_one_difference() {
-        let (a, b) = (Shape::default(), Shape { architecture: "client-server", ..Shape::default() });
+        let (a, b) =
+            (SyntheticShape::default(), SyntheticShape { architecture: "client-server", ..SyntheticShape::default() });
         let plan_a = "architecture = \"super-node\"\nsuper_nodes = [\"hub\"]\n[topology.tree]\nnodes = 11\nlow = 6";
         let plan_b = "architecture = \"client-server\"\nserver = \"hub\"\n[topology.tree]\nnodes = 31\nlow = 20";
         let (a, b) = (a.make().results.run, b.make().results.run);
-        let facts = |run, plan| Facts { run, plan: Some(plan), topology: None };
+        let facts = |run, plan| RunFacts { run, plan: Some(plan), topology: None };
         let found = differences(facts(&a, plan_a), facts(&b, plan_b));
         assert_eq!(found.len(), 3);
         assert_eq!(respects(&found).into_iter().collect::<Vec<_>>(), ["architecture", "topology"]);
@@ -121,15 +123,18 @@ mod tests {
 
     #[test]
     fn same_named_topologies_can_differ() {
-        let run = Shape::default().make().results.run;
-        let facts = |topology| Facts { run: &run, plan: None, topology: Some(topology) };
+        let run = SyntheticShape::default().make().results.run;
+        let facts = |topology| RunFacts { run: &run, plan: None, topology: Some(topology) };
         assert!(differences(facts("x"), facts("x")).is_empty());
         assert_eq!(differences(facts("x"), facts("y"))[0].setting, "topology");
     }
 
     #[test]
     fn without_plans_the_runs_tell() {
-        let (a, b) = (Shape::default(), Shape { topology: "star-26", seconds: 61, ..Shape::default() });
+        let (a, b) = (
+            SyntheticShape::default(),
+            SyntheticShape { topology: "star-26", seconds: 61, ..SyntheticShape::default() },
+        );
         assert_eq!(names(&a, None, &b, None), ["topology", "duration"]);
         assert_eq!(names(&a, Some("not toml"), &a, Some("not toml either")), ["plan"]);
     }

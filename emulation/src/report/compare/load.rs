@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Side;
-use super::differences::Facts;
+use super::ComparisonSide;
+use super::differences::RunFacts;
 use crate::report::likeness;
 use crate::report::measure::{Measure, measures};
 use crate::report::metrics::Metrics;
 use crate::report::read::{Results, read};
-use crate::report::record::Run;
+use crate::report::record::RunRecord;
 use crate::report::sweep::runs;
 use crate::report::write::WriteError;
 
@@ -16,36 +16,36 @@ use crate::report::write::WriteError;
 const KEPT: usize = 50;
 
 /// A run of a side.
-pub(super) struct Loaded {
+pub(super) struct LoadedRun {
     pub(super) folder: PathBuf,
-    pub(super) run: Run,
+    pub(super) run: RunRecord,
     pub(super) plan: Option<String>,
     pub(super) topology: Option<String>,
     pub(super) measures: Vec<(Measure, f64)>,
     /// What its repetitions have in common with it.
-    pub(super) kind: likeness::Facts,
+    pub(super) kind: likeness::FactMap,
     /// Its records, of the first runs of a side.
     pub(super) records: Option<(Results, Metrics)>,
 }
 
 /// What was read of a side.
-pub(super) struct Loading {
+pub(super) struct LoadedSide {
     pub(super) folder: PathBuf,
-    pub(super) runs: Vec<Loaded>,
+    pub(super) runs: Vec<LoadedRun>,
 }
 
 /// Reads the run, or the runs, in a folder.
-pub(super) fn load(folder: &Path) -> Result<Loading, WriteError> {
-    let mut loading = Loading { folder: folder.to_owned(), runs: Vec::new() };
+pub(super) fn load(folder: &Path) -> Result<LoadedSide, WriteError> {
+    let mut loading = LoadedSide { folder: folder.to_owned(), runs: Vec::new() };
     for folder in runs(folder)? {
         loading.add(read(&folder)?);
     }
     Ok(loading)
 }
 
-impl Loaded {
-    pub(super) fn facts(&self) -> Facts<'_> {
-        Facts { run: &self.run, plan: self.plan.as_deref(), topology: self.topology.as_deref() }
+impl LoadedRun {
+    pub(super) fn facts(&self) -> RunFacts<'_> {
+        RunFacts { run: &self.run, plan: self.plan.as_deref(), topology: self.topology.as_deref() }
     }
 
     /// Why it should be in no comparison, with its folder.
@@ -59,10 +59,10 @@ impl Loaded {
     }
 }
 
-impl Loading {
+impl LoadedSide {
     pub(super) fn add(&mut self, results: Results) {
-        let metrics = Metrics::of(&results);
-        self.runs.push(Loaded {
+        let metrics = Metrics::from_results(&results);
+        self.runs.push(LoadedRun {
             folder: results.folder.clone(),
             run: results.run.clone(),
             plan: results.plan.clone(),
@@ -75,13 +75,13 @@ impl Loading {
 
     /// The runs that are compared, and why others are not. When none is as it
     /// should be all are compared, and the reasons are why not to trust it.
-    pub(super) fn usable(&self) -> (Vec<&Loaded>, Vec<String>) {
-        let usable: Vec<&Loaded> = self.runs.iter().filter(|one| one.unusable().is_empty()).collect();
-        let reasons = self.runs.iter().flat_map(Loaded::unusable).collect();
+    pub(super) fn usable(&self) -> (Vec<&LoadedRun>, Vec<String>) {
+        let usable: Vec<&LoadedRun> = self.runs.iter().filter(|one| one.unusable().is_empty()).collect();
+        let reasons = self.runs.iter().flat_map(LoadedRun::unusable).collect();
         (if usable.is_empty() { self.runs.iter().collect() } else { usable }, reasons)
     }
 
-    pub(super) fn side(&self) -> Side {
-        Side { folder: self.folder.clone(), name: String::new(), seeds: Vec::new() }
+    pub(super) fn side(&self) -> ComparisonSide {
+        ComparisonSide { folder: self.folder.clone(), name: String::new(), seeds: Vec::new() }
     }
 }

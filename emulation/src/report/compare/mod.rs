@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use self::differences::Difference;
-use self::load::{Loaded, Loading, load};
-use self::pairs::{Pair, Paired};
-use super::figure::said;
-use super::measure::{Better, Measure};
+use self::load::{LoadedRun, LoadedSide, load};
+use self::pairs::{Paired, RunPair};
+use super::figure::ratio_label;
+use super::measure::{Measure, MeasureDirection};
 use super::page;
 use super::write::{WriteError, put};
 use crate::statistics::{Interval, mean, paired, welch};
@@ -23,9 +23,9 @@ use crate::statistics::{Interval, mean, paired, welch};
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The first side, which the ratios are of.
-    pub a: Side,
+    pub a: ComparisonSide,
     /// The second.
-    pub b: Side,
+    pub b: ComparisonSide,
     /// What the plans differ in.
     pub differences: Vec<Difference>,
     /// What a person should know before believing the ratios, one sentence each.
@@ -33,14 +33,14 @@ pub struct Comparison {
     /// Why the figures cannot be trusted; empty if they can.
     pub distrust: Vec<String>,
     /// The measures that both sides have, in the order of reports, cell by cell.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparisonRow>,
 }
 
 impl Comparison {
     /// The cells that are compared, each with its rows. Where there is only one
     /// its name is empty.
-    pub fn cells(&self) -> Vec<(&str, Vec<&Row>)> {
-        let mut cells: Vec<(&str, Vec<&Row>)> = Vec::new();
+    pub fn cells(&self) -> Vec<(&str, Vec<&ComparisonRow>)> {
+        let mut cells: Vec<(&str, Vec<&ComparisonRow>)> = Vec::new();
         for row in &self.rows {
             match cells.last_mut().filter(|(name, _)| *name == row.cell) {
                 Some((_, rows)) => rows.push(row),
@@ -71,7 +71,7 @@ impl Comparison {
 
 /// One side.
 #[derive(Clone, Debug, Serialize)]
-pub struct Side {
+pub struct ComparisonSide {
     /// Where it was read from.
     pub folder: PathBuf,
     /// What tells it from the other side: its first run's name, or what was run
@@ -83,7 +83,7 @@ pub struct Side {
 
 /// One measure compared.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ComparisonRow {
     /// What is the same on both sides and tells these runs from others of them;
     /// empty where all are of one kind.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -114,36 +114,36 @@ pub enum Finding {
     /// B is lower, which is neither.
     Less,
     /// The interval leaves both open.
-    Open,
+    Inconclusive,
     /// There is no interval.
     Unknown,
     /// There are too few requests beyond the quantile.
-    Few,
+    TooFewRequests,
 }
 
-impl Row {
+impl ComparisonRow {
     /// A value of the measure as people read it.
     pub fn show(&self, value: f64) -> String {
         self.measure.show(value)
     }
 
     /// The ratio and its interval as people read them: `1.39 (1.31–1.47)`.
-    pub fn said(&self) -> String {
-        said(self)
+    pub fn ratio_text(&self) -> String {
+        ratio_label(self)
     }
 
     /// What the interval says: a finding only if 1 is not in it.
     pub fn finding(&self) -> Finding {
         let Some(interval) = self.interval else {
-            return if self.measure.few { Finding::Few } else { Finding::Unknown };
+            return if self.measure.few { Finding::TooFewRequests } else { Finding::Unknown };
         };
         let up = interval.ratio > 1.0;
         match self.measure.better {
-            _ if !interval.excludes_one() => Finding::Open,
-            Better::Higher if up => Finding::Better,
-            Better::Lower if !up => Finding::Better,
-            Better::Neither if up => Finding::More,
-            Better::Neither => Finding::Less,
+            _ if !interval.excludes_one() => Finding::Inconclusive,
+            MeasureDirection::Higher if up => Finding::Better,
+            MeasureDirection::Lower if !up => Finding::Better,
+            MeasureDirection::Neither if up => Finding::More,
+            MeasureDirection::Neither => Finding::Less,
             _ => Finding::Worse,
         }
     }
@@ -157,9 +157,9 @@ impl Finding {
             Self::Worse => "worse",
             Self::More => "more",
             Self::Less => "less",
-            Self::Open => "open",
+            Self::Inconclusive => "open",
             Self::Unknown => "",
-            Self::Few => "n too small",
+            Self::TooFewRequests => "n too small",
         }
     }
 }
@@ -179,7 +179,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, WriteError> {
     comparison(&load(a)?, &load(b)?)
 }
 
-fn comparison(a: &Loading, b: &Loading) -> Result<Comparison, WriteError> {
+fn comparison(a: &LoadedSide, b: &LoadedSide) -> Result<Comparison, WriteError> {
     let ((runs_a, reasons_a), (runs_b, reasons_b)) = (a.usable(), b.usable());
     let paired = pairs::pairs(&runs_a, &runs_b).map_err(|reason| WriteError::Unlike { reason })?;
     let differences = differences_of(&paired);
@@ -187,11 +187,11 @@ fn comparison(a: &Loading, b: &Loading) -> Result<Comparison, WriteError> {
     let distrust = [(a, reasons_a), (b, reasons_b)];
     let distrust = distrust.into_iter().filter(|(side, _)| side.runs.iter().all(|one| !one.unusable().is_empty()));
     let (name_a, name_b) = names((a, &runs_a), (b, &runs_b));
-    let seeds = |runs: &[&Loaded]| runs.iter().map(|one| one.run.seed).collect();
-    let rows: Vec<Row> = paired.pairs.iter().flat_map(rows).collect();
+    let seeds = |runs: &[&LoadedRun]| runs.iter().map(|one| one.run.seed).collect();
+    let rows: Vec<ComparisonRow> = paired.pairs.iter().flat_map(rows).collect();
     Ok(Comparison {
-        a: Side { name: name_a, seeds: seeds(&runs_a), ..a.side() },
-        b: Side { name: name_b, seeds: seeds(&runs_b), ..b.side() },
+        a: ComparisonSide { name: name_a, seeds: seeds(&runs_a), ..a.side() },
+        b: ComparisonSide { name: name_b, seeds: seeds(&runs_b), ..b.side() },
         warnings: warnings::warnings(a, b, &paired, &differences, &rows),
         distrust: distrust.flat_map(|(_, reasons)| reasons).collect(),
         differences,
@@ -213,8 +213,8 @@ fn differences_of(paired: &Paired<'_>) -> Vec<Difference> {
     all
 }
 
-fn rows(pair: &Pair<'_>) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows(pair: &RunPair<'_>) -> Vec<ComparisonRow> {
+    let mut rows: Vec<ComparisonRow> = Vec::new();
     for (measure, _) in pair.a.iter().flat_map(|one| &one.measures) {
         if rows.iter().all(|row| row.measure.kind != measure.kind) {
             rows.extend(row(measure, pair));
@@ -232,14 +232,14 @@ fn rows(pair: &Pair<'_>) -> Vec<Row> {
 }
 
 /// Names of the sides that differ.
-fn names(a: (&Loading, &[&Loaded]), b: (&Loading, &[&Loaded])) -> (String, String) {
-    let ways: [fn(&Loaded) -> String; 3] = [
+fn names(a: (&LoadedSide, &[&LoadedRun]), b: (&LoadedSide, &[&LoadedRun])) -> (String, String) {
+    let ways: [fn(&LoadedRun) -> String; 3] = [
         |one| one.run.name.clone(),
         |one| one.run.architecture.clone(),
         |one| format!("{} on {}", one.run.architecture, one.run.topology),
     ];
     let told = ways.iter().find_map(|way| {
-        let one = |runs: &[&Loaded]| {
+        let one = |runs: &[&LoadedRun]| {
             let mut names = runs.iter().map(|one| way(one));
             let first = names.next()?;
             names.all(|name| name == first).then_some(first)
@@ -251,8 +251,8 @@ fn names(a: (&Loading, &[&Loaded]), b: (&Loading, &[&Loaded])) -> (String, Strin
 }
 
 /// The measure on both sides, with the interval over seeds if there are enough.
-fn row(measure: &Measure, pair: &Pair<'_>) -> Option<Row> {
-    let of = |runs: &[&Loaded]| {
+fn row(measure: &Measure, pair: &RunPair<'_>) -> Option<ComparisonRow> {
+    let of = |runs: &[&LoadedRun]| {
         let mut found: Vec<(u64, f64)> =
             runs.iter().filter_map(|one| Some((one.run.seed, one.value(measure)?.1))).collect();
         found.sort_by_key(|(seed, _)| *seed);
@@ -264,7 +264,7 @@ fn row(measure: &Measure, pair: &Pair<'_>) -> Option<Row> {
     let (a, b) = (middle(&of_a)?, middle(&of_b)?);
     let ratio = (a > 0.0).then(|| b / a);
     let few = pair.a.iter().chain(&pair.b).filter_map(|one| one.value(measure)).any(|(measure, _)| measure.few);
-    Some(Row { cell: pair.name.clone(), measure: Measure { few, ..measure.clone() }, a, b, ratio, interval })
+    Some(ComparisonRow { cell: pair.name.clone(), measure: Measure { few, ..measure.clone() }, a, b, ratio, interval })
 }
 
 /// The geometric mean, which ratios are of; the mean when a value is zero.
@@ -281,28 +281,28 @@ fn middle(values: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::Kind;
-    use super::super::record::Outcome;
-    use super::super::synthetic::Shape;
+    use super::super::measure::MeasureKind;
+    use super::super::record::RequestOutcome;
+    use super::super::synthetic::SyntheticShape;
     use super::names as names_of;
     use super::*;
     use crate::statistics::Method;
 
-    fn side(shapes: impl IntoIterator<Item = Shape>) -> Loading {
-        let mut loading = Loading { folder: "side".into(), runs: Vec::new() };
+    fn side(shapes: impl IntoIterator<Item = SyntheticShape>) -> LoadedSide {
+        let mut loading = LoadedSide { folder: "side".into(), runs: Vec::new() };
         shapes.into_iter().for_each(|shape| loading.add(shape.make().results));
         loading
     }
 
-    fn comparison(a: &Loading, b: &Loading) -> Comparison {
+    fn comparison(a: &LoadedSide, b: &LoadedSide) -> Comparison {
         super::comparison(a, b).unwrap()
     }
 
-    fn shape(seed: u64, slower: f64) -> Shape {
-        Shape { seed, slower, seconds: 120, requests: 400, ..Shape::default() }
+    fn shape(seed: u64, slower: f64) -> SyntheticShape {
+        SyntheticShape { seed, slower, seconds: 120, requests: 400, ..SyntheticShape::default() }
     }
 
-    fn find<'a>(comparison: &'a Comparison, kind: &Kind) -> &'a Row {
+    fn find<'a>(comparison: &'a Comparison, kind: &MeasureKind) -> &'a ComparisonRow {
         comparison.rows.iter().find(|row| row.measure.kind == *kind).unwrap()
     }
 
@@ -321,38 +321,39 @@ mod tests {
     fn slower_latency_found_in_single_runs() {
         let comparison = comparison(&side([shape(1, 1.0)]), &side([shape(2, 2.0)]));
         for service in ["video", "track", "image", "sensor"] {
-            let row = find(&comparison, &Kind::Latency(service.into(), 500));
+            let row = find(&comparison, &MeasureKind::Latency(service.into(), 500));
             let interval = row.interval.unwrap();
             assert_eq!((row.finding(), interval.method), (Finding::Worse, Method::Requests), "{row:?}");
             assert!(interval.low < 2.3 && interval.high > 1.7, "{row:?}");
         }
-        let completed = find(&comparison, &Kind::Completed);
+        let completed = find(&comparison, &MeasureKind::Completed);
         assert_eq!(completed.interval.map(|interval| interval.method), Some(Method::TimeBlocks));
-        assert_eq!(completed.finding(), Finding::Open);
-        assert_eq!(find(&comparison, &Kind::HubCpu).finding(), Finding::Unknown);
+        assert_eq!(completed.finding(), Finding::Inconclusive);
+        assert_eq!(find(&comparison, &MeasureKind::HubCpu).finding(), Finding::Unknown);
     }
 
     #[test]
     fn only_equal_seeds_are_paired() {
         let a = side((1..=4).map(|seed| shape(seed, 1.0)));
         let same = comparison(&a, &side((1..=4).map(|seed| shape(seed, 0.5))));
-        let row = find(&same, &Kind::Latency("track".into(), 500));
+        let row = find(&same, &MeasureKind::Latency("track".into(), 500));
         let interval = row.interval.unwrap();
         assert_eq!((row.finding(), interval.method), (Finding::Better, Method::PairedBySeed));
         // The same requests, each in half the time: nothing is left to chance.
         assert!((interval.ratio - 0.5).abs() < 1e-3 && interval.high - interval.low < 0.01);
         let other = comparison(&a, &side((5..=8).map(|seed| shape(seed, 0.5))));
-        let interval = find(&other, &Kind::Latency("track".into(), 500)).interval.unwrap();
+        let interval = find(&other, &MeasureKind::Latency("track".into(), 500)).interval.unwrap();
         assert_eq!(interval.method, Method::Welch);
         assert!(interval.low < 0.5 && interval.high > 0.5 && interval.excludes_one(), "{interval:?}");
     }
 
     #[test]
     fn few_requests_give_no_interval() {
-        let few = |seeds: std::ops::Range<u64>| side(seeds.map(|seed| Shape { requests: 60, ..shape(seed, 1.0) }));
+        let few =
+            |seeds: std::ops::Range<u64>| side(seeds.map(|seed| SyntheticShape { requests: 60, ..shape(seed, 1.0) }));
         for comparison in [comparison(&few(1..2), &few(2..3)), comparison(&few(1..5), &few(1..5))] {
-            let row = find(&comparison, &Kind::Latency("track".into(), 990));
-            assert_eq!((row.interval, row.finding()), (None, Finding::Few), "{row:?}");
+            let row = find(&comparison, &MeasureKind::Latency("track".into(), 990));
+            assert_eq!((row.interval, row.finding()), (None, Finding::TooFewRequests), "{row:?}");
             assert!(row.show(row.a).starts_with('('), "{row:?}");
         }
     }
@@ -361,14 +362,14 @@ mod tests {
     fn topologies_are_compared_each_with_itself() {
         let both = |architecture: &'static str, slower: f64, topologies: &[&'static str]| {
             let shapes = topologies.iter().flat_map(|topology| (1..=3).map(move |seed| (topology, seed)));
-            side(shapes.map(|(topology, seed)| Shape { architecture, topology, ..shape(seed, slower) }))
+            side(shapes.map(|(topology, seed)| SyntheticShape { architecture, topology, ..shape(seed, slower) }))
         };
         let a = both("client-server", 1.0, &["star-11", "star-26"]);
         let compared = comparison(&a, &both("super-node", 2.0, &["star-11", "star-26", "tree-11"]));
         let names: Vec<&str> = compared.cells().iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["star-11", "star-26"]);
         for (_, rows) in compared.cells() {
-            let row = rows.iter().find(|row| row.measure.kind == Kind::MeanLatency("track".into())).unwrap();
+            let row = rows.iter().find(|row| row.measure.kind == MeasureKind::MeanLatency("track".into())).unwrap();
             assert_eq!(row.interval.map(|interval| interval.method), Some(Method::PairedBySeed));
             assert!((row.ratio.unwrap() - 2.0).abs() < 0.01, "{row:?}");
         }
@@ -382,7 +383,7 @@ mod tests {
 
     #[test]
     fn warnings_name_differing_settings() {
-        let odd = Shape { architecture: "client-server", topology: "star-26", ..shape(1, 1.0) };
+        let odd = SyntheticShape { architecture: "client-server", topology: "star-26", ..shape(1, 1.0) };
         let comparison = comparison(&side([shape(1, 1.0), shape(2, 1.0)]), &side([odd]));
         let said = comparison.warnings.join(" ");
         assert!(said.contains("2 respects (architecture, topology)"), "{said}");
@@ -394,12 +395,12 @@ mod tests {
     fn unequal_success_warns_about_latency() {
         let failing = |part: usize| {
             let mut results = shape(1, 1.0).make().results;
-            results.requests.iter_mut().step_by(part).for_each(|request| request.outcome = Outcome::TimedOut);
-            let mut loading = Loading { folder: "side".into(), runs: Vec::new() };
+            results.requests.iter_mut().step_by(part).for_each(|request| request.outcome = RequestOutcome::TimedOut);
+            let mut loading = LoadedSide { folder: "side".into(), runs: Vec::new() };
             loading.add(results);
             loading
         };
-        let said = |a: &Loading, b: &Loading| comparison(a, b).warnings.join(" ");
+        let said = |a: &LoadedSide, b: &LoadedSide| comparison(a, b).warnings.join(" ");
         let said_of = said(&failing(400), &failing(5));
         assert!(said_of.contains("latencies are of completed requests only: those of B leave out more"), "{said_of}");
         let said_of = said(&failing(100), &failing(120));
@@ -422,7 +423,7 @@ mod tests {
 
     #[test]
     fn unusable_runs_excluded_if_others_exist() {
-        let bad = |seed| Shape { valid: false, ..shape(seed, 9.0) };
+        let bad = |seed| SyntheticShape { valid: false, ..shape(seed, 9.0) };
         let a = side([shape(1, 1.0), shape(2, 1.0)]);
         let compared = comparison(&a, &side([shape(1, 1.0), bad(2), shape(2, 1.0)]));
         assert!(compared.distrust.is_empty() && compared.b.seeds == [1, 2]);
@@ -434,11 +435,11 @@ mod tests {
     #[test]
     fn sides_have_names_that_differ() {
         let named = |name: &str, architecture| {
-            let mut loading = side([Shape { architecture, ..shape(1, 1.0) }]);
+            let mut loading = side([SyntheticShape { architecture, ..shape(1, 1.0) }]);
             loading.runs[0].run.name = name.into();
             loading
         };
-        let names = |a: &Loading, b: &Loading| names_of((a, &a.usable().0), (b, &b.usable().0));
+        let names = |a: &LoadedSide, b: &LoadedSide| names_of((a, &a.usable().0), (b, &b.usable().0));
         let (a, b) = (named("x", "client-server"), named("x", "super-node"));
         assert_eq!(names(&a, &b), ("client-server".into(), "super-node".into()));
         assert_eq!(names(&a, &named("y", "super-node")), ("x".into(), "y".into()));

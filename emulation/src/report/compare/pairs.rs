@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::load::Loaded;
+use super::load::LoadedRun;
 use crate::report::likeness::NETWORK;
 
 /// Follow from the architecture: where sides differ in that, they do in these.
@@ -11,22 +11,22 @@ const PLACES: [&str; 4] = ["hubs", "server", "caches", "super_nodes"];
 const NAMING: [&str; 4] = ["topology", "nodes", "transport", "architecture"];
 
 /// Runs of both sides that differ in nothing but what the sides differ in, and seeds.
-pub(super) struct Pair<'a> {
+pub(super) struct RunPair<'a> {
     /// What tells it from the other pairs; empty if there is only one.
     pub(super) name: String,
-    pub(super) a: Vec<&'a Loaded>,
-    pub(super) b: Vec<&'a Loaded>,
+    pub(super) a: Vec<&'a LoadedRun>,
+    pub(super) b: Vec<&'a LoadedRun>,
 }
 
 /// What is compared, and what has nothing to be compared with.
 pub(super) struct Paired<'a> {
-    pub(super) pairs: Vec<Pair<'a>>,
+    pub(super) pairs: Vec<RunPair<'a>>,
     /// The names of cells that only one side has, with that side's.
     pub(super) alone: Vec<(&'static str, String)>,
 }
 
-type Values<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
-type Place<'a> = Vec<&'a str>;
+type FactValues<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+type PairKey<'a> = Vec<&'a str>;
 
 /// Pairs the cells of two sides: by each fact that has several values within a
 /// side and some of them on both. What a side has one value of, or values that
@@ -34,7 +34,7 @@ type Place<'a> = Vec<&'a str>;
 ///
 /// Refuses, with the reason, where that leaves several kinds of runs on one
 /// side for the same place: a mean over them would be of nothing.
-pub(super) fn pairs<'a>(a: &[&'a Loaded], b: &[&'a Loaded]) -> Result<Paired<'a>, String> {
+pub(super) fn pairs<'a>(a: &[&'a LoadedRun], b: &[&'a LoadedRun]) -> Result<Paired<'a>, String> {
     let keys: BTreeSet<&str> = a.iter().chain(b).flat_map(|one| one.kind.keys()).map(String::as_str).collect();
     let (of_a, of_b) = (values(a, &keys), values(b, &keys));
     let other_architecture = of_a["architecture"].is_disjoint(&of_b["architecture"]);
@@ -44,13 +44,13 @@ pub(super) fn pairs<'a>(a: &[&'a Loaded], b: &[&'a Loaded]) -> Result<Paired<'a>
     };
     let shared: Vec<&str> = keys.iter().copied().filter(is_shared).collect();
     let (mut cells_a, mut cells_b) = (cells("A", a, &shared)?, cells("B", b, &shared)?);
-    let places: BTreeSet<Place<'_>> = cells_a.keys().chain(cells_b.keys()).cloned().collect();
+    let places: BTreeSet<PairKey<'_>> = cells_a.keys().chain(cells_b.keys()).cloned().collect();
     let naming = naming(&shared, &places);
     let mut paired = Paired { pairs: Vec::new(), alone: Vec::new() };
     for place in &places {
         let name = name(&shared, &naming, place);
         match (cells_a.remove(place), cells_b.remove(place)) {
-            (Some(a), Some(b)) => paired.pairs.push(Pair { name, a, b }),
+            (Some(a), Some(b)) => paired.pairs.push(RunPair { name, a, b }),
             (Some(_), None) => paired.alone.push(("A", name)),
             _ => paired.alone.push(("B", name)),
         }
@@ -65,17 +65,21 @@ pub(super) fn pairs<'a>(a: &[&'a Loaded], b: &[&'a Loaded]) -> Result<Paired<'a>
     Ok(paired)
 }
 
-fn fact<'a>(one: &'a Loaded, key: &str) -> &'a str {
+fn fact<'a>(one: &'a LoadedRun, key: &str) -> &'a str {
     one.kind.get(key).map_or("", String::as_str)
 }
 
-fn values<'a>(side: &[&'a Loaded], keys: &BTreeSet<&'a str>) -> Values<'a> {
+fn values<'a>(side: &[&'a LoadedRun], keys: &BTreeSet<&'a str>) -> FactValues<'a> {
     keys.iter().map(|key| (*key, side.iter().map(|one| fact(one, key)).collect())).collect()
 }
 
 /// The runs of a side by their place, all of one kind at each.
-fn cells<'a>(side: &str, runs: &[&'a Loaded], shared: &[&str]) -> Result<BTreeMap<Place<'a>, Vec<&'a Loaded>>, String> {
-    let mut cells: BTreeMap<Place<'a>, Vec<&'a Loaded>> = BTreeMap::new();
+fn cells<'a>(
+    side: &str,
+    runs: &[&'a LoadedRun],
+    shared: &[&str],
+) -> Result<BTreeMap<PairKey<'a>, Vec<&'a LoadedRun>>, String> {
+    let mut cells: BTreeMap<PairKey<'a>, Vec<&'a LoadedRun>> = BTreeMap::new();
     for one in runs {
         let cell = cells.entry(shared.iter().map(|key| fact(one, key)).collect()).or_default();
         if let Some(first) = cell.first().filter(|first| first.kind != one.kind) {
@@ -96,7 +100,7 @@ fn cells<'a>(side: &str, runs: &[&'a Loaded], shared: &[&str]) -> Result<BTreeMa
 }
 
 /// The facts, by their numbers in `shared`, that are enough to tell the places apart.
-fn naming(shared: &[&str], places: &BTreeSet<Place<'_>>) -> Vec<usize> {
+fn naming(shared: &[&str], places: &BTreeSet<PairKey<'_>>) -> Vec<usize> {
     let first = NAMING.iter().filter_map(|key| shared.iter().position(|one| one == key));
     let rest = (0..shared.len()).filter(|index| !NAMING.contains(&shared[*index]) && shared[*index] != NETWORK);
     let mut chosen: Vec<usize> = Vec::new();
@@ -104,7 +108,7 @@ fn naming(shared: &[&str], places: &BTreeSet<Place<'_>>) -> Vec<usize> {
         places
             .iter()
             .map(|place| chosen.iter().map(|index| place[*index]).collect())
-            .collect::<BTreeSet<Place<'_>>>()
+            .collect::<BTreeSet<PairKey<'_>>>()
             .len()
     };
     for index in first.chain(rest).collect::<Vec<_>>() {
@@ -116,7 +120,7 @@ fn naming(shared: &[&str], places: &BTreeSet<Place<'_>>) -> Vec<usize> {
     chosen
 }
 
-fn name(shared: &[&str], naming: &[usize], place: &Place<'_>) -> String {
+fn name(shared: &[&str], naming: &[usize], place: &PairKey<'_>) -> String {
     let part = |index: &usize| match (shared[*index], place[*index]) {
         ("topology" | "transport" | "architecture", value) => value.to_owned(),
         ("nodes", value) => format!("{value} nodes"),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Row;
-use crate::report::measure::{Kind, QUANTILES};
+use super::ComparisonRow;
+use crate::report::measure::{MeasureKind, QUANTILES};
 use crate::report::metrics::Metrics;
 use crate::report::read::Results;
-use crate::report::record::{Outcome, Request};
+use crate::report::record::{RequestOutcome, RequestRecord};
 use crate::statistics::{Interval, blocks, latencies};
 
 /// Where the draws begin, so that they are the same each time.
@@ -17,31 +17,31 @@ const COLUMNS: usize = 4;
 /// The most seconds of a run that are looked at.
 const MAX_SECONDS: usize = 1_000_000;
 
-type Run = (Results, Metrics);
+type SingleRun = (Results, Metrics);
 
 /// Puts intervals into the rows that can have one: latencies from their
 /// requests, counts and traffic from blocks of time. Bytes over ports, parts
 /// of the overhead and the load of hubs are counted once a run, and have none.
-pub(super) fn intervals(a: &Run, b: &Run, rows: &mut [Row]) {
+pub(super) fn intervals(a: &SingleRun, b: &SingleRun, rows: &mut [ComparisonRow]) {
     latency_intervals(&a.1, &b.1, rows);
     block_intervals(&a.0, &b.0, rows);
 }
 
-fn latency_intervals(a: &Metrics, b: &Metrics, rows: &mut [Row]) {
+fn latency_intervals(a: &Metrics, b: &Metrics, rows: &mut [ComparisonRow]) {
     let quantiles = QUANTILES.map(|thousandths| f64::from(thousandths) / 1000.0);
     for (index, service) in a.services.iter().enumerate() {
         let Some(other) = b.service(&service.service) else { continue };
         let seed = SEED + index as u64;
         let found = latencies(&service.latency.sorted, &other.latency.sorted, &quantiles, seed);
         let name = &service.service;
-        let kinds = QUANTILES.map(|thousandths| Kind::Latency(name.clone(), thousandths));
-        for (kind, interval) in kinds.into_iter().chain([Kind::MeanLatency(name.clone())]).zip(found) {
+        let kinds = QUANTILES.map(|thousandths| MeasureKind::Latency(name.clone(), thousandths));
+        for (kind, interval) in kinds.into_iter().chain([MeasureKind::MeanLatency(name.clone())]).zip(found) {
             put(rows, &kind, interval);
         }
     }
 }
 
-fn block_intervals(a: &Results, b: &Results, rows: &mut [Row]) {
+fn block_intervals(a: &Results, b: &Results, rows: &mut [ComparisonRow]) {
     let services: BTreeSet<&str> = a.requests.iter().chain(&b.requests).map(|one| one.service.as_str()).collect();
     let services: Vec<&str> = services.into_iter().collect();
     let figures = |sums: &[f64]| {
@@ -52,8 +52,14 @@ fn block_intervals(a: &Results, b: &Results, rows: &mut [Row]) {
         figures
     };
     let found = blocks(&seconds(a, &services), &seconds(b, &services), figures, SEED);
-    let kinds = [Kind::Completed, Kind::Success, Kind::Offered, Kind::OfferedEach, Kind::Overhead];
-    let of_services = services.iter().map(|service| Kind::CompletedOf((*service).to_owned()));
+    let kinds = [
+        MeasureKind::Completed,
+        MeasureKind::Success,
+        MeasureKind::Offered,
+        MeasureKind::OfferedEach,
+        MeasureKind::Overhead,
+    ];
+    let of_services = services.iter().map(|service| MeasureKind::CompletedOf((*service).to_owned()));
     for (kind, interval) in kinds.into_iter().chain(of_services).zip(found) {
         put(rows, &kind, interval);
     }
@@ -80,10 +86,10 @@ fn seconds(results: &Results, services: &[&str]) -> Vec<Vec<f64>> {
     rows
 }
 
-fn count(row: &mut [f64], request: &Request, services: &[&str]) {
+fn count(row: &mut [f64], request: &RequestRecord, services: &[&str]) {
     row[1] += request.bytes as f64;
-    row[3] += f64::from(u8::from(request.outcome != Outcome::Cut));
-    if request.outcome == Outcome::Completed {
+    row[3] += f64::from(u8::from(request.outcome != RequestOutcome::Cut));
+    if request.outcome == RequestOutcome::Completed {
         row[2] += 1.0;
         let service = services.iter().position(|service| *service == request.service);
         if let Some(column) = service.and_then(|service| row.get_mut(COLUMNS + service)) {
@@ -94,7 +100,7 @@ fn count(row: &mut [f64], request: &Request, services: &[&str]) {
 
 /// Puts an interval into the row of its kind, around the row's own ratio: what
 /// was counted over the whole run may differ a little from the sum of its seconds.
-fn put(rows: &mut [Row], kind: &Kind, interval: Option<Interval>) {
+fn put(rows: &mut [ComparisonRow], kind: &MeasureKind, interval: Option<Interval>) {
     let Some(row) = rows.iter_mut().find(|row| row.measure.kind == *kind) else { return };
     row.interval = interval.zip(row.ratio).map(|(interval, ratio)| {
         let scale = ratio / interval.ratio;

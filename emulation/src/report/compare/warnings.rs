@@ -1,11 +1,11 @@
 //! What a person should know before believing a ratio.
 
-use super::Row;
+use super::ComparisonRow;
 use super::differences::{Difference, respects};
-use super::load::{Loaded, Loading};
+use super::load::{LoadedRun, LoadedSide};
 use super::pairs::Paired;
 use crate::report::likeness;
-use crate::report::measure::Kind;
+use crate::report::measure::MeasureKind;
 use crate::report::words::{counted, percent};
 
 /// By how much the parts of requests completed may differ before latencies are doubtful.
@@ -13,11 +13,11 @@ const UNLIKE_SUCCESS: f64 = 0.03;
 
 /// One sentence each.
 pub(super) fn warnings(
-    a: &Loading,
-    b: &Loading,
+    a: &LoadedSide,
+    b: &LoadedSide,
     paired: &Paired<'_>,
     found: &[Difference],
-    rows: &[Row],
+    rows: &[ComparisonRow],
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let names: Vec<&str> = respects(found).into_iter().collect();
@@ -39,9 +39,9 @@ pub(super) fn warnings(
 }
 
 /// What fails has no latency: a side that fails where it would have been slow looks fast.
-fn unlike_success(rows: &[Row]) -> Option<String> {
-    let apart = |row: &&Row| (row.a - row.b).abs();
-    let unlike = rows.iter().filter(|row| row.measure.kind == Kind::Success && apart(row) > UNLIKE_SUCCESS);
+fn unlike_success(rows: &[ComparisonRow]) -> Option<String> {
+    let apart = |row: &&ComparisonRow| (row.a - row.b).abs();
+    let unlike = rows.iter().filter(|row| row.measure.kind == MeasureKind::Success && apart(row) > UNLIKE_SUCCESS);
     let row = unlike.max_by(|one, other| apart(one).total_cmp(&apart(other)))?;
     let (a, b, worse) = (percent(row.a), percent(row.b), if row.a < row.b { "A" } else { "B" });
     let cell = if row.cell.is_empty() { String::new() } else { format!(" of {}", row.cell) };
@@ -54,14 +54,14 @@ fn unlike_success(rows: &[Row]) -> Option<String> {
 /// Machines, programs and ways of carrying packets that are not the same in all runs.
 fn other_ground(paired: &Paired<'_>) -> Option<String> {
     let runs = paired.pairs.iter().flat_map(|pair| pair.a.iter().chain(&pair.b));
-    let ground = likeness::other_ground(runs.map(|one| &one.run))?;
+    let ground = likeness::platform_differences(runs.map(|one| &one.run))?;
     Some(format!(
         "Not all runs stand on the same ground: {ground}. \
          A ratio may be that of machines or programs, not of what was to be compared."
     ))
 }
 
-fn left_out(name: &str, side: &Loading) -> Option<String> {
+fn left_out(name: &str, side: &LoadedSide) -> Option<String> {
     let (used, reasons) = side.usable();
     let out = side.runs.len() - used.len();
     (out > 0).then(|| {
@@ -75,7 +75,7 @@ fn left_out(name: &str, side: &Loading) -> Option<String> {
 }
 
 fn few_runs(paired: &Paired<'_>) -> Option<String> {
-    let count = |runs: &[&Loaded]| runs.len();
+    let count = |runs: &[&LoadedRun]| runs.len();
     let sizes = || paired.pairs.iter().map(|pair| (count(&pair.a), count(&pair.b)));
     if sizes().any(|sizes| sizes == (1, 1)) {
         let text = "One run each: the intervals cover chance within these runs, not other seeds. \

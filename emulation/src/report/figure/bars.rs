@@ -1,6 +1,6 @@
 //! Bars that lie: names on the left, values on the right, no axis needed.
 
-use super::canvas::{Canvas, Sheet, Side, WIDTH, WORDS, cut_to, width_of};
+use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 
 /// The height of a row.
@@ -13,7 +13,7 @@ const MAX_NAMES: f64 = 180.0;
 pub(super) const KEY: f64 = 24.0;
 
 /// One bar.
-pub(crate) struct Bar {
+pub(crate) struct FigureBar {
     /// Its name.
     pub(crate) name: String,
     /// Its parts from the left: how long, and in what.
@@ -23,18 +23,18 @@ pub(crate) struct Bar {
 }
 
 /// The bars below each other; `key` names the inks of their parts, if there are several.
-pub(crate) fn bars(bars: &[Bar], key: &[(String, Ink)]) -> Sheet {
+pub(crate) fn bars(bars: &[FigureBar], key: &[(String, Ink)]) -> Sheet {
     let top = if key.is_empty() { 4.0 } else { KEY + 4.0 };
     let height = top + bars.len() as f64 * ROW + 2.0;
-    let widest = |text: fn(&Bar) -> &str| bars.iter().map(|bar| width_of(text(bar), WORDS)).fold(0.0, f64::max);
+    let widest = |text: fn(&FigureBar) -> &str| bars.iter().map(|bar| width_of(text(bar), WORDS)).fold(0.0, f64::max);
     let left = widest(|bar| &bar.name).min(MAX_NAMES) + 10.0;
     let right = WIDTH - widest(|bar| &bar.value) - 10.0;
-    let longest = bars.iter().map(Bar::total).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let longest = bars.iter().map(FigureBar::total).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     Canvas::sheet(height, |canvas| {
         draw_key(canvas, key, 0.0);
         for (index, bar) in bars.iter().enumerate() {
             let middle = top + (index as f64 + 0.5) * ROW;
-            canvas.words(&cut_to(&bar.name, WORDS, MAX_NAMES), (left - 10.0, middle), Side::Left, Ink::Text);
+            canvas.words(&cut_to(&bar.name, WORDS, MAX_NAMES), (left - 10.0, middle), TextAnchor::Left, Ink::Text);
             canvas.rectangle((left, middle - BAR / 2.0), (right, middle + BAR / 2.0), Ink::Trough);
             let mut from = left;
             for (length, ink) in &bar.parts {
@@ -42,12 +42,12 @@ pub(crate) fn bars(bars: &[Bar], key: &[(String, Ink)]) -> Sheet {
                 canvas.rectangle((from, middle - BAR / 2.0), (to, middle + BAR / 2.0), *ink);
                 from = to;
             }
-            canvas.words(&bar.value, (right + 10.0, middle), Side::Right, Ink::Text);
+            canvas.words(&bar.value, (right + 10.0, middle), TextAnchor::Right, Ink::Text);
         }
     })
 }
 
-impl Bar {
+impl FigureBar {
     fn total(&self) -> f64 {
         self.parts.iter().map(|(length, _)| length).sum()
     }
@@ -60,7 +60,7 @@ pub(super) fn draw_key(canvas: &mut Canvas<'_>, key: &[(String, Ink)], left: f64
     let mut x = left;
     for (name, ink) in key {
         canvas.dot((x + 5.0, KEY / 2.0), 4.0, *ink);
-        canvas.words(name, (x + 14.0, KEY / 2.0), Side::Right, Ink::Text);
+        canvas.words(name, (x + 14.0, KEY / 2.0), TextAnchor::Right, Ink::Text);
         x += width_of(name, WORDS) + 15.0 + gap;
     }
 }

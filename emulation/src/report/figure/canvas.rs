@@ -25,7 +25,7 @@ pub(super) const WORDS: f64 = 12.5;
 
 /// On which side of its point a word stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum TextAnchor {
     /// It begins there.
     Right,
     /// It is centred there.
@@ -95,7 +95,7 @@ impl Canvas<'_> {
 
     /// A line through these points.
     pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
-        let style = ShapeStyle { color: ink.colour().to_rgba(), filled: false, stroke_width: units(width) };
+        let style = ShapeStyle { color: ink.color().to_rgba(), filled: false, stroke_width: units(width) };
         self.backend.draw_path(points.iter().map(|point| place(*point)), &style).ok();
     }
 
@@ -115,13 +115,13 @@ impl Canvas<'_> {
 
     /// A filled shape; `strength` from 0 (nothing) to 1.
     pub(super) fn shape(&mut self, points: &[(f64, f64)], ink: Ink, strength: f64) {
-        let style = ShapeStyle { color: ink.colour().mix(strength), filled: true, stroke_width: 0 };
+        let style = ShapeStyle { color: ink.color().mix(strength), filled: true, stroke_width: 0 };
         self.backend.fill_polygon(points.iter().map(|point| place(*point)), &style).ok();
     }
 
     /// A filled rectangle between two corners.
     pub(super) fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
-        let style = ShapeStyle { color: ink.colour().to_rgba(), filled: true, stroke_width: 0 };
+        let style = ShapeStyle { color: ink.color().to_rgba(), filled: true, stroke_width: 0 };
         let upper_left = (from.0.min(to.0), from.1.min(to.1));
         let lower_right = (from.0.max(to.0), from.1.max(to.1));
         self.backend.draw_rect(place(upper_left), place(lower_right), &style, true).ok();
@@ -130,7 +130,7 @@ impl Canvas<'_> {
     /// A dot with a thin rim of paper, so that dots on lines and on each other are seen.
     pub(super) fn dot(&mut self, centre: (f64, f64), radius: f64, ink: Ink) {
         for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
-            let style = ShapeStyle { color: ink.colour().to_rgba(), filled: true, stroke_width: 0 };
+            let style = ShapeStyle { color: ink.color().to_rgba(), filled: true, stroke_width: 0 };
             self.backend.draw_circle(place(centre), units(radius), &style, true).ok();
         }
     }
@@ -146,23 +146,23 @@ impl Canvas<'_> {
     }
 
     /// Words, vertically centred on the point.
-    pub(super) fn words(&mut self, text: &str, point: (f64, f64), side: Side, ink: Ink) {
+    pub(super) fn words(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink) {
         self.put(text, point, side, ink, WORDS, FontStyle::Normal);
     }
 
     /// The same, that are read first.
-    pub(super) fn bold(&mut self, text: &str, point: (f64, f64), side: Side, ink: Ink) {
+    pub(super) fn bold(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink) {
         self.put(text, point, side, ink, WORDS, FontStyle::Bold);
     }
 
-    fn put(&mut self, text: &str, point: (f64, f64), side: Side, ink: Ink, size: f64, style: FontStyle) {
+    fn put(&mut self, text: &str, point: (f64, f64), side: TextAnchor, ink: Ink, size: f64, style: FontStyle) {
         let h_pos = match side {
-            Side::Right => HPos::Left,
-            Side::Middle => HPos::Center,
-            Side::Left => HPos::Right,
+            TextAnchor::Right => HPos::Left,
+            TextAnchor::Middle => HPos::Center,
+            TextAnchor::Left => HPos::Right,
         };
         let font = (FONTS, size * GRAIN * FONT_SCALE).into_font().style(style).transform(FontTransform::None);
-        let colour = ink.colour();
+        let colour = ink.color();
         let style = TextStyle::from(font).color(&colour).pos(Pos::new(h_pos, VPos::Center));
         self.backend.draw_text(&printable(text), &style, place(point)).ok();
     }
@@ -187,7 +187,7 @@ impl Sheet {
         let heading = Canvas::sheet(top, |canvas| {
             for (index, line) in lines.iter().enumerate() {
                 let middle = (index as f64 + 0.5) * TITLE_LINE;
-                canvas.put(line, (0.0, middle), Side::Right, Ink::Text, TITLE_SIZE, FontStyle::Bold);
+                canvas.put(line, (0.0, middle), TextAnchor::Right, Ink::Text, TITLE_SIZE, FontStyle::Bold);
             }
         });
         let height = top + self.height;
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn hostile_words_stay_words() {
         let sheet = Canvas::sheet(20.0, |canvas| {
-            canvas.words("</text><script>\u{0}alert(\"1\")&", (0.0, 10.0), Side::Right, Ink::Text);
+            canvas.words("</text><script>\u{0}alert(\"1\")&", (0.0, 10.0), TextAnchor::Right, Ink::Text);
         });
         for svg in [sheet.inline("\"><script>"), sheet.standing("a<b & \"c\"")] {
             assert!(!svg.contains("<script>") && !svg.contains('\u{0}'), "{svg}");

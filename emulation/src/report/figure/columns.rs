@@ -1,19 +1,19 @@
 //! Columns that stand: one for each node, one for each bucket of lateness.
 
-use super::canvas::{Canvas, Sheet, Side, WIDTH, WORDS, width_of};
-use super::frame::Frame;
+use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, width_of};
+use super::frame::PlotArea;
 use super::ink::Ink;
-use super::scale::Scale;
+use super::scale::AxisScale;
 use crate::report::metrics::NodeUse;
-use crate::report::record::Verdict;
+use crate::report::record::RunVerdict;
 use crate::report::words::{percent, three};
 
 /// Completed services of each node, most first, by the ink of its class.
 pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(String, Ink)]) -> Sheet {
     let highest = nodes.iter().map(|node| node.requests.completed).max().unwrap_or(0);
     let (left, right, top, bottom) = (46.0, WIDTH - 4.0, if key.is_empty() { 12.0 } else { 36.0 }, 200.0);
-    let x = Scale::exact(0.0, nodes.len() as f64, left, right);
-    let frame = Frame { left, right, top, bottom, x, y: Scale::from_zero(highest as f64, bottom, top) };
+    let x = AxisScale::exact(0.0, nodes.len() as f64, left, right);
+    let frame = PlotArea { left, right, top, bottom, x, y: AxisScale::from_zero(highest as f64, bottom, top) };
     let room = x.at(1.0) - x.at(0.0) - 2.0;
     let has_names = nodes.iter().all(|node| width_of(&node.node, WORDS) <= room);
     Canvas::sheet(232.0, |canvas| {
@@ -25,28 +25,28 @@ pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(S
             let height = frame.y.at(node.requests.completed as f64);
             canvas.rectangle((from + gap, height), (to - gap, bottom), ink(node));
             if has_names {
-                canvas.words(&node.node, ((from + to) / 2.0, bottom + 14.0), Side::Middle, Ink::Muted);
+                canvas.words(&node.node, ((from + to) / 2.0, bottom + 14.0), TextAnchor::Middle, Ink::Muted);
             }
         }
         canvas.line(&[(left, bottom), (right, bottom)], Ink::Muted, 1.0);
         if !has_names {
             let title = format!("{} nodes, from the most to the fewest", nodes.len());
-            canvas.words(&title, (right, bottom + 15.0), Side::Left, Ink::Muted);
+            canvas.words(&title, (right, bottom + 15.0), TextAnchor::Left, Ink::Muted);
         }
     })
 }
 
 /// How late packets were delivered against the model: the share in each
 /// bucket, and where 99 % of them were through.
-pub(super) fn lateness(verdict: &Verdict) -> Sheet {
+pub(super) fn lateness(verdict: &RunVerdict) -> Sheet {
     let total: u64 = verdict.lateness_us.iter().map(|(_, count)| count).sum();
     let share = |count: u64| count as f64 / total.max(1) as f64;
     let highest = verdict.lateness_us.iter().map(|(_, count)| share(*count)).fold(0.0, f64::max);
     let first = verdict.lateness_us.first().map_or(1.0, |(upper, _)| *upper as f64 / 2.0).max(0.5);
     let last = verdict.lateness_us.last().map_or(1.0, |(upper, _)| *upper as f64);
     let (left, right, top, bottom) = (46.0, WIDTH - 14.0, 30.0, 210.0);
-    let x = Scale::logarithmic(first, last, left, right);
-    let frame = Frame { left, right, top, bottom, x, y: Scale::from_zero(highest, bottom, top) };
+    let x = AxisScale::logarithmic(first, last, left, right);
+    let frame = PlotArea { left, right, top, bottom, x, y: AxisScale::from_zero(highest, bottom, top) };
     Canvas::sheet(252.0, |canvas| {
         frame.rows(canvas, 3, percent);
         let mut lower = first;
@@ -67,8 +67,8 @@ pub(super) fn lateness(verdict: &Verdict) -> Sheet {
         );
         let at = x.at(verdict.lateness_p99_us);
         canvas.dashes((at, top - 12.0), (at, bottom), Ink::Vermilion);
-        let side = if at > (left + right) / 2.0 { Side::Left } else { Side::Right };
-        let beside = if side == Side::Left { at - 6.0 } else { at + 6.0 };
+        let side = if at > (left + right) / 2.0 { TextAnchor::Left } else { TextAnchor::Right };
+        let beside = if side == TextAnchor::Left { at - 6.0 } else { at + 6.0 };
         canvas.bold("99 % are earlier", (beside, top - 12.0), side, Ink::Vermilion);
     })
 }

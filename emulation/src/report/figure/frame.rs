@@ -1,26 +1,26 @@
 //! A field with axes.
 
-use super::canvas::{Canvas, Side};
+use super::canvas::{Canvas, TextAnchor};
 use super::ink::Ink;
-use super::scale::Scale;
+use super::scale::AxisScale;
 
 /// The field between its axes, and the scales along them.
-pub(super) struct Frame {
+pub(super) struct PlotArea {
     pub(super) left: f64,
     pub(super) right: f64,
     pub(super) top: f64,
     pub(super) bottom: f64,
-    pub(super) x: Scale,
-    pub(super) y: Scale,
+    pub(super) x: AxisScale,
+    pub(super) y: AxisScale,
 }
 
-impl Frame {
+impl PlotArea {
     /// Lines across the field with their values on the left.
     pub(super) fn rows(&self, canvas: &mut Canvas<'_>, wanted: usize, name: impl Fn(f64) -> String) {
         for tick in self.y.ticks(wanted) {
             let y = self.y.at(tick);
             canvas.line(&[(self.left, y), (self.right, y)], Ink::Rule, 0.8);
-            canvas.words(&name(tick), (self.left - 7.0, y), Side::Left, Ink::Muted);
+            canvas.words(&name(tick), (self.left - 7.0, y), TextAnchor::Left, Ink::Muted);
         }
     }
 
@@ -30,8 +30,8 @@ impl Frame {
         for tick in self.x.ticks(wanted) {
             let x = self.x.at(tick);
             canvas.line(&[(x, self.bottom), (x, self.bottom + 4.0)], Ink::Muted, 1.0);
-            canvas.words(&name(tick), (x, self.bottom + 14.0), Side::Middle, Ink::Muted);
+            canvas.words(&name(tick), (x, self.bottom + 14.0), TextAnchor::Middle, Ink::Muted);
         }
-        canvas.words(title, (self.right, self.bottom + 31.0), Side::Left, Ink::Muted);
+        canvas.words(title, (self.right, self.bottom + 31.0), TextAnchor::Left, Ink::Muted);
     }
 }

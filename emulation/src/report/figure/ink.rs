@@ -37,7 +37,7 @@ pub(crate) enum Ink {
     /// See `Green`.
     Brown,
     /// What is neither good nor bad.
-    Grey,
+    Gray,
 }
 
 impl Ink {
@@ -55,7 +55,7 @@ impl Ink {
         Self::Purple,
         Self::Sky,
         Self::Brown,
-        Self::Grey,
+        Self::Gray,
     ];
 
     /// Those for kinds that are told apart by colour, in this order.
@@ -74,7 +74,7 @@ impl Ink {
             "track" => Self::Vermilion,
             "image" => Self::Green,
             "sensor" => Self::Purple,
-            _ => Self::Grey,
+            _ => Self::Gray,
         }
     }
 
@@ -93,12 +93,12 @@ impl Ink {
             Self::Purple => [0x96478a, 0xdc95c8],
             Self::Sky => [0x3f8fbf, 0x9ad4f5],
             Self::Brown => [0x6b4c2a, 0xc9a57c],
-            Self::Grey => [0x77828f, 0x8b97a6],
+            Self::Gray => [0x77828f, 0x8b97a6],
         }
     }
 
     /// The colour on white, as figures are drawn.
-    pub(super) const fn colour(self) -> RGBColor {
+    pub(super) const fn color(self) -> RGBColor {
         let [value, _] = self.values();
         // Each is cut to its byte.
         RGBColor((value >> 16) as u8, (value >> 8) as u8, value as u8)

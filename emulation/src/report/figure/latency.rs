@@ -2,9 +2,9 @@
 
 use super::bars::{KEY, draw_key};
 use super::canvas::{Canvas, Sheet, WIDTH};
-use super::frame::Frame;
+use super::frame::PlotArea;
 use super::ink::Ink;
-use super::scale::Scale;
+use super::scale::AxisScale;
 use crate::report::metrics::Service;
 use crate::report::words::{milliseconds, quantile};
 
@@ -16,13 +16,13 @@ pub(super) fn curves(services: &[&Service]) -> Sheet {
     let lowest = services.iter().filter_map(|one| one.latency.sorted.first()).copied().fold(f64::INFINITY, f64::min);
     let highest = services.iter().filter_map(|one| one.latency.max).fold(0.0, f64::max);
     let (left, right, top, bottom) = (46.0, WIDTH - 14.0, KEY + 10.0, 258.0);
-    let frame = Frame {
+    let frame = PlotArea {
         left,
         right,
         top,
         bottom,
-        x: Scale::logarithmic(lowest.max(0.1) / 1.05, highest * 1.05, left, right),
-        y: Scale::exact(0.0, 1.0, bottom, top),
+        x: AxisScale::logarithmic(lowest.max(0.1) / 1.05, highest * 1.05, left, right),
+        y: AxisScale::exact(0.0, 1.0, bottom, top),
     };
     Canvas::sheet(300.0, |canvas| {
         let key: Vec<(String, Ink)> = services.iter().map(|one| (name(one), Ink::service(&one.service))).collect();
@@ -45,7 +45,7 @@ fn name(service: &Service) -> String {
 }
 
 /// Steps from 0 to 1, thinned out.
-fn curve(sorted: &[f64], frame: &Frame) -> Vec<(f64, f64)> {
+fn curve(sorted: &[f64], frame: &PlotArea) -> Vec<(f64, f64)> {
     let n = sorted.len();
     let every = n.div_ceil(POINTS).max(1);
     let mut points = Vec::new();

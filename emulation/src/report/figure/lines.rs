@@ -1,9 +1,9 @@
 //! Lines across several runs, with what is not certain about each point.
 
-use super::canvas::{Canvas, Mark, Sheet, Side, WIDTH, WORDS, cut_to, width_of};
-use super::frame::Frame;
+use super::canvas::{Canvas, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
+use super::frame::PlotArea;
 use super::ink::Ink;
-use super::scale::Scale;
+use super::scale::AxisScale;
 
 /// The most room that names at the ends of lines get.
 const MAX_NAMES: f64 = 150.0;
@@ -14,7 +14,7 @@ const DOT: f64 = 3.4;
 
 /// One line.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct PlotLine {
     /// Its name, which stands at its end.
     pub(crate) name: String,
     /// Place, value, and the half-width of the value's interval.
@@ -23,7 +23,7 @@ pub(crate) struct Line {
     pub(crate) is_bound: bool,
 }
 
-impl Line {
+impl PlotLine {
     /// A line of what was measured.
     pub(crate) fn new(name: &str, points: Vec<(f64, f64, Option<f64>)>) -> Self {
         Self { name: name.to_owned(), points, is_bound: false }
@@ -41,26 +41,31 @@ impl Line {
 
 /// The axes of lines.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Along<'a> {
+pub(crate) struct LineAxes<'a> {
     /// The name of the axis of places.
     pub(crate) title: &'a str,
     /// The most that a value can be.
     pub(crate) most: f64,
 }
 
-impl<'a> Along<'a> {
+impl<'a> LineAxes<'a> {
     /// Values without a most.
-    pub(crate) const fn of(title: &'a str) -> Self {
+    pub(crate) const fn with_title(title: &'a str) -> Self {
         Self { title, most: f64::INFINITY }
     }
 }
 
 /// The lines over these places; `show` writes a value.
-pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], along: Along<'_>, show: impl Fn(f64) -> String) -> Sheet {
+pub(crate) fn lines(
+    lines: &[PlotLine],
+    places: &[(f64, String)],
+    along: LineAxes<'_>,
+    show: impl Fn(f64) -> String,
+) -> Sheet {
     let tops = lines.iter().flat_map(|line| &line.points).map(|(_, value, half)| value + half.unwrap_or(0.0));
     let highest = tops.fold(0.0, f64::max).min(along.most);
     let (top, bottom) = (14.0, 226.0);
-    let y = Scale::from_zero(highest, bottom, top);
+    let y = AxisScale::from_zero(highest, bottom, top);
     let left = y.ticks(4).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
     // Bold letters are a tenth wider.
     let names = lines.iter().map(|line| width_of(&line.name, WORDS) * 1.1).fold(0.0, f64::max).min(MAX_NAMES);
@@ -70,12 +75,12 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], along: Along<'_>, 
     let ends = (places.first().map_or(0.0, |place| place.0), places.last().map_or(1.0, |place| place.0));
     // Air on both sides, so that the first interval does not stand on the axis.
     let air = (ends.1 - ends.0) * 0.05;
-    let frame = Frame { left, right, top, bottom, x: Scale::exact(ends.0 - air, ends.1 + air, left, right), y };
+    let frame = PlotArea { left, right, top, bottom, x: AxisScale::exact(ends.0 - air, ends.1 + air, left, right), y };
     Canvas::sheet(270.0, |canvas| {
         frame.rows(canvas, 4, &show);
         canvas.line(&[(left, bottom), (right, bottom)], Ink::Muted, 1.0);
         draw_places(canvas, &frame, places);
-        canvas.words(along.title, (right, bottom + 32.0), Side::Left, Ink::Muted);
+        canvas.words(along.title, (right, bottom + 32.0), TextAnchor::Left, Ink::Muted);
         for (n, line) in lines.iter().enumerate() {
             draw(canvas, &frame, line, n);
         }
@@ -84,27 +89,27 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], along: Along<'_>, 
             if marked > 0.0 && !lines[n].is_bound {
                 canvas.mark((right + 10.0, y), DOT, lines[n].ink(n), Mark::kind(n));
             }
-            canvas.bold(&name, (right + 6.0 + marked, y), Side::Right, lines[n].ink(n));
+            canvas.bold(&name, (right + 6.0 + marked, y), TextAnchor::Right, lines[n].ink(n));
         }
     })
 }
 
 /// The names of the places, those that have room.
-fn draw_places(canvas: &mut Canvas<'_>, frame: &Frame, places: &[(f64, String)]) {
+fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(f64, String)]) {
     let mut free_from = f64::NEG_INFINITY;
     for (place, name) in places {
         let x = frame.x.at(*place);
         let half = width_of(name, WORDS) / 2.0;
         canvas.line(&[(x, frame.bottom), (x, frame.bottom + 4.0)], Ink::Muted, 1.0);
         if x - half > free_from {
-            canvas.words(name, (x, frame.bottom + 14.0), Side::Middle, Ink::Muted);
+            canvas.words(name, (x, frame.bottom + 14.0), TextAnchor::Middle, Ink::Muted);
             free_from = x + half + 6.0;
         }
     }
 }
 
 /// Draws the line that is `n`th among all.
-fn draw(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, n: usize) {
+fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n: usize) {
     let ink = line.ink(n);
     let at = |place: f64, value: f64| (frame.x.at(place), frame.y.at(value));
     // Ends of another width each, since intervals at one place cover each other.
@@ -128,8 +133,8 @@ fn draw(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, n: usize) {
 
 /// Where names stand: at the ends of their lines, pushed apart where they
 /// would cover each other.
-fn name_places(lines: &[Line], frame: &Frame) -> Vec<f64> {
-    let end = |line: &Line| line.points.last().map_or(frame.bottom, |(_, value, _)| frame.y.at(*value));
+fn name_places(lines: &[PlotLine], frame: &PlotArea) -> Vec<f64> {
+    let end = |line: &PlotLine| line.points.last().map_or(frame.bottom, |(_, value, _)| frame.y.at(*value));
     let mut order: Vec<(usize, f64)> = lines.iter().map(end).enumerate().collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
     let mut floor = f64::NEG_INFINITY;
@@ -159,9 +164,9 @@ mod tests {
 
     /// The highest of the values that the axis names.
     fn highest_tick(most: f64) -> f64 {
-        let line = Line::new("all", vec![(1.0, 0.9, Some(0.7)), (2.0, 1.0, Some(0.05))]);
+        let line = PlotLine::new("all", vec![(1.0, 0.9, Some(0.7)), (2.0, 1.0, Some(0.05))]);
         let (places, shown) = ([(1.0, "1".to_owned()), (2.0, "2".to_owned())], RefCell::new(0.0_f64));
-        let sheet = lines(&[line], &places, Along { title: "nodes", most }, |value| {
+        let sheet = lines(&[line], &places, LineAxes { title: "nodes", most }, |value| {
             shown.replace_with(|highest| highest.max(value));
             value.to_string()
         });
@@ -180,9 +185,12 @@ mod tests {
 
     #[test]
     fn points_keep_their_x_position() {
-        let all: Vec<Line> = (1..=5).map(|n| Line::new(&n.to_string(), vec![(1.0, f64::from(n), Some(0.1))])).collect();
+        let all: Vec<PlotLine> =
+            (1..=5).map(|n| PlotLine::new(&n.to_string(), vec![(1.0, f64::from(n), Some(0.1))])).collect();
         let sheet =
-            lines(&all, &[(0.0, "0".to_owned()), (1.0, "1".to_owned())], Along::of("nodes"), |value| value.to_string());
+            lines(&all, &[(0.0, "0".to_owned()), (1.0, "1".to_owned())], LineAxes::with_title("nodes"), |value| {
+                value.to_string()
+            });
         assert_eq!(of_circles(&sheet, "cx").len(), 1, "{:?}", of_circles(&sheet, "cx"));
     }
 
@@ -190,8 +198,9 @@ mod tests {
     fn same_ink_lines_differ_in_shape() {
         let looks: BTreeSet<(String, Mark)> = (0..14).map(|n| (Ink::kind(n).hex(), Mark::kind(n))).collect();
         assert_eq!(looks.len(), 14);
-        let all: Vec<Line> = (1..=8).map(|n| Line::new(&n.to_string(), vec![(1.0, f64::from(n), None)])).collect();
-        let sheet = lines(&all, &[(1.0, "1".to_owned())], Along::of("nodes"), |value| value.to_string());
+        let all: Vec<PlotLine> =
+            (1..=8).map(|n| PlotLine::new(&n.to_string(), vec![(1.0, f64::from(n), None)])).collect();
+        let sheet = lines(&all, &[(1.0, "1".to_owned())], LineAxes::with_title("nodes"), |value| value.to_string());
         assert!(sheet.inline("x").contains("<polygon"), "no point has corners");
     }
 

@@ -14,12 +14,12 @@ mod time;
 
 use std::collections::BTreeSet;
 
-pub(crate) use self::bars::{Bar, bars};
+pub(crate) use self::bars::{FigureBar, bars};
 pub(crate) use self::canvas::Sheet;
-pub(super) use self::forest::{forest, said};
+pub(super) use self::forest::{forest, ratio_label};
 pub(crate) use self::ink::{Ink, dark_rules};
-pub(crate) use self::lines::{Along, Line, lines};
-use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service, host_of};
+pub(crate) use self::lines::{LineAxes, PlotLine, lines};
+use super::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
 use super::read::Results;
 use super::words::{bytes, capital, count, counted, milliseconds, percent, rate};
 
@@ -74,13 +74,13 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
 
 fn outcomes(metrics: &Metrics) -> Option<Figure> {
     let total = &metrics.requests;
-    let bar = |one: &Service| Bar {
+    let bar = |one: &Service| FigureBar {
         name: one.service.clone(),
         parts: vec![
             (one.requests.completed as f64, Ink::Blue),
             (one.requests.failed as f64, Ink::Vermilion),
             (one.requests.timed_out as f64, Ink::Amber),
-            (one.requests.cut as f64, Ink::Grey),
+            (one.requests.cut as f64, Ink::Gray),
         ],
         value: format!("{} of {}", count(one.requests.completed), count(one.requests.asked)),
     };
@@ -88,14 +88,14 @@ fn outcomes(metrics: &Metrics) -> Option<Figure> {
         ("completed", total.completed, Ink::Blue),
         ("failed", total.failed, Ink::Vermilion),
         ("timed out", total.timed_out, Ink::Amber),
-        ("cut by the end", total.cut, Ink::Grey),
+        ("cut by the end", total.cut, Ink::Gray),
     ];
     let key: Vec<(String, Ink)> = all
         .into_iter()
         .filter(|(_, number, _)| *number > 0)
         .map(|(name, number, ink)| (format!("{} {name}", count(number)), ink))
         .collect();
-    let bars_of: Vec<Bar> = metrics.services.iter().map(bar).collect();
+    let bars_of: Vec<FigureBar> = metrics.services.iter().map(bar).collect();
     (total.asked > 0).then(|| Figure {
         name: "services".into(),
         title: format!("{} of {} were completed", count(total.completed), counted(total.asked, "request")),
@@ -151,17 +151,17 @@ pub(super) fn part_name(part: &str) -> &str {
 
 fn overhead(metrics: &Metrics) -> Option<Figure> {
     let total = metrics.traffic.overhead_per_service?;
-    let parts: Vec<(&Part, f64)> = (metrics.traffic.parts.iter())
+    let parts: Vec<(&TrafficPart, f64)> = (metrics.traffic.parts.iter())
         .filter(|part| part.part != "payload")
         .filter_map(|part| Some((part, part.per_service?)))
         .collect();
     let most = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let bar = |(part, each): &(&Part, f64)| Bar {
+    let bar = |(part, each): &(&TrafficPart, f64)| FigureBar {
         name: part_name(&part.part).to_owned(),
         parts: vec![(*each, if part.part == most.0.part { Ink::Vermilion } else { Ink::Blue })],
         value: bytes(*each),
     };
-    let bars_of: Vec<Bar> = parts.iter().map(bar).collect();
+    let bars_of: Vec<FigureBar> = parts.iter().map(bar).collect();
     Some(Figure {
         name: "overhead".into(),
         title: format!("Each service cost {} beyond its data", bytes(total)),
@@ -192,13 +192,13 @@ fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let bar = |one: &&LinkUse| {
         let is_hub = results.run.hubs.contains(&one.link.host);
         let used = one.utilisation.map_or_else(String::new, |part| format!(" ({})", percent(part)));
-        Bar {
+        FigureBar {
             name: direction(one),
             parts: vec![(length(one), if is_hub { Ink::Vermilion } else { Ink::Blue })],
             value: one.mbit_s.map_or_else(|| bytes(one.link.bytes_in as f64), |mean| format!("{}{used}", rate(mean))),
         }
     };
-    let shown: Vec<Bar> = links.iter().take(LINKS).map(bar).collect();
+    let shown: Vec<FigureBar> = links.iter().take(LINKS).map(bar).collect();
     let title = match (first.utilisation.filter(|_| by_rate), first.mbit_s) {
         (Some(part), _) => format!("The fullest direction, {}, used {} of its rate", direction(first), percent(part)),
         (None, Some(mean)) => format!("The busiest direction, {}, took {}", direction(first), rate(mean)),
@@ -232,7 +232,7 @@ fn load(results: &Results, metrics: &Metrics) -> Option<Figure> {
         metrics.nodes.iter().filter_map(|node| Some((node, node.cpu_share?))).collect();
     daemons.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (first, most) = *daemons.first()?;
-    let bar = |(node, share): &(&NodeUse, f64)| Bar {
+    let bar = |(node, share): &(&NodeUse, f64)| FigureBar {
         name: daemon_name(node, results),
         parts: vec![(*share, if node.is_hub() { Ink::Vermilion } else { Ink::Blue })],
         value: percent(*share),
@@ -272,12 +272,12 @@ fn nodes(metrics: &Metrics) -> Option<Figure> {
 fn failures(metrics: &Metrics) -> Option<Figure> {
     let (most, number) = metrics.failures.first()?;
     let total: u64 = metrics.failures.iter().map(|(_, number)| number).sum();
-    let bar = |(reason, number): &(String, u64)| Bar {
+    let bar = |(reason, number): &(String, u64)| FigureBar {
         name: reason.clone(),
         parts: vec![(*number as f64, Ink::Vermilion)],
         value: count(*number),
     };
-    let shown: Vec<Bar> = metrics.failures.iter().take(REASONS).map(bar).collect();
+    let shown: Vec<FigureBar> = metrics.failures.iter().take(REASONS).map(bar).collect();
     Some(Figure {
         name: "failures".into(),
         title: format!("{}: {} of {} not completed", capital(most), count(*number), counted(total, "request")),

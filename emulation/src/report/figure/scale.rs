@@ -2,7 +2,7 @@
 
 /// A scale from values to places on the sheet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(super) struct AxisScale {
     low: f64,
     high: f64,
     from: f64,
@@ -10,7 +10,7 @@ pub(super) struct Scale {
     logarithmic: bool,
 }
 
-impl Scale {
+impl AxisScale {
     /// From zero to at least `high`, ended at a round number.
     pub(super) fn from_zero(high: f64, from: f64, to: f64) -> Self {
         let high = if high.is_finite() && high > 0.0 { high } else { 1.0 };
@@ -82,21 +82,24 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_cover_range() {
-        let scale = Scale::from_zero(14.2, 0.0, 100.0);
+        let scale = AxisScale::from_zero(14.2, 0.0, 100.0);
         assert_eq!(scale.ticks(4), [0.0, 5.0, 10.0, 15.0]);
         assert!((scale.at(15.0) - 100.0).abs() < 1e-9 && scale.at(99.0) <= 100.0);
-        assert_eq!(Scale::from_zero(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
-        assert_eq!(Scale::exact(-7.0, 12.0, 0.0, 1.0).ticks(4), [-5.0, 0.0, 5.0, 10.0]);
+        assert_eq!(AxisScale::from_zero(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
+        assert_eq!(AxisScale::exact(-7.0, 12.0, 0.0, 1.0).ticks(4), [-5.0, 0.0, 5.0, 10.0]);
     }
 
     #[test]
     fn logarithmic_ticks_thin_out() {
-        assert_eq!(Scale::logarithmic(40.0, 2000.0, 0.0, 1.0).ticks(6), [50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0]);
-        assert_eq!(Scale::logarithmic(1.0, 1e4, 0.0, 1.0).ticks(6), [1.0, 10.0, 100.0, 1000.0, 10000.0]);
+        assert_eq!(
+            AxisScale::logarithmic(40.0, 2000.0, 0.0, 1.0).ticks(6),
+            [50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0]
+        );
+        assert_eq!(AxisScale::logarithmic(1.0, 1e4, 0.0, 1.0).ticks(6), [1.0, 10.0, 100.0, 1000.0, 10000.0]);
         let near: Vec<f64> =
-            Scale::logarithmic(0.7, 1.5, 0.0, 1.0).ticks(5).iter().map(|tick| (tick * 10.0).round()).collect();
+            AxisScale::logarithmic(0.7, 1.5, 0.0, 1.0).ticks(5).iter().map(|tick| (tick * 10.0).round()).collect();
         assert_eq!(near, [8.0, 10.0, 12.0, 14.0]);
-        let middle = Scale::logarithmic(1.0, 100.0, 0.0, 100.0).at(10.0);
+        let middle = AxisScale::logarithmic(1.0, 100.0, 0.0, 100.0).at(10.0);
         assert!((middle - 50.0).abs() < 1e-9);
     }
 }

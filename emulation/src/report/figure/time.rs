@@ -1,9 +1,9 @@
 //! The run as it went: panels above each other along one axis of time.
 
-use super::canvas::{Canvas, Sheet, Side, WIDTH};
-use super::frame::Frame;
+use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH};
+use super::frame::PlotArea;
 use super::ink::Ink;
-use super::scale::Scale;
+use super::scale::AxisScale;
 use crate::report::metrics::Second;
 use crate::report::read::Incident;
 use crate::report::words::three;
@@ -70,19 +70,19 @@ pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: 
     let (left, right) = (46.0, WIDTH - 14.0);
     let mark_room = if incidents.is_empty() { 0.0 } else { 20.0 };
     let bottom = mark_room + panels.len() as f64 * (ABOVE + FIELD);
-    let x = Scale::exact(0.0, end, left, right);
+    let x = AxisScale::exact(0.0, end, left, right);
     Canvas::sheet(bottom + 42.0, |canvas| {
         for (number, incident) in incidents.iter().take(MARKS).enumerate() {
             let at = x.at(incident.t);
             canvas.dashes((at, mark_room), (at, bottom), Ink::Vermilion);
-            canvas.bold(&(number + 1).to_string(), (at, mark_room - 8.0), Side::Middle, Ink::Vermilion);
+            canvas.bold(&(number + 1).to_string(), (at, mark_room - 8.0), TextAnchor::Middle, Ink::Vermilion);
         }
         for (index, panel) in panels.iter().enumerate() {
             let top = mark_room + index as f64 * (ABOVE + FIELD) + ABOVE;
             let values = points(timeline, panel);
             let highest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-            let y = Scale::from_zero(highest, top + FIELD, top);
-            let frame = Frame { left, right, top, bottom: top + FIELD, x, y };
+            let y = AxisScale::from_zero(highest, top + FIELD, top);
+            let frame = PlotArea { left, right, top, bottom: top + FIELD, x, y };
             panel.draw(canvas, &frame, &values);
             if index + 1 == panels.len() {
                 frame.columns(canvas, 7, three, "seconds since the workload began");
@@ -92,8 +92,8 @@ pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: 
 }
 
 impl Panel {
-    fn draw(&self, canvas: &mut Canvas<'_>, frame: &Frame, values: &[(f64, f64)]) {
-        canvas.bold(self.name, (0.0, frame.top - 17.0), Side::Right, self.ink);
+    fn draw(&self, canvas: &mut Canvas<'_>, frame: &PlotArea, values: &[(f64, f64)]) {
+        canvas.bold(self.name, (0.0, frame.top - 17.0), TextAnchor::Right, self.ink);
         frame.rows(canvas, 2, three);
         let line: Vec<(f64, f64)> = values.iter().map(|(t, value)| (frame.x.at(*t), frame.y.at(*value))).collect();
         let (Some(first), Some(last)) = (line.first().copied(), line.last().copied()) else { return };

@@ -36,7 +36,7 @@ pub struct Distribution {
 const BEYOND: u64 = 10;
 
 /// True if a quantile, in thousandths, of so many values has at least ten beyond it.
-pub fn tells(count: u64, thousandths: u32) -> bool {
+pub fn has_enough_values(count: u64, thousandths: u32) -> bool {
     let beyond = thousandths.min(1000_u32.saturating_sub(thousandths));
     count * u64::from(beyond) >= BEYOND * 1000
 }
@@ -45,8 +45,8 @@ impl Distribution {
     /// Whether there are enough of them to tell this quantile, in thousandths:
     /// at least ten beyond it, so 20 for the median, 200 for the 95th
     /// percentile and 1000 for the 99th.
-    pub fn tells(&self, thousandths: u32) -> bool {
-        tells(self.count, thousandths)
+    pub fn is_quantile_reliable(&self, thousandths: u32) -> bool {
+        has_enough_values(self.count, thousandths)
     }
 
     /// The quantile, in thousandths.
@@ -55,7 +55,7 @@ impl Distribution {
     }
 
     /// The distribution of these; what is no number is left out.
-    pub fn of(mut values: Vec<f64>) -> Self {
+    pub fn from_values(mut values: Vec<f64>) -> Self {
         values.retain(|value| value.is_finite() && *value >= 0.0);
         values.sort_by(f64::total_cmp);
         Self {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn every_value_is_in_one_bucket() {
-        let distribution = Distribution::of(vec![12.0, 1.0, 1.6, 1.61, 90.0, f64::NAN, -1.0]);
+        let distribution = Distribution::from_values(vec![12.0, 1.0, 1.6, 1.61, 90.0, f64::NAN, -1.0]);
         assert_eq!(distribution.count, 5);
         let buckets: Vec<(f64, u64)> = distribution.histogram.clone();
         assert_eq!(buckets[..3], [(1.0, 1), (1.6, 1), (2.5, 1)]);
@@ -110,13 +110,13 @@ mod tests {
     #[test]
     fn ten_must_lie_beyond_a_quantile() {
         for (thousandths, enough) in [(500, 20), (950, 200), (990, 1000)] {
-            let of = |count: usize| Distribution::of(vec![1.0; count]).tells(thousandths);
+            let of = |count: usize| Distribution::from_values(vec![1.0; count]).is_quantile_reliable(thousandths);
             assert!(of(enough) && !of(enough - 1), "{thousandths}");
         }
     }
 
     #[test]
     fn nothing_has_no_percentiles() {
-        assert_eq!(Distribution::of(Vec::new()), Distribution::default());
+        assert_eq!(Distribution::from_values(Vec::new()), Distribution::default());
     }
 }

@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use latency::{Distribution, tells};
-pub use parts::Part;
+pub use latency::{Distribution, has_enough_values};
+pub use parts::TrafficPart;
 pub(super) use parts::host_of;
-pub use tally::Tally;
+pub use tally::RequestCounts;
 pub use timeline::Second;
-pub use traffic::{Drops, LinkUse, NodeUse, Traffic};
+pub use traffic::{Drops, LinkUse, NodeUse, TrafficMetrics};
 
 use super::read::Results;
-use super::record::{Outcome, Request};
+use super::record::{RequestOutcome, RequestRecord};
 
 /// The services of the seed's workload, in the order of its tables; others follow by name.
 const ORDER: [&str; 4] = ["video", "track", "image", "sensor"];
@@ -28,7 +28,7 @@ const ORDER: [&str; 4] = ["video", "track", "image", "sensor"];
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metrics {
     /// How many requests there were, and how they ended.
-    pub requests: Tally,
+    pub requests: RequestCounts,
     /// The same by service, with latencies; only services that were asked for.
     pub services: Vec<Service>,
     /// The same for each class of requesters.
@@ -36,7 +36,7 @@ pub struct Metrics {
     /// Why requests did not succeed, most frequent first.
     pub failures: Vec<(String, u64)>,
     /// What the network carried.
-    pub traffic: Traffic,
+    pub traffic: TrafficMetrics,
     /// What each host did.
     pub nodes: Vec<NodeUse>,
     /// What each direction of each link carried, most bytes first.
@@ -54,7 +54,7 @@ pub struct Service {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// How its requests ended.
-    pub requests: Tally,
+    pub requests: RequestCounts,
     /// The latency of those that were completed: to the first byte of a
     /// stream, to the end of an object.
     pub latency: Distribution,
@@ -75,8 +75,8 @@ pub struct Service {
 
 impl Metrics {
     /// The figures of `results`.
-    pub fn of(results: &Results) -> Self {
-        let requests = Tally::of(&results.requests);
+    pub fn from_results(results: &Results) -> Self {
+        let requests = RequestCounts::from_requests(&results.requests);
         Self {
             requests,
             services: services(&results.requests),
@@ -105,33 +105,33 @@ pub(crate) fn place(service: &str) -> (usize, &str) {
     (ORDER.iter().position(|known| *known == service).unwrap_or(ORDER.len()), service)
 }
 
-fn services(requests: &[Request]) -> Vec<Service> {
-    let mut groups: BTreeMap<(usize, &str), Vec<&Request>> = BTreeMap::new();
+fn services(requests: &[RequestRecord]) -> Vec<Service> {
+    let mut groups: BTreeMap<(usize, &str), Vec<&RequestRecord>> = BTreeMap::new();
     for request in requests {
         groups.entry(place(&request.service)).or_default().push(request);
     }
     groups.into_iter().map(|((_, name), requests)| service(name, None, &requests)).collect()
 }
 
-fn classes(requests: &[Request]) -> Vec<Service> {
-    let mut groups: BTreeMap<((usize, &str), &str), Vec<&Request>> = BTreeMap::new();
+fn classes(requests: &[RequestRecord]) -> Vec<Service> {
+    let mut groups: BTreeMap<((usize, &str), &str), Vec<&RequestRecord>> = BTreeMap::new();
     for request in requests {
         groups.entry((place(&request.service), &request.class)).or_default().push(request);
     }
     groups.into_iter().map(|(((_, name), class), requests)| service(name, Some(class), &requests)).collect()
 }
 
-fn service(name: &str, class: Option<&str>, requests: &[&Request]) -> Service {
-    let completed = |request: &&&Request| request.outcome == Outcome::Completed;
+fn service(name: &str, class: Option<&str>, requests: &[&RequestRecord]) -> Service {
+    let completed = |request: &&&RequestRecord| request.outcome == RequestOutcome::Completed;
     let contacts = |first: bool| {
         let of = requests.iter().filter(|request| request.first_contact == Some(first));
-        Distribution::of(of.filter_map(|request| request.latency_ms()).collect())
+        Distribution::from_values(of.filter_map(|request| request.latency_ms()).collect())
     };
     Service {
         service: name.to_owned(),
         class: class.map(ToOwned::to_owned),
-        requests: Tally::of(requests.iter().copied()),
-        latency: Distribution::of(requests.iter().filter_map(|request| request.latency_ms()).collect()),
+        requests: RequestCounts::from_requests(requests.iter().copied()),
+        latency: Distribution::from_values(requests.iter().filter_map(|request| request.latency_ms()).collect()),
         first_contacts: contacts(true),
         warm: contacts(false),
         payload_bytes: requests.iter().map(|request| request.bytes).sum(),
@@ -141,14 +141,14 @@ fn service(name: &str, class: Option<&str>, requests: &[&Request]) -> Service {
     }
 }
 
-fn failures(requests: &[Request]) -> Vec<(String, u64)> {
+fn failures(requests: &[RequestRecord]) -> Vec<(String, u64)> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for request in requests {
         let reason = match request.outcome {
-            Outcome::Completed => continue,
-            Outcome::Failed => request.error.as_deref().unwrap_or("no reason given"),
-            Outcome::TimedOut => "timed out",
-            Outcome::Cut => "cut by the end",
+            RequestOutcome::Completed => continue,
+            RequestOutcome::Failed => request.error.as_deref().unwrap_or("no reason given"),
+            RequestOutcome::TimedOut => "timed out",
+            RequestOutcome::Cut => "cut by the end",
         };
         *counts.entry(reason).or_default() += 1;
     }
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_run_counted_by_hand() {
-        let metrics = Metrics::of(&synthetic::by_hand());
+        let metrics = Metrics::from_results(&synthetic::by_hand());
         let expected =
-            Tally { asked: 6, completed: 3, failed: 1, timed_out: 1, cut: 1, drained: 1, dropped_by_reader: 0 };
+            RequestCounts { asked: 6, completed: 3, failed: 1, timed_out: 1, cut: 1, drained: 1, dropped_by_reader: 0 };
         assert_eq!(metrics.requests, expected);
         // Of the five that could end, three were completed.
         assert_eq!(metrics.requests.success_ratio(), Some(0.6));
@@ -188,7 +188,7 @@ mod tests {
     fn first_contacts_separate_from_warm() {
         let mut results = synthetic::by_hand();
         (results.requests[0].first_contact, results.requests[1].first_contact) = (Some(true), Some(false));
-        let metrics = Metrics::of(&results);
+        let metrics = Metrics::from_results(&results);
         let video = metrics.service("video").unwrap();
         assert_eq!((video.first_contacts.p50, video.warm.p50), (Some(100.0), Some(300.0)));
         // Of the image nobody knows.
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn classes_are_counted_apart() {
-        let metrics = Metrics::of(&synthetic::by_hand());
+        let metrics = Metrics::from_results(&synthetic::by_hand());
         let low =
             metrics.classes.iter().find(|row| row.class.as_deref() == Some("low") && row.service == "video").unwrap();
         assert_eq!((low.requests.asked, low.requests.completed), (1, 1));
@@ -211,7 +211,7 @@ mod tests {
         results.samples.clear();
         results.links.clear();
         results.nodes.clear();
-        let metrics = Metrics::of(&results);
+        let metrics = Metrics::from_results(&results);
         assert_eq!(metrics.requests.success_ratio(), None);
         assert_eq!(metrics.traffic.offered_bytes, None);
         assert!(metrics.services.is_empty() && metrics.timeline.is_empty());

@@ -15,7 +15,7 @@ const CLASSES: [&str; 6] = ["join", "renew", "lookup", "mesh", "summary", "gossi
 
 /// A part of the offered bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct TrafficPart {
     /// `payload` (delivered), `data` (payload sent beyond what was delivered:
     /// relayed again, retransmitted, lost, the messages' own headers), `join`,
     /// `renew`, `lookup`, `mesh`, `summary`, `gossip`, `forwarded` (handed on by hosts on several
@@ -30,7 +30,7 @@ pub struct Part {
 
 /// The parts of what was offered, which add up to it; none when the daemons
 /// left no counters at the end.
-pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, completed: u64) -> Vec<Part> {
+pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, completed: u64) -> Vec<TrafficPart> {
     let is_counted = results.nodes.values().any(|span| span.first != span.last);
     let Some(offered) = offered.filter(|_| is_counted) else { return Vec::new() };
     let mut classes: BTreeMap<String, u64> = BTreeMap::new();
@@ -50,7 +50,7 @@ pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, compl
     let forwarded = forwarded(results).map(|bytes| bytes.min(rest));
     parts.extend(forwarded.map(|bytes| ("forwarded".to_owned(), bytes)));
     parts.push(("headers".to_owned(), rest - forwarded.unwrap_or(0)));
-    let part = |(part, bytes)| Part { part, bytes, per_service: per_service(bytes, completed) };
+    let part = |(part, bytes)| TrafficPart { part, bytes, per_service: per_service(bytes, completed) };
     parts.into_iter().map(part).collect()
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn parts_sum_to_offered_bytes() {
-        let traffic = Metrics::of(&synthetic::by_hand()).traffic;
+        let traffic = Metrics::from_results(&synthetic::by_hand()).traffic;
         let parts: Vec<(&str, u64)> = traffic.parts.iter().map(|part| (part.part.as_str(), part.bytes)).collect();
         let expected = [
             ("payload", 4100),
@@ -134,7 +134,7 @@ mod tests {
         link.bytes_in = 700;
         link.bytes_out = 700;
         results.links.push(link);
-        let traffic = Metrics::of(&results).traffic;
+        let traffic = Metrics::from_results(&results).traffic;
         let bytes = |name: &str| traffic.parts.iter().find(|part| part.part == name).unwrap().bytes;
         assert_eq!(bytes("forwarded"), (5700.0 - 600.0 * 4000.0 / 3150.0_f64) as u64);
         assert_eq!(traffic.parts.iter().map(|part| part.bytes).sum::<u64>(), 9700);
@@ -153,10 +153,14 @@ mod tests {
     fn aborted_run_has_no_parts() {
         let mut results = synthetic::by_hand();
         results.nodes.values_mut().for_each(|span| span.last = span.first.clone());
-        let metrics = Metrics::of(&results);
+        let metrics = Metrics::from_results(&results);
         assert!(metrics.traffic.parts.is_empty() && metrics.traffic.overhead_bytes.is_some());
         assert!(metrics.nodes.iter().all(|node| node.cpu_share.is_none()));
         results.links.clear();
-        assert_eq!(Metrics::of(&results).traffic.overhead_bytes, None, "what was under way was not written down");
+        assert_eq!(
+            Metrics::from_results(&results).traffic.overhead_bytes,
+            None,
+            "what was under way was not written down"
+        );
     }
 }

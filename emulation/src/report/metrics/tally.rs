@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::report::record::{Outcome, Request};
+use crate::report::record::{RequestOutcome, RequestRecord};
 
 /// How many requests there were, and how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct RequestCounts {
     /// Requests made.
     pub asked: u64,
     /// Found, granted, and all of it delivered: the successful services.
@@ -23,24 +23,24 @@ pub struct Tally {
     pub dropped_by_reader: u64,
 }
 
-impl Tally {
+impl RequestCounts {
     /// The tally of these.
-    pub fn of<'a>(requests: impl IntoIterator<Item = &'a Request>) -> Self {
+    pub fn from_requests<'a>(requests: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
         let mut tally = Self::default();
         requests.into_iter().for_each(|request| tally.add(request));
         tally
     }
 
     /// Counts one more.
-    pub fn add(&mut self, request: &Request) {
+    pub fn add(&mut self, request: &RequestRecord) {
         self.asked += 1;
         match request.outcome {
-            Outcome::Completed => self.completed += 1,
-            Outcome::Failed => self.failed += 1,
-            Outcome::TimedOut => self.timed_out += 1,
-            Outcome::Cut => self.cut += 1,
+            RequestOutcome::Completed => self.completed += 1,
+            RequestOutcome::Failed => self.failed += 1,
+            RequestOutcome::TimedOut => self.timed_out += 1,
+            RequestOutcome::Cut => self.cut += 1,
         }
-        self.drained += u64::from(request.drained && request.outcome == Outcome::Completed);
+        self.drained += u64::from(request.drained && request.outcome == RequestOutcome::Completed);
         self.dropped_by_reader += request.dropped_by_reader;
     }
 

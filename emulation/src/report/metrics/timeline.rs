@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::record::Sample;
+use crate::report::record::SampleRecord;
 
 /// What happened between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -27,8 +27,8 @@ pub struct Second {
 
 /// The differences between samples; the first one is compared with nothing at
 /// time 0. Samples that are not later than the one before are left out.
-pub(super) fn timeline(samples: &[Sample]) -> Vec<Second> {
-    let mut before = &Sample::default();
+pub(super) fn timeline(samples: &[SampleRecord]) -> Vec<Second> {
+    let mut before = &SampleRecord::default();
     let mut seconds = Vec::with_capacity(samples.len());
     for sample in samples {
         let length = sample.t - before.t;
@@ -40,7 +40,7 @@ pub(super) fn timeline(samples: &[Sample]) -> Vec<Second> {
     seconds
 }
 
-fn between(before: &Sample, sample: &Sample, length: f64) -> Second {
+fn between(before: &SampleRecord, sample: &SampleRecord, length: f64) -> Second {
     let mbit_s = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8e-6 / length;
     Second {
         t: sample.t,
@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn counters_become_rates() {
-        let sample = |t, offered_bytes, completed| Sample { t, offered_bytes, completed, ..Sample::default() };
+        let sample =
+            |t, offered_bytes, completed| SampleRecord { t, offered_bytes, completed, ..SampleRecord::default() };
         let seconds =
             timeline(&[sample(0.0, 0, 0), sample(1.0, 125_000, 2), sample(1.0, 9, 9), sample(3.0, 625_000, 5)]);
         let rates: Vec<(f64, f64, u64)> = seconds.iter().map(|s| (s.t, s.offered_mbit_s, s.completed)).collect();

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::parts::{Part, counted, parts, since};
-use super::{Tally, per_service};
+use super::parts::{TrafficPart, counted, parts, since};
+use super::{RequestCounts, per_service};
 use crate::report::read::{NodeSpan, Results};
-use crate::report::record::{Link, Node, Outcome};
+use crate::report::record::{LinkRecord, NodeRecord, RequestOutcome};
 
 /// What the network carried while the workload ran and drained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Traffic {
+pub struct TrafficMetrics {
     /// Bytes that hosts handed to their links, with the frame's header.
     /// Routers hand on what they forward, so it counts once per hop. `None`
     /// when neither links nor samples were recorded.
@@ -34,7 +34,7 @@ pub struct Traffic {
     /// Overhead for each completed service.
     pub overhead_per_service: Option<f64>,
     /// What the offered bytes were; the parts add up to them.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TrafficPart>,
     /// Packets that were dropped.
     pub drops: Drops,
 }
@@ -60,7 +60,7 @@ pub struct NodeUse {
     /// `node`, `supernode`, `server` or `cache`; empty when its daemon left no record.
     pub role: String,
     /// What became of its requests.
-    pub requests: Tally,
+    pub requests: RequestCounts,
     /// Completed services of others that it provided.
     pub provided: u64,
     /// Bytes that its daemon's sockets sent.
@@ -93,14 +93,14 @@ impl NodeUse {
 pub struct LinkUse {
     /// What was counted.
     #[serde(flatten)]
-    pub link: Link,
+    pub link: LinkRecord,
     /// What arrived at it, mean, Mbit/s.
     pub mbit_s: Option<f64>,
     /// The part of its rate that was used: what left it, over what could have.
     pub utilisation: Option<f64>,
 }
 
-pub(super) fn traffic(results: &Results, completed: u64) -> Traffic {
+pub(super) fn traffic(results: &Results, completed: u64) -> TrafficMetrics {
     let offered_bytes = offered(results);
     let counted = !results.links.is_empty();
     let port_bytes = counted.then(|| ports(&results.links));
@@ -108,7 +108,7 @@ pub(super) fn traffic(results: &Results, completed: u64) -> Traffic {
     // What was delivered for requests under way is not known of a run that broke off.
     let overhead_bytes = offered_bytes.filter(|_| counted).map(|offered| offered.saturating_sub(payload_bytes));
     let each = |bytes: Option<u64>| bytes.and_then(|bytes| per_service(bytes, completed));
-    Traffic {
+    TrafficMetrics {
         offered_bytes,
         port_bytes,
         multicast_bytes: counted.then(|| sent(&results.links).map(|link| link.multicast_bytes_in).sum()),
@@ -123,7 +123,7 @@ pub(super) fn traffic(results: &Results, completed: u64) -> Traffic {
 }
 
 /// The directions that hosts send into.
-pub(super) fn sent(links: &[Link]) -> impl Iterator<Item = &Link> {
+pub(super) fn sent(links: &[LinkRecord]) -> impl Iterator<Item = &LinkRecord> {
     links.iter().filter(|link| link.direction == "to-net")
 }
 
@@ -135,10 +135,10 @@ fn offered(results: &Results) -> Option<u64> {
 }
 
 /// The bytes that the counters of the switches' ports grew by.
-fn ports(links: &[Link]) -> u64 {
+fn ports(links: &[LinkRecord]) -> u64 {
     let lans: BTreeSet<&str> =
         links.iter().filter(|link| link.direction != "to-net").map(|link| link.link.as_str()).collect();
-    let counted = |link: &Link| match link.direction.as_str() {
+    let counted = |link: &LinkRecord| match link.direction.as_str() {
         "to-net" if lans.contains(link.link.as_str()) => link.bytes_in,
         "to-net" => link.bytes_in + link.bytes_out,
         _ => link.bytes_out,
@@ -146,7 +146,7 @@ fn ports(links: &[Link]) -> u64 {
     links.iter().map(counted).sum()
 }
 
-fn drops(links: &[Link]) -> Drops {
+fn drops(links: &[LinkRecord]) -> Drops {
     Drops {
         queue: links.iter().map(|link| link.dropped_queue).sum(),
         loss: links.iter().map(|link| link.dropped_loss).sum(),
@@ -167,7 +167,7 @@ pub(super) fn nodes(results: &Results) -> Vec<NodeUse> {
         let one = uses.entry(&request.node).or_default();
         one.requests.add(request);
         one.class.clone_from(&request.class);
-        let provider = request.provider.as_deref().filter(|_| request.outcome == Outcome::Completed);
+        let provider = request.provider.as_deref().filter(|_| request.outcome == RequestOutcome::Completed);
         if let Some(provider) = provider {
             uses.entry(provider).or_default().provided += 1;
         }
@@ -183,7 +183,7 @@ pub(super) fn nodes(results: &Results) -> Vec<NodeUse> {
 fn daemon(span: &NodeSpan, run_s: f64) -> NodeUse {
     let (first, last) = (&span.first, &span.last);
     let lasted = if last.t > first.t { last.t - first.t } else { run_s };
-    let grown = |of: fn(&Node) -> f64| if of(last) < of(first) { of(last) } else { of(last) - of(first) };
+    let grown = |of: fn(&NodeRecord) -> f64| if of(last) < of(first) { of(last) } else { of(last) - of(first) };
     // Of a daemon that was asked only once nothing is known to have grown.
     let share = |seconds: f64| (lasted > 0.0 && first != last).then(|| seconds / lasted);
     NodeUse {
@@ -203,7 +203,7 @@ fn daemon(span: &NodeSpan, run_s: f64) -> NodeUse {
 pub(super) fn links(results: &Results) -> Vec<LinkUse> {
     let seconds = results.run.ran_s + results.run.drain_s;
     let rate = |bytes: u64| (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds);
-    let one = |link: &Link| LinkUse {
+    let one = |link: &LinkRecord| LinkUse {
         link: link.clone(),
         mbit_s: rate(link.bytes_in).map(|bps| bps / 1e6),
         utilisation: rate(link.bytes_out).filter(|_| link.rate_bps > 0).map(|bps| bps / link.rate_bps as f64),
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn byte_counts_match_switch_counters() {
-        let traffic = Metrics::of(&synthetic::by_hand()).traffic;
+        let traffic = Metrics::from_results(&synthetic::by_hand()).traffic;
         // The LAN: a and b offer 1000 + 3000, of which 100 are multicast to
         // two others; out of the ports come 4100 less 200 dropped. The link
         // takes 5000 and gives 4800.
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn nodes_get_their_own_share() {
-        let metrics = Metrics::of(&synthetic::by_hand());
+        let metrics = Metrics::from_results(&synthetic::by_hand());
         let by_name = |name: &str| metrics.nodes.iter().find(|node| node.node == name).unwrap();
         let hub = by_name("hub");
         assert_eq!((hub.role.as_str(), hub.sent_bytes, hub.cpu_share), ("supernode", 600, Some(0.25)));
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn links_sorted_by_load_with_utilization() {
-        let links = Metrics::of(&synthetic::by_hand()).links;
+        let links = Metrics::from_results(&synthetic::by_hand()).links;
         assert_eq!(links[0].link.link, "up");
         // 4800 bytes in 12 s of 6400 bit/s.
         assert_eq!(links[0].utilisation, Some(0.5));

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{FEW, Page, Rows};
-use crate::report::compare::{Comparison, Finding, Row, Side};
+use crate::report::compare::{Comparison, ComparisonRow, ComparisonSide, Finding};
 use crate::report::figure::{Figure, forest};
-use crate::report::measure::Kind;
+use crate::report::measure::MeasureKind;
 use crate::report::words::{capital, counted, ratio};
 use crate::statistics::Method;
 
@@ -38,7 +38,7 @@ pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
     page.document(&format!("{b}, against {a} · Roost"), if comparison.distrust.is_empty() { "" } else { "untrusted" })
 }
 
-fn side(side: &Side) -> String {
+fn side(side: &ComparisonSide) -> String {
     let unlike: BTreeSet<u64> = side.seeds.iter().copied().collect();
     let seeds: Vec<String> = unlike.iter().take(12).map(ToString::to_string).collect();
     let more = if unlike.len() > seeds.len() { ", …" } else { "" };
@@ -53,7 +53,8 @@ fn side(side: &Side) -> String {
 
 /// All ratios in one figure, for a file of its own.
 pub(in crate::report) fn figure(comparison: &Comparison) -> Figure {
-    let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.ratio.is_some_and(|over| over > 0.0)).collect();
+    let rows: Vec<&ComparisonRow> =
+        comparison.rows.iter().filter(|row| row.ratio.is_some_and(|over| over > 0.0)).collect();
     Figure {
         name: "compare".into(),
         title: format!("{}, against {}", comparison.b.name, comparison.a.name),
@@ -65,10 +66,11 @@ pub(in crate::report) fn figure(comparison: &Comparison) -> Figure {
 const CAPTION: &str = "Ratios B over A with 95 % confidence intervals. Blue: B is better; orange: worse; dark: \
                        more or less of what is neither; grey: the interval leaves it open, or there is none.";
 
-fn figures(rows: &[&Row]) -> Vec<Figure> {
+fn figures(rows: &[&ComparisonRow]) -> Vec<Figure> {
     let figure = |group: &str| {
-        let drawn = |row: &&Row| self::group(&row.measure.kind) == group && row.ratio.is_some_and(|over| over > 0.0);
-        let rows: Vec<&Row> = rows.iter().copied().filter(drawn).collect();
+        let drawn =
+            |row: &&ComparisonRow| self::group(&row.measure.kind) == group && row.ratio.is_some_and(|over| over > 0.0);
+        let rows: Vec<&ComparisonRow> = rows.iter().copied().filter(drawn).collect();
         let title = format!("{group}: {}", finding(&rows));
         (!rows.is_empty()).then(|| Figure { name: group.into(), title, caption: CAPTION.into(), sheet: forest(&rows) })
     };
@@ -76,23 +78,23 @@ fn figures(rows: &[&Row]) -> Vec<Figure> {
 }
 
 /// The figure that a measure is in.
-const fn group(kind: &Kind) -> &'static str {
+const fn group(kind: &MeasureKind) -> &'static str {
     match kind {
-        Kind::Completed | Kind::Success | Kind::CompletedOf(_) => "Services",
-        Kind::Latency(..) | Kind::MeanLatency(_) => "Latency",
+        MeasureKind::Completed | MeasureKind::Success | MeasureKind::CompletedOf(_) => "Services",
+        MeasureKind::Latency(..) | MeasureKind::MeanLatency(_) => "Latency",
         _ => "Traffic and load",
     }
 }
 
 /// What is seen in these rows: the first that is certain.
-fn finding(rows: &[&Row]) -> String {
-    let sure = |row: &&&Row| matches!(row.finding(), Finding::Better | Finding::Worse);
+fn finding(rows: &[&ComparisonRow]) -> String {
+    let sure = |row: &&&ComparisonRow| matches!(row.finding(), Finding::Better | Finding::Worse);
     let Some(first) = rows.iter().find(sure) else { return "no difference that chance could not make".to_owned() };
     let times = first.ratio.map_or_else(String::new, ratio);
     format!("{} {times} × A", first.measure.name)
 }
 
-fn table(page: &mut Page, compared: &[&Row]) {
+fn table(page: &mut Page, compared: &[&ComparisonRow]) {
     let mut rows = Rows::new(&["measure", "A", "B", "B over A", "95 % interval", "<B is", "<interval from"]);
     for row in compared.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
         let interval = row.interval.map_or_else(|| "–".to_owned(), |i| format!("{} – {}", ratio(i.low), ratio(i.high)));

@@ -2,7 +2,7 @@
 
 use super::{Page, Rows};
 use crate::report::read::Results;
-use crate::report::record::{Program, Traffic};
+use crate::report::record::{ProgramRecord, TrafficRecord};
 use crate::report::words::{bytes, count, moment, or_dash, rate, seconds};
 
 /// The most rows of a table; the records have them all.
@@ -20,11 +20,11 @@ pub(super) fn all(page: &mut Page, results: &Results) {
 }
 
 /// How many of the programs ended as the topology says they should.
-pub(super) fn as_expected(programs: &[Program]) -> (usize, usize) {
+pub(super) fn as_expected(programs: &[ProgramRecord]) -> (usize, usize) {
     (programs.iter().filter(|program| program.as_expected).count(), programs.len())
 }
 
-fn programs(page: &mut Page, programs: &[Program]) {
+fn programs(page: &mut Page, programs: &[ProgramRecord]) {
     let mut rows = Rows::new(&["program", "<host", "<command", "started", "ran", "<end", "code"]);
     for program in programs.iter().take(MOST) {
         let mark = if program.as_expected { "<" } else { "!" };
@@ -45,7 +45,7 @@ fn programs(page: &mut Page, programs: &[Program]) {
     page.element("p", "lead", &told);
 }
 
-fn agents(page: &mut Page, agents: &[Traffic], ran_s: f64) {
+fn agents(page: &mut Page, agents: &[TrafficRecord], ran_s: f64) {
     let mut rows = Rows::new(&["agent", "<host", "<role", "<over", "packets", "not sent", "payload", "mean rate"]);
     for agent in agents.iter().take(MOST) {
         let mean = (ran_s > 0.0).then(|| agent.bytes as f64 * 8e-6 / ran_s);

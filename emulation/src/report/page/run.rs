@@ -6,7 +6,7 @@ use super::{Page, programs, tables};
 use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
 use crate::report::read::{PLAN_FILE, Results, TOPOLOGY_FILE};
-use crate::report::record::Run;
+use crate::report::record::RunRecord;
 use crate::report::words::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
 };
@@ -41,7 +41,7 @@ pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String 
 }
 
 /// What was run, in a line.
-fn lead(run: &Run) -> String {
+fn lead(run: &RunRecord) -> String {
     let transport = match run.transport.as_str() {
         "paper" => "UDP streams and TCP objects",
         other => other,
@@ -266,7 +266,7 @@ const TERMS: [(&str, &str); 10] = [
     ("Lateness", "When the emulator delivered a packet, against when the link model says it was due: its own error."),
 ];
 
-fn terms(page: &mut Page, run: &Run, has_requests: bool) {
+fn terms(page: &mut Page, run: &RunRecord, has_requests: bool) {
     page.markup("<div class=\"terms\">");
     // The first four are about requests, the last about the emulator.
     let all = TERMS.len() - usize::from(run.is_simulated());
@@ -276,7 +276,7 @@ fn terms(page: &mut Page, run: &Run, has_requests: bool) {
     page.markup("</div>");
 }
 
-fn footer(page: &mut Page, run: &Run) {
+fn footer(page: &mut Page, run: &RunRecord) {
     let version = run.versions.get("emulate").map_or_else(String::new, |version| format!(" {version}"));
     page.markup("<footer>");
     page.markup(format_args!(

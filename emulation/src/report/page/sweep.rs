@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{Page, Rows};
 use crate::report::figure::Figure;
-use crate::report::measure::{Kind, Measure};
-use crate::report::sweep::{Cell, Overview, Point, union};
+use crate::report::measure::{Measure, MeasureKind};
+use crate::report::sweep::{Overview, RunSummary, SeedGroup, union};
 use crate::report::words::{capital, counted, escape, seconds};
 
 /// More runs than these are folded away.
@@ -15,7 +15,7 @@ const OPEN: usize = 20;
 /// The page of all runs under `folder`.
 pub(in crate::report) fn of_sweep(
     folder: &Path,
-    points: &[Point],
+    points: &[RunSummary],
     overview: &Overview<'_>,
     figures: &[(String, Vec<Figure>)],
     remarks: &[String],
@@ -57,7 +57,7 @@ pub(in crate::report) fn of_sweep(
     page.document(&format!("{name} · Roost"), if overview.is_untrusted { "untrusted" } else { "" })
 }
 
-fn lead(points: &[Point], overview: &Overview<'_>) -> String {
+fn lead(points: &[RunSummary], overview: &Overview<'_>) -> String {
     let seeds: BTreeSet<u64> = points.iter().map(|point| point.run.seed).collect();
     let ran: f64 = points.iter().map(|point| point.run.ran_s + point.run.drain_s).sum();
     format!(
@@ -71,7 +71,7 @@ fn lead(points: &[Point], overview: &Overview<'_>) -> String {
 }
 
 /// The making of these networks: emulated, simulated, or both.
-fn how(points: &[Point]) -> &'static str {
+fn how(points: &[RunSummary]) -> &'static str {
     let simulated = points.iter().filter(|point| point.run.is_simulated()).count();
     match simulated {
         0 => "emulated",
@@ -81,7 +81,7 @@ fn how(points: &[Point]) -> &'static str {
 }
 
 fn verdict(page: &mut Page, overview: &Overview<'_>) {
-    let reasons = |points: &mut dyn Iterator<Item = &Point>| -> Vec<String> {
+    let reasons = |points: &mut dyn Iterator<Item = &RunSummary>| -> Vec<String> {
         points.map(|point| format!("{}: {}", point.folder.display(), point.unusable().join(" "))).collect()
     };
     if overview.is_untrusted {
@@ -127,16 +127,21 @@ fn left_out(page: &mut Page, overview: &Overview<'_>) {
 }
 
 /// The measures of the table, in its order; latencies are medians.
-fn in_table(kind: &Kind) -> bool {
+fn in_table(kind: &MeasureKind) -> bool {
     match kind {
-        Kind::Completed | Kind::Success | Kind::Ports | Kind::PortsEach | Kind::OfferedEach | Kind::Overhead => true,
-        Kind::Latency(_, thousandths) => *thousandths == 500,
+        MeasureKind::Completed
+        | MeasureKind::Success
+        | MeasureKind::Ports
+        | MeasureKind::PortsEach
+        | MeasureKind::OfferedEach
+        | MeasureKind::Overhead => true,
+        MeasureKind::Latency(_, thousandths) => *thousandths == 500,
         _ => false,
     }
 }
 
 fn table(page: &mut Page, overview: &Overview<'_>, family: &str) {
-    let cells: Vec<&Cell<'_>> = overview.cells.iter().filter(|cell| cell.family == family).collect();
+    let cells: Vec<&SeedGroup<'_>> = overview.cells.iter().filter(|cell| cell.family == family).collect();
     let mut shown = union(cells.iter().flat_map(|cell| cell.points.iter().copied()));
     shown.retain(|measure| in_table(&measure.kind));
     let mut headings = vec!["", overview.axes.x_title.as_str(), "runs"];
@@ -144,7 +149,7 @@ fn table(page: &mut Page, overview: &Overview<'_>, family: &str) {
     let mut rows = Rows::new(&headings);
     for cell in cells {
         let mut texts = vec![cell.x.name.clone(), cell.points.len().to_string()];
-        let value = |measure: &Measure| cell.mean(measure).map_or_else(|| "–".to_owned(), |mean| mean.said());
+        let value = |measure: &Measure| cell.mean(measure).map_or_else(|| "–".to_owned(), |mean| mean.mean_text());
         texts.extend(shown.iter().map(value));
         rows.row("", &cell.series, texts.iter().map(String::as_str));
     }
@@ -152,7 +157,7 @@ fn table(page: &mut Page, overview: &Overview<'_>, family: &str) {
 }
 
 /// All runs, each with the way to its own page.
-fn list(page: &mut Page, points: &[Point]) {
+fn list(page: &mut Page, points: &[RunSummary]) {
     page.element("h2", "", "The runs");
     page.markup(format_args!("<details{}>", if points.len() <= OPEN { " open" } else { "" }));
     page.element("summary", "", &counted(points.len() as u64, "run"));

@@ -2,7 +2,7 @@
 
 use super::{FEW, Page, Rows};
 use crate::report::figure::{daemon_name, direction, part_name};
-use crate::report::metrics::{Metrics, NodeUse, Service, Tally};
+use crate::report::metrics::{Metrics, NodeUse, RequestCounts, Service};
 use crate::report::read::Results;
 use crate::report::words::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
 
@@ -44,7 +44,7 @@ fn services(page: &mut Page, metrics: &Metrics) {
     let total = tally_cells(&metrics.requests);
     rows.row("all", "all", total.iter().map(String::as_str).chain([""; 5]));
     page.markup(rows.end());
-    let has_guess = |one: &Service| one.latency.count > 0 && !one.latency.tells(990);
+    let has_guess = |one: &Service| one.latency.count > 0 && !one.latency.is_quantile_reliable(990);
     if metrics.services.iter().any(has_guess) {
         page.element("p", "lead", FEW);
     }
@@ -86,7 +86,7 @@ fn service_row(rows: &mut Rows, class: &str, name: &str, service: &Service) {
     rows.row(class, name, cells.iter().map(String::as_str));
 }
 
-fn tally_cells(tally: &Tally) -> [String; 6] {
+fn tally_cells(tally: &RequestCounts) -> [String; 6] {
     [
         count(tally.asked),
         count(tally.completed),

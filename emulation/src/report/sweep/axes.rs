@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Point;
-use crate::report::record::Run;
+use super::RunSummary;
+use crate::report::record::RunRecord;
 use crate::report::words::three;
 use crate::units::{Rate, parse_duration};
 
@@ -18,14 +18,14 @@ const NOT_SET: &str = "not set";
 
 /// A place along the axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::report) struct X {
+pub(in crate::report) struct AxisPlace {
     /// Where.
     pub(in crate::report) place: f64,
     /// What it is called.
     pub(in crate::report) name: String,
 }
 
-impl X {
+impl AxisPlace {
     /// The order along the axis.
     pub(super) fn cmp(&self, other: &Self) -> Ordering {
         self.place.total_cmp(&other.place).then_with(|| self.name.cmp(&other.name))
@@ -56,9 +56,9 @@ pub(in crate::report) struct Axes {
 impl Axes {
     /// How these runs are laid out: along the axis the number of nodes, if it
     /// differs, or else the first setting that does; what else differs makes lines.
-    pub(super) fn of(points: &[&Point]) -> Self {
-        let runs: Vec<&Run> = points.iter().map(|point| &point.run).collect();
-        let differ = |value: &dyn Fn(&Point) -> String| {
+    pub(super) fn from_points(points: &[&RunSummary]) -> Self {
+        let runs: Vec<&RunRecord> = points.iter().map(|point| &point.run).collect();
+        let differ = |value: &dyn Fn(&RunSummary) -> String| {
             points.iter().map(|point| value(point)).collect::<BTreeSet<_>>().len() > 1
         };
         let keys: BTreeSet<&String> = points.iter().flat_map(|point| point.decided.keys()).collect();
@@ -99,7 +99,7 @@ impl Axes {
     }
 
     /// The family of its topology, the line and the place of a run.
-    pub(super) fn place(&self, point: &Point) -> (String, String, X) {
+    pub(super) fn place(&self, point: &RunSummary) -> (String, String, AxisPlace) {
         let run = &point.run;
         let mut series = match run.hubs.len() {
             count if !self.by_hubs.contains(&run.architecture) || count == 0 => run.architecture.clone(),
@@ -120,16 +120,16 @@ impl Axes {
         (family.unwrap_or_else(|| run.topology.clone()), series, self.x(point))
     }
 
-    fn x(&self, point: &Point) -> X {
+    fn x(&self, point: &RunSummary) -> AxisPlace {
         let Some(key) = &self.along else {
-            return X { place: f64::from(point.run.nodes), name: point.run.nodes.to_string() };
+            return AxisPlace { place: f64::from(point.run.nodes), name: point.run.nodes.to_string() };
         };
         let value = setting(point, key);
         if let Some(place) = self.names.get(value) {
-            return X { place: *place, name: value.to_owned() };
+            return AxisPlace { place: *place, name: value.to_owned() };
         }
         let place = number(value).map_or(0.0, |(number, _)| number);
-        X { place, name: three(place) }
+        AxisPlace { place, name: three(place) }
     }
 }
 
@@ -137,7 +137,7 @@ impl Axes {
 const FAULTS: &str = "faults";
 
 /// Makes one setting of the faults of runs that differ in them, unless all have the same ones but for one value.
-pub(super) fn join_faults(points: &mut [Point]) {
+pub(super) fn join_faults(points: &mut [RunSummary]) {
     let is_of_faults = |key: &str| key.strip_prefix(FAULTS).is_some_and(|rest| rest.starts_with('.'));
     let keys: BTreeSet<&String> = points.iter().flat_map(|point| point.decided.keys()).collect();
     let values = |key: &str| points.iter().map(|point| setting(point, key)).collect::<BTreeSet<_>>();
@@ -171,14 +171,14 @@ fn is_own(key: &str) -> bool {
     OWN.contains(&key) || key.starts_with("topology.")
 }
 
-fn setting<'a>(point: &'a Point, key: &str) -> &'a str {
+fn setting<'a>(point: &'a RunSummary, key: &str) -> &'a str {
     point.decided.get(key).map_or(NOT_SET, String::as_str)
 }
 
 /// Whether a setting says nothing that the runs do not say themselves: those
 /// that say the same have the same value of it. `server_delay` of a star of 11
 /// is not told by `star-11`; how many nodes it has is.
-fn is_told(points: &[&Point], key: &str) -> bool {
+fn is_told(points: &[&RunSummary], key: &str) -> bool {
     let mut values: BTreeMap<(&str, &str, &str, u32, usize), &str> = BTreeMap::new();
     points.iter().all(|point| {
         let run = &point.run;
@@ -208,19 +208,19 @@ pub(super) fn rank(series: &str) -> (usize, &str) {
 }
 
 /// The topology's name without its size: `star-11` and `star-26` are `star`.
-fn family(run: &Run) -> String {
+fn family(run: &RunRecord) -> String {
     let name = run.topology.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', '_', '.', ' ']);
     if name.is_empty() { run.topology.clone() } else { name.to_owned() }
 }
 
 /// The architectures of which there are runs with different numbers of hubs.
-fn by_hubs(runs: &[&Run]) -> BTreeSet<String> {
+fn by_hubs(runs: &[&RunRecord]) -> BTreeSet<String> {
     let pairs: BTreeSet<(&String, usize)> = runs.iter().map(|run| (&run.architecture, run.hubs.len())).collect();
     let several = |name: &&String| pairs.iter().filter(|(other, _)| other == name).count() > 1;
     pairs.iter().map(|(name, _)| *name).filter(several).cloned().collect()
 }
 
-fn mixed(runs: &[&Run]) -> BTreeSet<String> {
+fn mixed(runs: &[&RunRecord]) -> BTreeSet<String> {
     let mut names: BTreeMap<(String, u32), &str> = BTreeMap::new();
     let mut mixed = BTreeSet::new();
     for run in runs {
@@ -246,18 +246,18 @@ fn number(text: &str) -> Option<(f64, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::synthetic::Shape;
+    use super::super::super::synthetic::SyntheticShape;
     use super::*;
 
-    fn run(architecture: &'static str, nodes: u32, decided: &[(&str, &str)]) -> Point {
-        let mut results = Shape { architecture, nodes, ..Shape::default() }.make().results;
+    fn run(architecture: &'static str, nodes: u32, decided: &[(&str, &str)]) -> RunSummary {
+        let mut results = SyntheticShape { architecture, nodes, ..SyntheticShape::default() }.make().results;
         results.plan = None;
         results.run.varied = decided.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Point::of("run".into(), &results)
+        RunSummary::from_results("run".into(), &results)
     }
 
-    fn axes(points: &[Point]) -> Axes {
-        Axes::of(&points.iter().collect::<Vec<_>>())
+    fn axes(points: &[RunSummary]) -> Axes {
+        Axes::from_points(&points.iter().collect::<Vec<_>>())
     }
 
     #[test]

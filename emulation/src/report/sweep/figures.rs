@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::{Cell, Mean, Overview, axes, union, with_half};
-use crate::report::figure::{self, Along, Bar, Figure, Ink, Line};
-use crate::report::measure::{Kind, Measure};
+use super::{Mean, Overview, SeedGroup, axes, union, with_half};
+use crate::report::figure::{self, Figure, FigureBar, Ink, LineAxes, PlotLine};
+use crate::report::measure::{Measure, MeasureKind};
 use crate::report::words::{capital, three};
 use crate::statistics::welch;
 
@@ -23,7 +23,7 @@ impl Overview<'_> {
     }
 
     fn family(&self, family: &str, many: bool) -> Vec<Figure> {
-        let cells: Vec<&Cell<'_>> = self.cells.iter().filter(|cell| cell.family == family).collect();
+        let cells: Vec<&SeedGroup<'_>> = self.cells.iter().filter(|cell| cell.family == family).collect();
         let mut drawn = union(cells.iter().flat_map(|cell| cell.points.iter().copied()));
         drawn.retain(|measure| file_name(&measure.kind).is_some());
         drawn.sort_by_key(|measure| order(&measure.kind));
@@ -31,24 +31,24 @@ impl Overview<'_> {
         drawn.iter().filter_map(figure).collect()
     }
 
-    fn figure(&self, measure: &Measure, cells: &[&Cell<'_>], family: &str) -> Option<Figure> {
+    fn figure(&self, measure: &Measure, cells: &[&SeedGroup<'_>], family: &str) -> Option<Figure> {
         let name = file_name(&measure.kind)?;
         let name = if family.is_empty() { name } else { format!("{}-{name}", file_safe(family)) };
-        let mut lines: BTreeMap<(usize, &str), Line> = BTreeMap::new();
+        let mut lines: BTreeMap<(usize, &str), PlotLine> = BTreeMap::new();
         for cell in cells {
             let Some(mean) = cell.mean(measure) else { continue };
             let line = lines
                 .entry((axes::rank(&cell.series).0, &cell.series))
-                .or_insert_with(|| Line::new(&cell.series, Vec::new()));
+                .or_insert_with(|| PlotLine::new(&cell.series, Vec::new()));
             line.points.push((cell.x.place, mean.mean, mean.half));
         }
-        let lines: Vec<Line> = lines.into_values().collect();
+        let lines: Vec<PlotLine> = lines.into_values().collect();
         let places = places(cells);
         let title = self.title(measure, cells, &places);
         let sheet = if places.len() > 1 {
             // An interval may reach beyond all of it; the axis does not.
-            let most = if measure.kind == Kind::Success { 1.0 } else { f64::INFINITY };
-            let along = Along { title: &self.axes.x_title, most };
+            let most = if measure.kind == MeasureKind::Success { 1.0 } else { f64::INFINITY };
+            let along = LineAxes { title: &self.axes.x_title, most };
             figure::lines(&lines, &places, along, |value| measure.show(value))
         } else {
             figure::bars(&lines.iter().filter_map(|line| bar(measure, line)).collect::<Vec<_>>(), &[])
@@ -59,11 +59,12 @@ impl Overview<'_> {
     }
 
     /// What is seen at the last place.
-    fn title(&self, measure: &Measure, cells: &[&Cell<'_>], places: &[(f64, String)]) -> String {
+    fn title(&self, measure: &Measure, cells: &[&SeedGroup<'_>], places: &[(f64, String)]) -> String {
         let name = capital(&measure.name);
         let Some((last, place)) = places.last() else { return name };
         let at_last = cells.iter().filter(|cell| cell.x.place.total_cmp(last).is_eq());
-        let mut seen: Vec<(&Cell<'_>, Mean)> = at_last.filter_map(|cell| Some((*cell, cell.mean(measure)?))).collect();
+        let mut seen: Vec<(&SeedGroup<'_>, Mean)> =
+            at_last.filter_map(|cell| Some((*cell, cell.mean(measure)?))).collect();
         seen.sort_by(|a, b| axes::rank(&a.0.series).cmp(&axes::rank(&b.0.series)));
         let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
         match seen.as_slice() {
@@ -78,7 +79,7 @@ impl Overview<'_> {
 }
 
 /// The one that is farthest from the first, and how sure that is.
-fn beside(measure: &Measure, (first, base): &(&Cell<'_>, Mean), rest: &[(&Cell<'_>, Mean)]) -> String {
+fn beside(measure: &Measure, (first, base): &(&SeedGroup<'_>, Mean), rest: &[(&SeedGroup<'_>, Mean)]) -> String {
     let far = |mean: &Mean| (mean.mean / base.mean).ln().abs();
     let Some((other, mean)) = rest.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) else { return String::new() };
     if far(mean) < ALIKE {
@@ -100,13 +101,13 @@ fn beside(measure: &Measure, (first, base): &(&Cell<'_>, Mean), rest: &[(&Cell<'
 }
 
 /// A line that has one place only.
-fn bar(measure: &Measure, line: &Line) -> Option<Bar> {
+fn bar(measure: &Measure, line: &PlotLine) -> Option<FigureBar> {
     let (_, mean, half) = *line.points.first()?;
-    Some(Bar { name: line.name.clone(), parts: vec![(mean, Ink::Blue)], value: with_half(measure, mean, half) })
+    Some(FigureBar { name: line.name.clone(), parts: vec![(mean, Ink::Blue)], value: with_half(measure, mean, half) })
 }
 
 /// The places along the axis and their names, in order.
-fn places(cells: &[&Cell<'_>]) -> Vec<(f64, String)> {
+fn places(cells: &[&SeedGroup<'_>]) -> Vec<(f64, String)> {
     let mut places: Vec<(f64, String)> = cells.iter().map(|cell| (cell.x.place, cell.x.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     places.dedup_by(|a, b| a.0.total_cmp(&b.0) == Ordering::Equal);
@@ -114,28 +115,28 @@ fn places(cells: &[&Cell<'_>]) -> Vec<(f64, String)> {
 }
 
 /// The file of a measure's figure; `None` of one that has no figure.
-fn file_name(kind: &Kind) -> Option<String> {
+fn file_name(kind: &MeasureKind) -> Option<String> {
     Some(match kind {
-        Kind::Completed => "completed".into(),
-        Kind::Success => "success".into(),
-        Kind::Ports => "traffic".into(),
-        Kind::PortsEach => "traffic-per-service".into(),
-        Kind::Overhead => "overhead-per-service".into(),
-        Kind::Latency(service, 500) => format!("latency-{}", file_safe(service)),
-        Kind::HubCpu => "hub-processor".into(),
+        MeasureKind::Completed => "completed".into(),
+        MeasureKind::Success => "success".into(),
+        MeasureKind::Ports => "traffic".into(),
+        MeasureKind::PortsEach => "traffic-per-service".into(),
+        MeasureKind::Overhead => "overhead-per-service".into(),
+        MeasureKind::Latency(service, 500) => format!("latency-{}", file_safe(service)),
+        MeasureKind::HubCpu => "hub-processor".into(),
         _ => return None,
     })
 }
 
 /// The order of the figures: as the seed's.
-fn order(kind: &Kind) -> usize {
+fn order(kind: &MeasureKind) -> usize {
     match kind {
-        Kind::Completed => 0,
-        Kind::Ports => 1,
-        Kind::PortsEach => 2,
-        Kind::Latency(..) => 3,
-        Kind::Overhead => 4,
-        Kind::Success => 5,
+        MeasureKind::Completed => 0,
+        MeasureKind::Ports => 1,
+        MeasureKind::PortsEach => 2,
+        MeasureKind::Latency(..) => 3,
+        MeasureKind::Overhead => 4,
+        MeasureKind::Success => 5,
         _ => 6,
     }
 }
@@ -149,25 +150,26 @@ fn file_safe(name: &str) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::Point;
+    use super::super::RunSummary;
     use super::*;
-    use crate::report::synthetic::Shape;
+    use crate::report::synthetic::SyntheticShape;
 
     /// The title of what is completed by two architectures, so many with each seed.
     fn title(completed: [&[f64]; 2]) -> String {
         let mut points = Vec::new();
         for (architecture, values) in ["client-server", "super-node"].into_iter().zip(completed) {
             for (seed, value) in (1..).zip(values) {
-                let results = Shape { architecture, seed, requests: 20, ..Shape::default() }.make().results;
-                let mut point = Point::of(PathBuf::from(format!("{architecture}-{seed}")), &results);
+                let results =
+                    SyntheticShape { architecture, seed, requests: 20, ..SyntheticShape::default() }.make().results;
+                let mut point = RunSummary::from_results(PathBuf::from(format!("{architecture}-{seed}")), &results);
                 point.measures.retain_mut(|(measure, seen)| {
                     *seen = *value;
-                    measure.kind == Kind::Completed
+                    measure.kind == MeasureKind::Completed
                 });
                 points.push(point);
             }
         }
-        let overview = Overview::of(&points);
+        let overview = Overview::from_points(&points);
         overview.figures().remove(0).1.remove(0).title
     }
 

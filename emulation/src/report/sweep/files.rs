@@ -1,10 +1,10 @@
 //! Several runs as CSV.
 
-use super::{Overview, Point};
+use super::{Overview, RunSummary};
 use crate::report::csv::{Csv, number};
 
 /// One figure of one run a row.
-pub(super) fn runs(points: &[Point]) -> String {
+pub(super) fn runs(points: &[RunSummary]) -> String {
     let mut csv =
         Csv::new("folder,topology,nodes,architecture,transport,varied,seed,valid,measure,value,unit,in_means,few");
     for point in points {

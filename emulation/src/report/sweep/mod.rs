@@ -8,39 +8,39 @@ mod find;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use self::axes::{Axes, X};
+use self::axes::{Axes, AxisPlace};
 pub use self::find::runs;
-use super::likeness::{Facts, NETWORK, decided, kind, other_ground, unusable};
+use super::likeness::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
 use super::measure::{Measure, measures};
 use super::metrics::Metrics;
 use super::page;
 use super::read::{Results, read};
-use super::record::Run;
+use super::record::RunRecord;
 use super::words::percent;
-use super::write::{WriteError, Written, put};
+use super::write::{WriteError, WrittenReport, put};
 use crate::statistics::mean_and_half_width;
 
 /// One run of several: its facts and its measures, without its records.
 #[derive(Clone, Debug)]
-pub(super) struct Point {
+pub(super) struct RunSummary {
     /// Where it is, below the folder of all.
     pub(super) folder: PathBuf,
-    pub(super) run: Run,
+    pub(super) run: RunRecord,
     /// What was decided about it beside the seed.
-    pub(super) decided: Facts,
+    pub(super) decided: FactMap,
     /// What its repetitions have in common with it.
-    kind: Facts,
+    kind: FactMap,
     pub(super) measures: Vec<(Measure, f64)>,
 }
 
-impl Point {
-    fn of(folder: PathBuf, results: &Results) -> Self {
+impl RunSummary {
+    fn from_results(folder: PathBuf, results: &Results) -> Self {
         let (run, plan) = (&results.run, results.plan.as_deref());
         Self {
             folder,
             decided: decided(run, plan),
             kind: kind(run, plan, results.topology.as_deref()),
-            measures: measures(&Metrics::of(results)),
+            measures: measures(&Metrics::from_results(results)),
             run: run.clone(),
         }
     }
@@ -53,15 +53,15 @@ impl Point {
 
 /// Runs that differ in their seed only.
 #[derive(Clone, Debug)]
-pub(super) struct Cell<'a> {
+pub(super) struct SeedGroup<'a> {
     /// The topologies that it is drawn with: those that differ in size only.
     pub(super) family: String,
     /// The line that it is on.
     pub(super) series: String,
     /// Where on it.
-    pub(super) x: X,
+    pub(super) x: AxisPlace,
     /// At least one.
-    pub(super) points: Vec<&'a Point>,
+    pub(super) points: Vec<&'a RunSummary>,
 }
 
 /// Reads all runs under `folder` and writes one page about them, `index.html`,
@@ -73,9 +73,9 @@ pub(super) struct Cell<'a> {
 ///
 /// # Errors
 /// When there is no run, none can be read or a file not be written.
-pub fn combine(folder: &Path) -> Result<Written, WriteError> {
+pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
     let (points, remarks) = read_all(folder)?;
-    let overview = Overview::of(&points);
+    let overview = Overview::from_points(&points);
     let mut files = vec![
         put(&folder.join("runs.csv"), &files::runs(&points))?,
         put(&folder.join("cells.csv"), &files::cells(&overview))?,
@@ -92,19 +92,19 @@ pub fn combine(folder: &Path) -> Result<Written, WriteError> {
         ("left out".to_owned(), overview.left_out.len().to_string()),
         ("cells".to_owned(), overview.cells.len().to_string()),
     ];
-    Ok(Written { page, headline, measures: BTreeMap::new(), distrust: overview.distrust(), files, remarks })
+    Ok(WrittenReport { page, headline, measures: BTreeMap::new(), distrust: overview.distrust(), files, remarks })
 }
 
 /// The points of all runs, and what was not as it should be. A run that cannot
 /// be read is told and left out, unless none can.
-fn read_all(folder: &Path) -> Result<(Vec<Point>, Vec<String>), WriteError> {
+fn read_all(folder: &Path) -> Result<(Vec<RunSummary>, Vec<String>), WriteError> {
     let (mut points, mut remarks, mut failure) = (Vec::new(), Vec::new(), None);
     for path in runs(folder)? {
         let below = path.strip_prefix(folder).unwrap_or(&path).to_owned();
         match read(&path) {
             Ok(results) => {
                 remarks.extend(results.remarks.iter().map(|remark| format!("{}: {remark}", below.display())));
-                points.push(Point::of(below, &results));
+                points.push(RunSummary::from_results(below, &results));
             }
             Err(error) => {
                 remarks.push(format!("{} is left out: {error}", below.display()));
@@ -125,9 +125,9 @@ fn read_all(folder: &Path) -> Result<(Vec<Point>, Vec<String>), WriteError> {
 pub(super) struct Overview<'a> {
     pub(super) axes: Axes,
     /// By family, series and place.
-    pub(super) cells: Vec<Cell<'a>>,
+    pub(super) cells: Vec<SeedGroup<'a>>,
     /// Runs that are in no mean.
-    pub(super) left_out: Vec<&'a Point>,
+    pub(super) left_out: Vec<&'a RunSummary>,
     /// Whether no run could be in a mean, so that all are.
     pub(super) is_untrusted: bool,
     /// What a person should know before believing the means, one sentence each.
@@ -136,13 +136,14 @@ pub(super) struct Overview<'a> {
 
 impl<'a> Overview<'a> {
     /// Sorts runs into cells.
-    pub(super) fn of(points: &'a [Point]) -> Self {
-        let (usable, rest): (Vec<&Point>, Vec<&Point>) = points.iter().partition(|point| point.unusable().is_empty());
+    pub(super) fn from_points(points: &'a [RunSummary]) -> Self {
+        let (usable, rest): (Vec<&RunSummary>, Vec<&RunSummary>) =
+            points.iter().partition(|point| point.unusable().is_empty());
         let is_untrusted = usable.is_empty();
         let (shown, left_out) = if is_untrusted { (rest, usable) } else { (usable, rest) };
-        let axes = Axes::of(&shown);
-        let mut cells: Vec<Cell<'a>> = Vec::new();
-        let ground = other_ground(shown.iter().map(|point| &point.run));
+        let axes = Axes::from_points(&shown);
+        let mut cells: Vec<SeedGroup<'a>> = Vec::new();
+        let ground = platform_differences(shown.iter().map(|point| &point.run));
         let ground = ground.map(|ground| format!("The runs do not stand on the same ground: {ground}."));
         let mut warnings: Vec<String> = ground.into_iter().collect();
         for point in shown {
@@ -150,7 +151,7 @@ impl<'a> Overview<'a> {
                 Some(cell) => cell.points.push(point),
                 None => {
                     let (family, series, x) = axes.place(point);
-                    cells.push(Cell { family, series, x, points: vec![point] });
+                    cells.push(SeedGroup { family, series, x, points: vec![point] });
                 }
             }
         }
@@ -165,7 +166,7 @@ impl<'a> Overview<'a> {
     /// Why the figures cannot be trusted: when there is no run to be trusted.
     fn distrust(&self) -> Vec<String> {
         let shown = self.cells.iter().flat_map(|cell| &cell.points).filter(|_| self.is_untrusted);
-        let of = |point: &&Point| -> Vec<String> {
+        let of = |point: &&RunSummary| -> Vec<String> {
             let name = point.folder.display();
             point.unusable().iter().map(|reason| format!("{name}: {reason}")).collect()
         };
@@ -175,7 +176,7 @@ impl<'a> Overview<'a> {
 
 /// Gives numbers to cells that would stand at one place under one name though
 /// they are not of one kind, and says what they differ in.
-fn name_apart(cells: &mut [Cell<'_>]) -> Vec<String> {
+fn name_apart(cells: &mut [SeedGroup<'_>]) -> Vec<String> {
     let mut warnings = Vec::new();
     for index in 1..cells.len() {
         let (before, rest) = cells.split_at_mut(index);
@@ -207,7 +208,7 @@ fn name_apart(cells: &mut [Cell<'_>]) -> Vec<String> {
     warnings
 }
 
-impl Cell<'_> {
+impl SeedGroup<'_> {
     /// The mean of a measure over the seeds, and the half-width of its interval.
     /// Where one of the runs has too few requests for it, the mean is a guess
     /// without an interval.
@@ -240,7 +241,7 @@ impl Cell<'_> {
 }
 
 /// The measures that any of the runs has, those that the first one has first.
-pub(super) fn union<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Measure> {
+pub(super) fn union<'a>(points: impl Iterator<Item = &'a RunSummary>) -> Vec<Measure> {
     let mut all: Vec<Measure> = Vec::new();
     for (measure, _) in points.flat_map(|point| &point.measures) {
         if all.iter().all(|one| one.kind != measure.kind) {
@@ -263,7 +264,7 @@ pub(super) struct Mean {
 
 impl Mean {
     /// The mean and what its interval is of it, `412 ms ±3 %`.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn mean_text(&self) -> String {
         with_half(&self.measure, self.mean, self.half)
     }
 }
@@ -278,7 +279,7 @@ pub(super) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> Stri
 mod tests {
     use std::fs;
 
-    use super::super::synthetic::Shape;
+    use super::super::synthetic::SyntheticShape;
     use super::*;
 
     /// Two architectures at two sizes, three seeds each.
@@ -286,7 +287,14 @@ mod tests {
         for (nodes, topology) in [(10, "star-11"), (25, "star-26")] {
             for architecture in ["client-server", "super-node"] {
                 for seed in 1..=3 {
-                    let shape = Shape { nodes, topology, architecture, seed, requests: 60, ..Shape::default() };
+                    let shape = SyntheticShape {
+                        nodes,
+                        topology,
+                        architecture,
+                        seed,
+                        requests: 60,
+                        ..SyntheticShape::default()
+                    };
                     shape.make().write(&folder.join(format!("{architecture}/{nodes}/{seed}")));
                 }
             }
@@ -320,7 +328,7 @@ mod tests {
     fn different_networks_never_share_group() {
         let folder = tempfile::tempdir().unwrap();
         for (seed, delay) in [(1, "50ms"), (2, "50ms"), (1, "300ms"), (2, "300ms")] {
-            let mut run = Shape { seed, requests: 60, ..Shape::default() }.make();
+            let mut run = SyntheticShape { seed, requests: 60, ..SyntheticShape::default() }.make();
             let network = format!("[topology.star]\nnodes = 11\nserver_delay = \"{delay}\"\n");
             run.results.plan = Some(format!("architecture = \"super-node\"\nseed = {seed}\n{network}"));
             run.write(&folder.path().join(format!("{delay}-{seed}")));
@@ -336,7 +344,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (seed, network) in [(1, "a"), (2, "a"), (1, "b")] {
             let at = folder.path().join(format!("{network}-{seed}"));
-            Shape { seed, requests: 60, ..Shape::default() }.make().write(&at);
+            SyntheticShape { seed, requests: 60, ..SyntheticShape::default() }.make().write(&at);
             fs::write(at.join("topology.toml"), network).unwrap();
         }
         let written = combine(folder.path()).unwrap();
@@ -359,9 +367,9 @@ mod tests {
                 .into()
         };
         let before = mean(folder.path());
-        let bad = Shape { seed: 4, valid: false, requests: 600, ..Shape::default() };
+        let bad = SyntheticShape { seed: 4, valid: false, requests: 600, ..SyntheticShape::default() };
         bad.make().write(&folder.path().join("super-node/10/4"));
-        let mut stopped = Shape { seed: 5, requests: 6, ..Shape::default() }.make();
+        let mut stopped = SyntheticShape { seed: 5, requests: 6, ..SyntheticShape::default() }.make();
         stopped.results.run.interrupted = true;
         stopped.results.run.ran_s = 7.0;
         stopped.write(&folder.path().join("super-node/10/5"));
@@ -377,7 +385,7 @@ mod tests {
     fn group_has_measures_of_all_runs() {
         let folder = tempfile::tempdir().unwrap();
         for seed in 1..=2 {
-            let mut run = Shape { seed, requests: 60, ..Shape::default() }.make();
+            let mut run = SyntheticShape { seed, requests: 60, ..SyntheticShape::default() }.make();
             if seed == 1 {
                 run.results.requests.retain(|request| request.service != "image");
             }
@@ -406,7 +414,7 @@ mod tests {
     #[test]
     fn all_untrusted_runs_are_shown() {
         let folder = tempfile::tempdir().unwrap();
-        Shape { valid: false, ..Shape::default() }.make().write(&folder.path().join("only"));
+        SyntheticShape { valid: false, ..SyntheticShape::default() }.make().write(&folder.path().join("only"));
         let written = combine(folder.path()).unwrap();
         assert_eq!(written.distrust.len(), 1);
         let page = fs::read_to_string(&written.page).unwrap();

@@ -168,7 +168,7 @@ fn counters_use_topology_names() {
 
     let counters = wiring.name(wiring.count(&network));
     let row = |link: &str, host: &str, direction: &str| {
-        let named = |row: &&record::Link| (&*row.link, &*row.host, &*row.direction) == (link, host, direction);
+        let named = |row: &&record::LinkRecord| (&*row.link, &*row.host, &*row.direction) == (link, host, direction);
         counters.iter().find(named).unwrap()
     };
     assert_eq!(counters.len(), 2 + 2 * 3);

@@ -199,7 +199,7 @@ impl<'a> Crowd<'a> {
         }
         self.go_on(PATIENCE);
         let said = self.world.said[Traffic::Lookup as usize];
-        let latency = Distribution::of(self.found.clone());
+        let latency = Distribution::from_values(self.found.clone());
         let per = |all: u64| all as f64 / count as f64;
         Some(Lookups {
             asked: count,
@@ -249,7 +249,7 @@ impl<'a> Crowd<'a> {
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);
-        Distribution::of(self.found.clone())
+        Distribution::from_values(self.found.clone())
     }
 
     fn pair(&mut self, group: Group) -> Option<(usize, usize)> {
