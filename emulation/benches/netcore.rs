@@ -29,7 +29,7 @@ fn pipe() -> PipeConfig {
 }
 
 /// Traffic through a network: between any two ports, or from any to all others.
-struct Traffic {
+struct NetcoreTraffic {
     network: Network<u64>,
     ports: Vec<Port>,
     random: SplitMix64,
@@ -39,7 +39,7 @@ struct Traffic {
     sent: u64,
 }
 
-impl Traffic {
+impl NetcoreTraffic {
     /// Packets `gap` apart, for long enough that as many come out as go in.
     fn warm(network: Network<u64>, ports: Vec<Port>, gap: Duration, to_others: bool) -> Self {
         let random = SplitMix64::new(1);
@@ -75,7 +75,7 @@ impl Traffic {
     }
 }
 
-fn measure(criterion: &mut Criterion, name: &str, deliveries: u64, mut traffic: Traffic) {
+fn measure(criterion: &mut Criterion, name: &str, deliveries: u64, mut traffic: NetcoreTraffic) {
     let mut group = criterion.benchmark_group("netcore");
     group.throughput(Throughput::Elements(BATCH * deliveries));
     group.bench_function(name, |bencher| bencher.iter(|| traffic.batch()));
@@ -87,21 +87,21 @@ fn measure(criterion: &mut Criterion, name: &str, deliveries: u64, mut traffic: 
 fn link(criterion: &mut Criterion) {
     let mut network = Network::new(1);
     let ports = network.add_link(pipe(), pipe()).to_vec();
-    measure(criterion, "link", 1, Traffic::warm(network, ports, Duration::from_nanos(62_500), false));
+    measure(criterion, "link", 1, NetcoreTraffic::warm(network, ports, Duration::from_nanos(62_500), false));
 }
 
 /// A switch with 100 members, any to any, at half of their legs' rate.
 fn star(criterion: &mut Criterion) {
     let mut network = Network::new(1);
     let ports = network.add_lan(&vec![(pipe(), pipe()); 100]);
-    measure(criterion, "star of 100", 1, Traffic::warm(network, ports, Duration::from_nanos(2_400), false));
+    measure(criterion, "star of 100", 1, NetcoreTraffic::warm(network, ports, Duration::from_nanos(2_400), false));
 }
 
 /// 16 members, each packet to all others, at half of their legs' rate.
 fn multicast(criterion: &mut Criterion) {
     let mut network = Network::new(1);
     let ports = network.add_lan(&vec![(pipe(), pipe()); 16]);
-    measure(criterion, "multicast in 16", 15, Traffic::warm(network, ports, Duration::from_micros(240), true));
+    measure(criterion, "multicast in 16", 15, NetcoreTraffic::warm(network, ports, Duration::from_micros(240), true));
 }
 
 criterion_group!(benches, link, star, multicast);

@@ -11,7 +11,7 @@ use roost_terminal::{ErrorReport, Output, OutputError};
 
 /// The exit codes, which scripts rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum FailureCode {
     /// Anything that has no code of its own.
     Failed = 1,
     /// The command line, the topology or the plan is wrong.
@@ -30,7 +30,7 @@ pub(crate) enum Code {
     Interrupted = 130,
 }
 
-impl Code {
+impl FailureCode {
     /// All of them.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 8] = [
@@ -64,38 +64,38 @@ impl Code {
 pub(crate) enum Failure {
     /// One sentence that says what is wrong and what to do.
     #[error("{message}")]
-    Said {
+    Message {
         /// The exit code.
-        code: Code,
+        code: FailureCode,
         /// The sentence.
         message: String,
     },
     /// A program that was run, or this one inside its sandbox, ended with
     /// this code, and said itself why.
     #[error("it ended with {0:?}")]
-    Passed(ExitCode),
+    ProgramExit(ExitCode),
     /// Whoever read the output has gone, which is no error of anybody.
     #[error("the reader of the output has gone")]
     ClosedPipe,
 }
 
 /// What every command returns.
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type CommandResult<T = ()> = Result<T, Failure>;
 
 impl Failure {
     /// A failure with a code of its own.
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self::Said { code, message: message.into() }
+    pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        Self::Message { code, message: message.into() }
     }
 
     /// A failure without a code of its own.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self::new(Code::Failed, message)
+        Self::new(FailureCode::Failed, message)
     }
 
     /// The command line, the topology or the plan is wrong.
     pub(crate) fn bad_input(message: impl Into<String>) -> Self {
-        Self::new(Code::BadInput, message)
+        Self::new(FailureCode::BadInput, message)
     }
 
     /// What went wrong with a file: `doing` is "read", "create" and the like.
@@ -106,15 +106,15 @@ impl Failure {
     /// The code with which the command ends.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Said { code, .. } => ExitCode::from(*code as u8),
-            Self::Passed(code) => *code,
+            Self::Message { code, .. } => ExitCode::from(*code as u8),
+            Self::ProgramExit(code) => *code,
             Self::ClosedPipe => ExitCode::SUCCESS,
         }
     }
 
     /// Says it to whoever started the command.
     pub(crate) fn report(&self, output: Output) {
-        if let Self::Said { code, message } = self {
+        if let Self::Message { code, message } = self {
             output.report_error(ErrorReport { kind: code.name(), exit: *code as u8, message: &plain(message) });
         }
     }
@@ -138,9 +138,9 @@ impl From<LoadError> for Failure {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
-            LabError::Topology(_) => Code::BadInput,
-            _ if error.is_of_the_system() => Code::Missing,
-            _ => Code::Failed,
+            LabError::Topology(_) => FailureCode::BadInput,
+            _ if error.is_of_the_system() => FailureCode::Missing,
+            _ => FailureCode::Failed,
         };
         Self::new(code, error.to_string())
     }

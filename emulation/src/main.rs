@@ -9,7 +9,7 @@ mod failure;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use failure::Outcome;
+use failure::CommandResult;
 use roost_terminal::{Output, OutputArgs, generate, usage};
 
 const EXIT_CODES: &str = "\
@@ -34,12 +34,12 @@ struct Cli {
     speech: OutputArgs,
     /// The command.
     #[command(subcommand)]
-    command: Command,
+    command: EmulateCommand,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-enum Command {
+enum EmulateCommand {
     /// Show the network that a file was understood as
     #[command(before_help = "Examples:
   emulate check star.toml
@@ -197,26 +197,26 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command, output: Output) -> Outcome {
+fn run(command: &EmulateCommand, output: Output) -> CommandResult {
     match command {
-        Command::Check(args) => commands::check::run(args, output),
-        Command::Convert(args) => commands::convert::run(args, output),
-        Command::Topo(args) => commands::topo::run(args, output),
-        Command::Shell(args) => commands::shell::run(args, output),
-        Command::Exec(args) => commands::exec::run(args, output),
-        Command::Linktest(args) => commands::linktest::run(args, output),
-        Command::Report(args) => commands::report::run(args, output),
-        Command::Reproduce(args) => commands::reproduce::run(args, output),
-        Command::Compare(args) => commands::compare::run(args, output),
-        Command::Bench(args) => commands::bench::run(args, output),
-        Command::Growth(args) => commands::growth::run(args, output),
-        Command::Doctor(args) => commands::doctor::run(args, output),
-        Command::Completions(args) => commands::generate::completions(args, output),
-        Command::Run(args) => commands::run::run(args, output),
-        Command::Simulate(args) => commands::simulate::run(args, output),
-        Command::Place(args) => commands::place::run(args, output),
-        Command::Sweep(args) => commands::sweep::run(args, output),
-        Command::Man(args) => commands::generate::man(args, output),
+        EmulateCommand::Check(args) => commands::check::run(args, output),
+        EmulateCommand::Convert(args) => commands::convert::run(args, output),
+        EmulateCommand::Topo(args) => commands::topo::run(args, output),
+        EmulateCommand::Shell(args) => commands::shell::run(args, output),
+        EmulateCommand::Exec(args) => commands::exec::run(args, output),
+        EmulateCommand::Linktest(args) => commands::linktest::run(args, output),
+        EmulateCommand::Report(args) => commands::report::run(args, output),
+        EmulateCommand::Reproduce(args) => commands::reproduce::run(args, output),
+        EmulateCommand::Compare(args) => commands::compare::run(args, output),
+        EmulateCommand::Bench(args) => commands::bench::run(args, output),
+        EmulateCommand::Growth(args) => commands::growth::run(args, output),
+        EmulateCommand::Doctor(args) => commands::doctor::run(args, output),
+        EmulateCommand::Completions(args) => commands::generate::completions(args, output),
+        EmulateCommand::Run(args) => commands::run::run(args, output),
+        EmulateCommand::Simulate(args) => commands::simulate::run(args, output),
+        EmulateCommand::Place(args) => commands::place::run(args, output),
+        EmulateCommand::Sweep(args) => commands::sweep::run(args, output),
+        EmulateCommand::Man(args) => commands::generate::man(args, output),
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn help_lists_every_exit_code() {
         let help = definition().render_long_help().to_string();
-        for code in failure::Code::ALL {
+        for code in failure::FailureCode::ALL {
             assert!(help.contains(&format!("\n  {}  ", code as u8)), "{code:?}");
         }
     }

@@ -6,7 +6,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{Folder, Terminal, json, said};
+use common::{Folder, TestTerminal, json, said};
 
 const CHAIN: &str = r#"
 routing = "static"
@@ -143,7 +143,8 @@ fn doctor_explains_missing_namespaces() {
     // A user namespace of its own is a system with other limits; without
     // capabilities its root is a user like any other.
     let limit = "echo 0 > /proc/sys/user/max_user_namespaces";
-    let line = format!("{limit} && exec setpriv --bounding-set=-all --inh-caps=-all {} doctor", Terminal::program());
+    let line =
+        format!("{limit} && exec setpriv --bounding-set=-all --inh-caps=-all {} doctor", TestTerminal::program());
     let output = Command::new("unshare").args(["--user", "--map-root-user", "sh", "-c", &line]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{text}{}", said(&output));

@@ -31,13 +31,13 @@ linktest = false
 ";
 
 /// A folder with a plan, and the right to run it.
-struct Trial {
+struct RunFixture {
     folder: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Trial {
-    fn of(plan: &str) -> Self {
+impl RunFixture {
+    fn from_plan(plan: &str) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("trial.toml"), plan).unwrap();
@@ -120,7 +120,7 @@ fn signal(name: &str, process: u32) {
 
 #[test]
 fn data_flows_and_counters_conserve() {
-    let trial = Trial::of(PLAN);
+    let trial = RunFixture::from_plan(PLAN);
     let results = trial.run();
     let run = &results.run;
     assert_eq!((run.nodes, run.hubs.as_slice(), run.interrupted), (4, ["node1".to_owned()].as_slice(), false));
@@ -166,7 +166,8 @@ fn data_flows_and_counters_conserve() {
 /// After two seconds nobody is where it began: who is found has been told to move.
 #[test]
 fn daemons_follow_planned_mobility() {
-    let trial = Trial::of(&(PLAN.replace("duration = '5s'", "duration = '20s'") + "[movement]\nspeed = 30.0\n"));
+    let trial =
+        RunFixture::from_plan(&(PLAN.replace("duration = '5s'", "duration = '20s'") + "[movement]\nspeed = 30.0\n"));
     let asked = trial.run().requests;
     let late: Vec<&RequestRecord> = asked.iter().filter(|request| request.t > 3.0).collect();
     let found = late.iter().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
@@ -197,7 +198,7 @@ fn architecture_override_needs_plan() {
 
 #[test]
 fn nodes_discover_by_multicast_only() {
-    let trial = Trial::of(&PLAN.replace("'super-node'", "'multicast'"));
+    let trial = RunFixture::from_plan(&PLAN.replace("'super-node'", "'multicast'"));
     let results = trial.run();
     assert!(results.run.hubs.is_empty(), "{:?}", results.run.hubs);
     let completed = completed(&results);
@@ -219,7 +220,7 @@ fn multicast_serves_after_hub_death() {
         kill = 'node1'
         hub = true
     ";
-    let trial = Trial::of(&format!("{}{fault}", PLAN.replace("'super-node'", "'super-node-multicast'")));
+    let trial = RunFixture::from_plan(&format!("{}{fault}", PLAN.replace("'super-node'", "'super-node-multicast'")));
     let results = trial.run();
     assert_eq!(results.run.hubs, ["node1"]);
     let late = completed(&results).into_iter().filter(|request| request.t > 2.0).count();
@@ -253,7 +254,7 @@ fn server_relays_all_and_faults_occur() {
         start = 'node4'
     ";
     let plan = PLAN.replace("super-node", "client-server").replace("duration", "warm_up = '1s'\nduration");
-    let results = Trial::of(&format!("{plan}{faults}")).run();
+    let results = RunFixture::from_plan(&format!("{plan}{faults}")).run();
     assert!((results.run.warm_up_s - 1.0).abs() < 1e-9 && results.requests.iter().all(|request| request.t >= 0.0));
     assert_eq!(results.run.hubs, ["server"]);
     let completed = completed(&results);
@@ -292,7 +293,7 @@ fn server_relays_all_and_faults_occur() {
 fn frozen_daemon_resumes_and_reports() {
     let faults = "[[faults]]\nat = '1s'\nfreeze = 'node2'\n[[faults]]\nat = '3s'\nthaw = 'node2'\n\
         [[faults]]\nat = '4s'\nfreeze = 'node3'\n";
-    let trial = Trial::of(&format!("{PLAN}{faults}"));
+    let trial = RunFixture::from_plan(&format!("{PLAN}{faults}"));
     let results = trial.run();
     let told: Vec<&str> = results.incidents.iter().map(|incident| incident.what.as_str()).collect();
     let expected = ["the node on node2 stands still", "the node on node2 goes on", "the node on node3 stands still"];
@@ -312,7 +313,7 @@ fn warm_up_ends_before_run() {
     // Streams of the warm-up last until long after the run would have ended.
     let plan = PLAN.replace("'5s'", "'1s'\nwarm_up = '500ms'").replace("stream = '1s'", "stream = '3s'");
     let video = "[classes.star]\nmix = { video = 100 }\nlocality = 'anywhere'\n";
-    let results = Trial::of(&format!("{plan}{video}")).run();
+    let results = RunFixture::from_plan(&format!("{plan}{video}")).run();
     let asked: BTreeSet<&str> = results.requests.iter().map(|request| request.node.as_str()).collect();
     assert_eq!(asked.len(), 4, "every node asks in the first second: {asked:?}");
     let verdict = &results.run.verdict;
@@ -322,7 +323,7 @@ fn warm_up_ends_before_run() {
 
 #[test]
 fn dead_daemon_is_reported_run_continues() {
-    let trial = Trial::of(PLAN);
+    let trial = RunFixture::from_plan(PLAN);
     let child = trial.start();
     let victim = daemon(&fs::canonicalize(trial.results()).unwrap(), "run/node3.sock").expect("node3 runs");
     signal("-KILL", victim);
@@ -340,7 +341,7 @@ fn dead_daemon_is_reported_run_continues() {
 
 #[test]
 fn interrupted_run_keeps_measurements() {
-    let trial = Trial::of(&PLAN.replace("5s'\nstream", "10m'\nstream"));
+    let trial = RunFixture::from_plan(&PLAN.replace("5s'\nstream", "10m'\nstream"));
     let child = trial.start();
     let folder = fs::canonicalize(trial.results()).unwrap();
     assert!(daemon(&folder, "run/node1.sock").is_some());
@@ -358,7 +359,7 @@ fn interrupted_run_keeps_measurements() {
 
 #[test]
 fn a_wrong_plan_starts_nothing() {
-    let trial = Trial::of(&PLAN.replace("timeout", "tiemout"));
+    let trial = RunFixture::from_plan(&PLAN.replace("timeout", "tiemout"));
     let output = trial.command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(said(&output), "error: trial.toml:6: unknown key `tiemout`; did you mean `timeout`?\n");
@@ -367,7 +368,7 @@ fn a_wrong_plan_starts_nothing() {
 
 #[test]
 fn foreign_file_is_refused() {
-    let trial = Trial::of("title = 'notes'\n");
+    let trial = RunFixture::from_plan("title = 'notes'\n");
     let output = trial.command().arg("--check").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).starts_with("error: trial.toml is neither a plan nor a topology"), "{}", said(&output));
@@ -375,7 +376,7 @@ fn foreign_file_is_refused() {
 
 #[test]
 fn check_describes_without_running() {
-    let trial = Trial::of(PLAN);
+    let trial = RunFixture::from_plan(PLAN);
     let output = trial.command().arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("super-node on node1"), "{}", said(&output));
@@ -486,7 +487,7 @@ do = 'down'
 
 #[test]
 fn network_runs_scheduled_programs_and_traffic() {
-    let trial = Trial::of(NETWORK);
+    let trial = RunFixture::from_plan(NETWORK);
     let output = trial.command().arg("--no-linktest").output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
     let results = report::read(&trial.results()).unwrap();
@@ -514,7 +515,7 @@ fn failed_program_fails_run() {
     let network = "[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n
         [[program]]\nname = 'p'\nhost = 'a'\ncommand = 'exit 7'\nstart = '0s'\n
         [[program]]\nname = 'q'\nhost = 'a'\ncommand = 'true'\nfolder = 'nowhere'\nstart = '0s'\n";
-    let trial = Trial::of(network);
+    let trial = RunFixture::from_plan(network);
     let output = trial.command().arg("--no-linktest").output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("2 of 2 programs did not end as expected"), "{}", said(&output));
@@ -523,7 +524,9 @@ fn failed_program_fails_run() {
 
 #[test]
 fn idle_network_is_refused() {
-    let trial = Trial::of("[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n");
+    let trial = RunFixture::from_plan(
+        "[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n",
+    );
     let output = trial.command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("trial.toml: nothing starts a program or traffic"), "{}", said(&output));
@@ -532,7 +535,7 @@ fn idle_network_is_refused() {
 #[test]
 fn sweep_continues_after_failed_start() {
     let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
-    let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1]\n"));
+    let trial = RunFixture::from_plan(&format!("{plan}\n[sweep]\nseed = [1]\n"));
     // The programs beside each other, of which one ends at once.
     let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let built = Path::new(env!("CARGO_BIN_EXE_emulate")).parent().unwrap();
@@ -556,7 +559,7 @@ fn sweep_continues_after_failed_start() {
 #[test]
 fn sweep_resumes_incomplete_runs() {
     let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
-    let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1, 2]\n"));
+    let trial = RunFixture::from_plan(&format!("{plan}\n[sweep]\nseed = [1, 2]\n"));
     let sweep = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
         // Whether a run is valid depends on what else this machine does.

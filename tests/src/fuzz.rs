@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use roost_control::Frames;
-use roost_emulation::ns::{self, Limits};
+use roost_emulation::ns::{self, NsLimits};
 use roost_emulation::scenario::describe::describe;
 use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::{Input, Machine, Peer};
@@ -199,7 +199,7 @@ pub fn ns_file(bytes: &[u8]) {
     const BEGINNING: &str = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
         set l [$ns duplex-link $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
         set p [$a program-agent -command date]\n";
-    let limits = Limits { steps: 5000, value_bytes: 10_000, variables: 1000, ..Limits::default() };
+    let limits = NsLimits { steps: 5000, value_bytes: 10_000, variables: 1000, ..NsLimits::default() };
     let text = String::from_utf8_lossy(bytes);
     for source in [text.to_string(), format!("{BEGINNING}{text}\n$ns run\n")] {
         if let Ok(topology) = ns::parse("fuzz.ns", &source, &limits) {

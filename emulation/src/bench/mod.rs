@@ -38,7 +38,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::lab::{Backend, Lab, LabError};
+use crate::lab::{DeviceBackend, Lab, LabError};
 use crate::scenario::Topology;
 use machine::ProcessorSnapshot;
 pub use measured::Measured;
@@ -121,7 +121,7 @@ pub struct BenchOptions {
     /// What losses and the times of probes are drawn from.
     pub seed: u64,
     /// How frames get to the core.
-    pub backend: Backend,
+    pub backend: DeviceBackend,
     /// Whether the core, and the probes with it, ask for a real-time priority.
     pub realtime: bool,
     /// How long each measurement takes; each case has a length of its own
@@ -134,7 +134,7 @@ pub struct BenchOptions {
 
 impl Default for BenchOptions {
     fn default() -> Self {
-        Self { seed: 1, backend: Backend::Auto, realtime: true, length: None, load_command: None }
+        Self { seed: 1, backend: DeviceBackend::Auto, realtime: true, length: None, load_command: None }
     }
 }
 
@@ -226,7 +226,7 @@ impl BenchContext<'_> {
 
     fn lab_with_seed(&mut self, topology: &Topology, seed: u64) -> Result<Lab, BenchError> {
         let BenchOptions { backend, realtime, .. } = *self.options;
-        let lab = Lab::start(topology, &crate::lab::Options { seed, backend, realtime, ..Default::default() })?;
+        let lab = Lab::start(topology, &crate::lab::LabOptions { seed, backend, realtime, ..Default::default() })?;
         // What every lab of this bench has in common; the number of interfaces is not.
         for name in ["backend", "realtime", "tcp", "exact_timers", "frame_overhead"] {
             if let Some(fact) = lab.facts().get(name) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::scenario::Topology;
-use crate::scenario::topology::{Host, HostIndex, Leg, Member, Net, NetIndex, NetKind, Queue, Routing};
+use crate::scenario::topology::{Host, HostIndex, Leg, Net, NetIndex, NetKind, NetMember, Queue, Routing};
 use crate::units::Rate;
 
 /// Links that share no host: the end that sends on link `n`, and the one that receives.
@@ -62,9 +62,9 @@ fn host(name: String) -> Host {
 }
 
 /// A place with half of a direction on each of its legs.
-fn member(host: HostIndex, whole: &Leg) -> Member {
+fn member(host: HostIndex, whole: &Leg) -> NetMember {
     let (to_net, from_net) = whole.halves();
-    Member { host, address: None, prefix: PREFIX, to_net, from_net }
+    NetMember { host, address: None, prefix: PREFIX, to_net, from_net }
 }
 
 /// Room for all hosts that a star here has.

@@ -7,7 +7,7 @@ use roost_emulation::scenario::{self, LoadError, Topology, describe, expect};
 use roost_terminal::Output;
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate check`.
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// Reads a topology and shows what it was understood as.
-pub(crate) fn run(args: &CheckArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &CheckArgs, output: Output) -> CommandResult {
     let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(error.to_string());
     if std::fs::read_to_string(&args.file).is_ok_and(|text| super::run::names_a_topology(&text)) {
         let file = args.file.display();
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &CheckArgs, output: Output) -> Outcome {
 }
 
 /// Prints what differs from a listing, such as one made with Emulab's parser.
-fn compare(args: &CheckArgs, loaded: Result<Topology, LoadError>, expected: &Path, output: Output) -> Outcome {
+fn compare(args: &CheckArgs, loaded: Result<Topology, LoadError>, expected: &Path, output: Output) -> CommandResult {
     let text = std::fs::read_to_string(expected).map_err(|error| Failure::file("read", expected, &error))?;
     let expected: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::bad_input(format!("{} is no listing: {error}", expected.display())))?;

@@ -8,7 +8,7 @@ use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::{Value, json};
 
 use super::report::{failure, require_trusted};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 /// `emulate compare`.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct CompareArgs {
 }
 
 /// Compares two sides, as a table or as JSON.
-pub(crate) fn run(args: &CompareArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &CompareArgs, output: Output) -> CommandResult {
     let comparison = report::compare(&args.a, &args.b).map_err(failure)?;
     if let Some(path) = &args.output {
         comparison.write(path).map_err(failure)?;

@@ -7,7 +7,7 @@ use roost_emulation::scenario;
 use roost_terminal::Output;
 
 use super::format::{ExportFormat, write_output};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate convert`.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct ConvertArgs {
 }
 
 /// Reads a topology and writes it in another format.
-pub(crate) fn run(args: &ConvertArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &ConvertArgs, output: Output) -> CommandResult {
     let topology = scenario::load(&args.file).map_err(|error| Failure::bad_input(error.to_string()))?;
     let file = args.output.as_deref();
     let Some(format) = args.to.or_else(|| file.and_then(ExportFormat::from_path)) else {

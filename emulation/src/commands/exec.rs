@@ -9,7 +9,7 @@ use roost_terminal::Output;
 use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};
 use super::process::{self, LabProgram};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate exec`.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct ExecArgs {
 }
 
 /// Brings the network up, runs what is to be run, and takes all down.
-pub(crate) fn run(args: &ExecArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &ExecArgs, output: Output) -> CommandResult {
     if args.command.is_empty() && (args.on.is_empty() || args.host.is_some()) {
         return Err(Failure::bad_input("nothing to run: name a host, and write the command after --"));
     }
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &ExecArgs, output: Output) -> Outcome {
     ended
 }
 
-fn perform(args: &ExecArgs, lab: &Lab, interrupted: &Interrupted) -> Outcome {
+fn perform(args: &ExecArgs, lab: &Lab, interrupted: &Interrupted) -> CommandResult {
     let topology = lab.topology();
     let main = args.host.as_deref().map(|name| lab::host(topology, name)).transpose()?;
     // Clap has made sure that they come in pairs.
     let pairs = args.on.chunks_exact(2).map(|pair| Ok((lab::host(topology, &pair[0])?, pair[1].as_str())));
-    let pairs = pairs.collect::<Outcome<Vec<_>>>()?;
+    let pairs = pairs.collect::<CommandResult<Vec<_>>>()?;
     lab.begin()?;
     let mut others = Vec::with_capacity(pairs.len());
     for (host, line) in pairs {
@@ -61,7 +61,7 @@ fn perform(args: &ExecArgs, lab: &Lab, interrupted: &Interrupted) -> Outcome {
 }
 
 /// Waits for all; the first that fails says how it ended.
-fn all(programs: Vec<LabProgram>, interrupted: &Interrupted) -> Outcome {
-    let codes = programs.into_iter().map(|program| program.wait(interrupted)).collect::<Outcome<Vec<u8>>>()?;
+fn all(programs: Vec<LabProgram>, interrupted: &Interrupted) -> CommandResult {
+    let codes = programs.into_iter().map(|program| program.wait(interrupted)).collect::<CommandResult<Vec<u8>>>()?;
     process::outcome(codes.into_iter().find(|code| *code != 0).unwrap_or_default())
 }

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use roost_emulation::scenario::{Topology, export, file};
 use roost_terminal::Output;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// A format that a topology can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,7 +32,7 @@ impl ExportFormat {
 
     /// The text of a topology, with a comment at its head where the format has
     /// comments; says what the format has no words for.
-    pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> Outcome<String> {
+    pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> CommandResult<String> {
         match self {
             Self::Toml => Ok(file::write(topology, comment)),
             Self::Ns => export::ns(topology, comment).map_err(|error| Failure::bad_input(error.to_string())),
@@ -46,7 +46,7 @@ impl ExportFormat {
 }
 
 /// Writes a text to a file, or to stdout.
-pub(crate) fn write_output(text: &str, file: Option<&Path>, output: Output) -> Outcome {
+pub(crate) fn write_output(text: &str, file: Option<&Path>, output: Output) -> CommandResult {
     let Some(file) = file else { return Ok(output.data(text)?) };
     std::fs::write(file, text).map_err(|error| Failure::file("write", file, &error))?;
     output.say(format!("Wrote {}", file.display()));

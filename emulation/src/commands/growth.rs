@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use roost_emulation::report;
-use roost_emulation::sim::growth::state::{self, State};
-use roost_emulation::sim::growth::{self, Lookups, Requests, Settings, Size};
+use roost_emulation::sim::growth::state::{self, HubMemory};
+use roost_emulation::sim::growth::{self, GrowthResult, GrowthSettings, Lookups, Requests};
 use roost_emulation::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate growth`.
 #[derive(Debug, Args)]
@@ -37,8 +37,8 @@ pub(crate) struct GrowthArgs {
 }
 
 /// Measures, and prints what was seen.
-pub(crate) fn run(args: &GrowthArgs, output: Output) -> Outcome {
-    let settings = Settings { seed: args.seed, quiet: args.moving, lookups: args.lookups.into() };
+pub(crate) fn run(args: &GrowthArgs, output: Output) -> CommandResult {
+    let settings = GrowthSettings { seed: args.seed, quiet: args.moving, lookups: args.lookups.into() };
     let steps = Steps::start(output, "growth", args.sizes.len() + args.state.len());
     // First, while the process is small: its size is what is measured.
     let home =
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &GrowthArgs, output: Output) -> Outcome {
     show(&sizes, &[vec![home], states].concat(), output)
 }
 
-fn draw(folder: &Path, sizes: &[Size], states: &[State], output: Output) -> Outcome {
+fn draw(folder: &Path, sizes: &[GrowthResult], states: &[HubMemory], output: Output) -> CommandResult {
     std::fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
     for (name, svg) in report::growth(sizes, states) {
         let path = folder.join(format!("{name}.svg"));
@@ -75,7 +75,7 @@ fn draw(folder: &Path, sizes: &[Size], states: &[State], output: Output) -> Outc
     Ok(())
 }
 
-fn show(sizes: &[Size], states: &[State], output: Output) -> Outcome {
+fn show(sizes: &[GrowthResult], states: &[HubMemory], output: Output) -> CommandResult {
     let mut lookups =
         Table::new(&[">NODES", "LOOKUP", ">FOUND", ">HOPS ms", ">p50 ms", ">p99 ms", ">MESSAGES", ">BYTES"]);
     let mut requests =

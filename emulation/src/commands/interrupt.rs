@@ -8,10 +8,10 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// From now on `SIGINT` does not end this process but is noted.
-pub(crate) fn catch_sigint() -> Outcome<Interrupted> {
+pub(crate) fn catch_sigint() -> CommandResult<Interrupted> {
     let flag = Arc::new(AtomicBool::new(false));
     let registered = signal_hook::flag::register(SIGINT, Arc::clone(&flag));
     let signals = registered.and_then(|_| SignalsInfo::new([SIGINT]));
@@ -52,9 +52,9 @@ impl Interrupted {
     }
 
     /// A failure if something was noted.
-    pub(crate) fn check(&self) -> Outcome {
+    pub(crate) fn check(&self) -> CommandResult {
         match self.take_source() {
-            Some(_) => Err(Failure::new(Code::Interrupted, "interrupted")),
+            Some(_) => Err(Failure::new(FailureCode::Interrupted, "interrupted")),
             None => Ok(()),
         }
     }

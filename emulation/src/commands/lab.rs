@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use roost_emulation::lab::sandbox::{self, Entry};
-use roost_emulation::lab::{Backend, Lab, Options};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_emulation::lab::{DeviceBackend, Lab, LabOptions};
 use roost_emulation::scenario::topology::HostIndex;
 use roost_emulation::scenario::{self, Topology};
 use roost_terminal::Output;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// The network, and how it is carried.
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub(crate) struct LabArgs {
     pub(crate) seed: u64,
     /// How packets get to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
-    pub(crate) backend: Backend,
+    pub(crate) backend: DeviceBackend,
     /// Never ask for real-time priority
     #[arg(long, help_heading = "Network")]
     pub(crate) no_realtime: bool,
@@ -33,17 +33,18 @@ pub(crate) struct LabArgs {
 /// The command is started a second time for that, inside; outside this returns
 /// [`Failure::Passed`] when that one has ended. So a command calls it before
 /// it does anything that is to be done once, and before it has a second thread.
-pub(crate) fn open(args: &LabArgs, output: Output) -> Outcome<Lab> {
+pub(crate) fn open(args: &LabArgs, output: Output) -> CommandResult<Lab> {
     // Outside first: what is wrong with the file is to be said even where no lab is possible.
     let topology = read(&args.file)?;
-    if let Entry::Done(code) = sandbox::enter()? {
-        return Err(Failure::Passed(code));
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
     }
     for note in &topology.notes.warnings {
         let place = if note.line == 0 { String::new() } else { format!(":{}", note.line) };
         output.say(format!("{}{place}: warning: {}", args.file.display(), note.text));
     }
-    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..Options::default() };
+    let options =
+        LabOptions { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..LabOptions::default() };
     let lab = Lab::start(&topology, &options)?;
     lab.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     output.detail(summary(&lab));
@@ -51,12 +52,12 @@ pub(crate) fn open(args: &LabArgs, output: Output) -> Outcome<Lab> {
 }
 
 /// The host of this name.
-pub(crate) fn host(topology: &Topology, name: &str) -> Outcome<HostIndex> {
+pub(crate) fn host(topology: &Topology, name: &str) -> CommandResult<HostIndex> {
     let place = topology.hosts.iter().position(|host| host.name == name);
     place.ok_or_else(|| Failure::bad_input(format!("there is no host `{name}`; there {}", list_hosts(topology))))
 }
 
-fn read(path: &Path) -> Outcome<Topology> {
+fn read(path: &Path) -> CommandResult<Topology> {
     Ok(scenario::load(path)?)
 }
 

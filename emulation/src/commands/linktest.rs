@@ -5,14 +5,16 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use roost_emulation::lab::Lab;
 use roost_emulation::lab::linktest::criteria::DELAY_ERROR_MS;
-use roost_emulation::lab::linktest::{self, Measurement, Options, Outcome as Ending, Report, Test};
+use roost_emulation::lab::linktest::{
+    self, LinktestKind, LinktestMeasurement, LinktestOptions, LinktestOutcome as Ending, LinktestReport,
+};
 use roost_emulation::scenario::Topology;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 
 use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate linktest`.
 #[derive(Debug, Args)]
@@ -51,7 +53,7 @@ enum LinktestCheck {
 }
 
 /// Brings the network up and measures it.
-pub(crate) fn run(args: &LinktestArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &LinktestArgs, output: Output) -> CommandResult {
     let lab = lab::open(&args.lab, output)?;
     let interrupted = interrupt::catch_sigint()?;
     let report = measure(&lab, lab.topology(), &args.what, &interrupted, output)?;
@@ -68,7 +70,7 @@ pub(crate) fn measure(
     what: &LinktestSelection,
     interrupted: &Interrupted,
     output: Output,
-) -> Outcome<Report> {
+) -> CommandResult<LinktestReport> {
     let options = what.options(described)?;
     let steps = Steps::start(output, "linktest", 4);
     let mut watch = |test: &'static str| {
@@ -79,30 +81,30 @@ pub(crate) fn measure(
 }
 
 impl LinktestSelection {
-    fn options(&self, topology: &Topology) -> Outcome<Options> {
+    fn options(&self, topology: &Topology) -> CommandResult<LinktestOptions> {
         let place = |name: &String| {
             let place = topology.nets.iter().position(|net| net.name == *name);
             place.ok_or_else(|| Failure::bad_input(format!("there is no link or LAN `{name}`")))
         };
         let test = |only: &LinktestCheck| match only {
             LinktestCheck::Routes => None,
-            LinktestCheck::Delay => Some(Test::Delay),
-            LinktestCheck::Loss => Some(Test::Loss),
-            LinktestCheck::Rate => Some(Test::Rate),
+            LinktestCheck::Delay => Some(LinktestKind::Delay),
+            LinktestCheck::Loss => Some(LinktestKind::Loss),
+            LinktestCheck::Rate => Some(LinktestKind::Rate),
         };
-        let tests: Vec<Test> = self.only.iter().filter_map(test).collect();
-        Ok(Options {
+        let tests: Vec<LinktestKind> = self.only.iter().filter_map(test).collect();
+        Ok(LinktestOptions {
             quick: self.quick,
-            tests: if self.only.is_empty() { Test::ALL.to_vec() } else { tests },
+            tests: if self.only.is_empty() { LinktestKind::ALL.to_vec() } else { tests },
             reach: (self.only.is_empty() && self.net.is_empty()) || self.only.contains(&LinktestCheck::Routes),
-            nets: self.net.iter().map(place).collect::<Outcome<_>>()?,
+            nets: self.net.iter().map(place).collect::<CommandResult<_>>()?,
         })
     }
 }
 
 /// Prints what was found: one line for each test of each link or LAN, then
 /// every path that failed.
-pub(crate) fn show(report: &Report, output: Output) -> Outcome {
+pub(crate) fn show(report: &LinktestReport, output: Output) -> CommandResult {
     if output.is_json() {
         return Ok(output.json(&json!({"schema": SCHEMA, "passed": report.passed(), "linktest": report}))?);
     }
@@ -122,7 +124,7 @@ pub(crate) fn show(report: &Report, output: Output) -> Outcome {
     if !report.measurements.is_empty() {
         output.table(&table)?;
     }
-    let failures: Vec<&Measurement> = report.failures().collect();
+    let failures: Vec<&LinktestMeasurement> = report.failures().collect();
     if !failures.is_empty() {
         output.data("\nEvery path that failed, each measured three times:\n")?;
         let mut table = Table::new(&["NET", "TEST", "PATH", ">EXPECTED", ">MEASURED", ">ERROR", "RESULT", ">ARRIVED"]);
@@ -138,7 +140,7 @@ pub(crate) fn show(report: &Report, output: Output) -> Outcome {
     Ok(())
 }
 
-fn row(one: &Measurement) -> Vec<String> {
+fn row(one: &LinktestMeasurement) -> Vec<String> {
     let nothing = || "-".to_owned();
     let result = match (one.outcome, &one.why) {
         (Ending::Passed, _) if is_noise(one) => "passed: within its noise".to_owned(),
@@ -159,12 +161,12 @@ fn row(one: &Measurement) -> Vec<String> {
 }
 
 /// Whether a delay that is off passed only since it varied so much.
-fn is_noise(one: &Measurement) -> bool {
+fn is_noise(one: &LinktestMeasurement) -> bool {
     let (low, high) = DELAY_ERROR_MS;
-    one.test == Test::Delay && one.error.is_some_and(|error| error <= low || error >= high)
+    one.test == LinktestKind::Delay && one.error.is_some_and(|error| error <= low || error >= high)
 }
 
-fn show_reach(report: &Report, output: Output) -> Outcome {
+fn show_reach(report: &LinktestReport, output: Output) -> CommandResult {
     const NAMED: usize = 10;
     let Some(reach) = &report.reach else { return Ok(()) };
     let tried = match reach.tried == reach.pairs {
@@ -178,9 +180,9 @@ fn show_reach(report: &Report, output: Output) -> Outcome {
     Ok(())
 }
 
-fn closing(report: &Report) -> String {
+fn closing(report: &LinktestReport) -> String {
     let measured = report.measurements.iter().filter(|one| one.outcome != Ending::Skipped).count();
-    let errors = report.measurements.iter().filter(|one| one.test == Test::Delay);
+    let errors = report.measurements.iter().filter(|one| one.test == LinktestKind::Delay);
     let mut errors: Vec<f64> = errors.filter_map(|one| one.error.map(f64::abs)).collect();
     errors.sort_by(f64::total_cmp);
     let median = errors.get(errors.len() / 2).map_or_else(String::new, |error| {
@@ -198,7 +200,7 @@ fn closing(report: &Report) -> String {
 }
 
 /// The failure of a test that found one.
-pub(crate) fn verdict(report: &Report) -> Outcome {
+pub(crate) fn verdict(report: &LinktestReport) -> CommandResult {
     let paths = report.failures().count();
     let pairs = report.reach.as_ref().map_or(0, |reach| reach.failed);
     let what = match (paths, pairs) {
@@ -209,5 +211,5 @@ pub(crate) fn verdict(report: &Report) -> Outcome {
         (paths, pairs) => format!("{paths} paths are not as described, and {pairs} pairs of hosts are out of reach"),
     };
     let busy = if report.overruns > 0 { "; the machine was too busy to be sure" } else { "" };
-    Err(Failure::new(Code::Linktest, format!("{what}{busy}")))
+    Err(Failure::new(FailureCode::Linktest, format!("{what}{busy}")))
 }

@@ -6,11 +6,11 @@ use clap::Args;
 use roost_emulation::experiment::plan::{HubSelection, Mix, Participation as Share, SuperNodes};
 use roost_emulation::experiment::{Architecture, Plan, Prepared, RunError, classes_that_ask};
 use roost_emulation::scenario::{self, Topology};
-use roost_emulation::siting::{Advice, AdviceError, Choice, LinkForecast, Part, advise};
+use roost_emulation::siting::{HubsToPlace, LinkForecast, PlacementAdvice, PlacementChoice, PlacementError, advise};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate place`.
 #[derive(Debug, Args)]
@@ -40,11 +40,11 @@ pub(crate) struct PlaceArgs {
 struct PlaceJson<'a> {
     schema: u32,
     #[serde(flatten)]
-    advice: &'a Advice,
+    advice: &'a PlacementAdvice,
 }
 
 /// Says where to put them.
-pub(crate) fn run(args: &PlaceArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &PlaceArgs, output: Output) -> CommandResult {
     let (prepared, part) = prepare(args)?;
     let advice = advise(&prepared, part, args.at.as_deref())?;
     if output.is_json() {
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &PlaceArgs, output: Output) -> Outcome {
 
 /// The plan whose demand is to be met, on the network it is to be met on, and
 /// what is to be placed.
-fn prepare(args: &PlaceArgs) -> Outcome<(Prepared, Part)> {
+fn prepare(args: &PlaceArgs) -> CommandResult<(Prepared, HubsToPlace)> {
     let own = Plan::text(&args.file).map_err(RunError::from)?;
     let is_plan = super::run::names_a_topology(&own);
     let network = if is_plan { Prepared::from_text(&own, &args.file)?.network } else { scenario::load(&args.file)? };
@@ -75,13 +75,13 @@ fn prepare(args: &PlaceArgs) -> Outcome<(Prepared, Part)> {
     let named = args.at.as_ref().filter(|_| workload.is_none()).map(Vec::len);
     match args.super_nodes.or(named) {
         _ if server => plan.super_nodes = SuperNodes::Flat(HubSelection::Count(1)),
-        Some(0) => return Err(AdviceError::Count(0).into()),
+        Some(0) => return Err(PlacementError::Count(0).into()),
         Some(count) => plan.super_nodes = SuperNodes::Flat(HubSelection::Count(count)),
         None => {}
     }
     let prepared = Prepared::from_plan(plan, network, file)?;
     let count = prepared.placement.hubs.len();
-    Ok((prepared, if server { Part::Server } else { Part::SuperNodes(count) }))
+    Ok((prepared, if server { HubsToPlace::Server } else { HubsToPlace::SuperNodes(count) }))
 }
 
 /// Gives all classes that take part one mix.
@@ -94,12 +94,12 @@ fn ask_for(plan: &mut Plan, network: &Topology, mix: Mix) {
     }
 }
 
-fn show(advice: &Advice, part: Part, output: Output) -> Outcome {
-    let Advice { topology, hosts, nodes, choices, exact, .. } = advice;
+fn show(advice: &PlacementAdvice, part: HubsToPlace, output: Output) -> CommandResult {
+    let PlacementAdvice { topology, hosts, nodes, choices, exact, .. } = advice;
     let what = match part {
-        Part::Server => "The server".to_owned(),
-        Part::SuperNodes(1) => "One super node".to_owned(),
-        Part::SuperNodes(count) => format!("{count} super nodes"),
+        HubsToPlace::Server => "The server".to_owned(),
+        HubsToPlace::SuperNodes(1) => "One super node".to_owned(),
+        HubsToPlace::SuperNodes(count) => format!("{count} super nodes"),
     };
     let how = if *exact {
         "every choice was compared"
@@ -116,7 +116,7 @@ fn show(advice: &Advice, part: Part, output: Output) -> Outcome {
 }
 
 /// A row for each choice, with the mean latency of all requests.
-fn overview(choices: &[Choice]) -> Table {
+fn overview(choices: &[PlacementChoice]) -> Table {
     let mut table = Table::new(&["CHOICE", "ON", ">WAY ms", ">LATENCY ms", ">FULLEST"]);
     for choice in choices {
         let asked: f64 = choice.services.iter().map(|service| service.requests_per_s).sum();
@@ -132,7 +132,7 @@ fn overview(choices: &[Choice]) -> Table {
     table
 }
 
-fn services(choice: &Choice) -> Table {
+fn services(choice: &PlacementChoice) -> Table {
     let mut table = Table::new(&["SERVICE", ">ASKED/s", ">MEDIAN ms", ">MEAN ms", ">KB ON LINKS"]);
     for service in &choice.services {
         table.row([
@@ -147,7 +147,7 @@ fn services(choice: &Choice) -> Table {
 }
 
 /// What is gained, what is full first, and what to write into a plan.
-fn conclusions(choices: &[Choice], best: &Choice, part: Part) -> String {
+fn conclusions(choices: &[PlacementChoice], best: &PlacementChoice, part: HubsToPlace) -> String {
     let mut text = String::new();
     for other in choices.iter().filter(|choice| matches!(choice.name, "plan" | "yours")) {
         let whose = if other.name == "plan" { "Where the plan has it" } else { "Where you have it" };
@@ -169,8 +169,8 @@ fn conclusions(choices: &[Choice], best: &Choice, part: Part) -> String {
     }
     let quoted: Vec<String> = best.hosts.iter().map(|host| format!("\"{host}\"")).collect();
     text.push_str(&match part {
-        Part::Server => format!("For a plan:  server = {}\n", quoted.join("")),
-        Part::SuperNodes(_) => format!("For a plan:  super_nodes = [{}]\n", quoted.join(", ")),
+        HubsToPlace::Server => format!("For a plan:  server = {}\n", quoted.join("")),
+        HubsToPlace::SuperNodes(_) => format!("For a plan:  super_nodes = [{}]\n", quoted.join(", ")),
     });
     text
 }
@@ -178,8 +178,8 @@ fn conclusions(choices: &[Choice], best: &Choice, part: Part) -> String {
 /// Who has no plan has the published workload, in the long run.
 const PUBLISHED: &str = "topology = 'it'\narchitecture = 'super-node'\nduration = '15m'\n";
 
-impl From<AdviceError> for Failure {
-    fn from(error: AdviceError) -> Self {
+impl From<PlacementError> for Failure {
+    fn from(error: PlacementError) -> Self {
         Self::bad_input(error.to_string())
     }
 }

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 use super::interrupt::{InterruptSource, Interrupted};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// How often it is looked whether Ctrl-C was noted.
 const LOOK: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ pub(crate) struct LabProgram {
 
 impl LabProgram {
     /// Starts a program and its arguments.
-    pub(crate) fn start<S: AsRef<OsStr> + Sync>(lab: &Lab, host: HostIndex, words: &[S]) -> Outcome<Self> {
+    pub(crate) fn start<S: AsRef<OsStr> + Sync>(lab: &Lab, host: HostIndex, words: &[S]) -> CommandResult<Self> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::bad_input("no command: write it after --"));
         };
@@ -36,12 +36,12 @@ impl LabProgram {
     }
 
     /// Starts a line of the shell.
-    pub(crate) fn start_line(lab: &Lab, host: HostIndex, line: &str) -> Outcome<Self> {
+    pub(crate) fn start_line(lab: &Lab, host: HostIndex, line: &str) -> CommandResult<Self> {
         Self::spawn(lab, host, shell(line))
     }
 
     /// The same without input.
-    pub(crate) fn start_without_input(lab: &Lab, host: HostIndex, line: &str) -> Outcome<Self> {
+    pub(crate) fn start_without_input(lab: &Lab, host: HostIndex, line: &str) -> CommandResult<Self> {
         let mut command = shell(line);
         command.stdin(Stdio::null());
         Self::spawn(lab, host, command)
@@ -49,16 +49,17 @@ impl LabProgram {
 
     /// Starts a line of the shell beside something else: without input, and out
     /// of Ctrl-C's way.
-    pub(crate) fn start_beside(lab: &Lab, host: HostIndex, line: &str) -> Outcome<Self> {
+    pub(crate) fn start_beside(lab: &Lab, host: HostIndex, line: &str) -> CommandResult<Self> {
         let mut command = shell(line);
         command.stdin(Stdio::null()).process_group(0);
         Self::spawn(lab, host, command)
     }
 
-    fn spawn(lab: &Lab, host: HostIndex, mut command: Command) -> Outcome<Self> {
+    fn spawn(lab: &Lab, host: HostIndex, mut command: Command) -> CommandResult<Self> {
         let started = lab.run_in(host, || command.spawn())?;
         let not_started = |error: io::Error| {
-            let code = if error.kind() == io::ErrorKind::NotFound { Code::NoProgram } else { Code::CannotRun };
+            let code =
+                if error.kind() == io::ErrorKind::NotFound { FailureCode::NoProgram } else { FailureCode::CannotRun };
             Failure::new(code, format!("cannot run {}: {error}", command.get_program().display()))
         };
         started.map(|child| Self { child }).map_err(not_started)
@@ -66,7 +67,7 @@ impl LabProgram {
 
     /// Waits for its end; gives its exit code, as shells do. `SIGINT` is passed
     /// on where the program does not get it from the terminal itself.
-    pub(crate) fn wait(mut self, interrupted: &Interrupted) -> Outcome<u8> {
+    pub(crate) fn wait(mut self, interrupted: &Interrupted) -> CommandResult<u8> {
         let failed = |error: io::Error| Failure::failed(format!("cannot wait for a program: {error}"));
         let pid = Pid::from_child(&self.child);
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
@@ -108,10 +109,10 @@ fn shell(line: &str) -> Command {
 
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Code::Failed as u8)
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FailureCode::Failed as u8)
 }
 
 /// The end of a command whose program ended with this code.
-pub(crate) fn outcome(code: u8) -> Outcome {
-    if code == 0 { Ok(()) } else { Err(Failure::Passed(code.into())) }
+pub(crate) fn outcome(code: u8) -> CommandResult {
+    if code == 0 { Ok(()) } else { Err(Failure::ProgramExit(code.into())) }
 }

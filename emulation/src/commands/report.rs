@@ -7,7 +7,7 @@ use roost_emulation::report::{self, WriteError, WrittenReport};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::json;
 
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// How many reasons not to trust figures are told on a terminal.
 const REASONS: usize = 3;
@@ -20,7 +20,7 @@ pub(crate) struct ReportArgs {
 }
 
 /// Writes the report of a run, or of each run in the folder and the page about all of them.
-pub(crate) fn run(args: &ReportArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &ReportArgs, output: Output) -> CommandResult {
     let runs = report::runs(&args.dir).map_err(failure)?;
     let is_one = runs.len() == 1 && runs[0] == args.dir;
     if is_one {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ReportArgs, output: Output) -> Outcome {
 
 /// Says what was written and what matters most in it; fails with its own code
 /// when it cannot be trusted.
-pub(crate) fn print_report(written: &WrittenReport, output: Output) -> Outcome {
+pub(crate) fn print_report(written: &WrittenReport, output: Output) -> CommandResult {
     if output.is_json() {
         output.json(&json!({
             "schema": SCHEMA,
@@ -60,19 +60,19 @@ pub(crate) fn print_report(written: &WrittenReport, output: Output) -> Outcome {
 
 /// Fails with its own code when there are reasons not to trust the figures;
 /// in JSON they have been said already.
-pub(crate) fn require_trusted(distrust: &[String], output: Output) -> Outcome {
+pub(crate) fn require_trusted(distrust: &[String], output: Output) -> CommandResult {
     if distrust.is_empty() {
         return Ok(());
     }
     if output.is_json() {
-        return Err(Failure::Passed((Code::Invalid as u8).into()));
+        return Err(Failure::ProgramExit((FailureCode::Invalid as u8).into()));
     }
     let first = distrust.iter().take(REASONS).cloned().collect::<Vec<_>>().join("; ");
     let more = match distrust.len().saturating_sub(REASONS) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    Err(Failure::new(Code::Invalid, format!("these figures cannot be trusted: {first}{more}")))
+    Err(Failure::new(FailureCode::Invalid, format!("these figures cannot be trusted: {first}{more}")))
 }
 
 /// How a command ends that could not read or write results.

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use roost_emulation::experiment;
-use roost_emulation::reproduce::{self, Kind, Progress, RunnerError, Scale, Store, Study, Tally, Written};
+use roost_emulation::reproduce::{
+    self, ClaimKind, ClaimTally, ReproductionProgress, RunnerError, Store, Study, StudyScale, WrittenReproduction,
+};
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 
 use super::interrupt;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate reproduce`.
 #[derive(Debug, Args)]
@@ -65,12 +67,12 @@ impl StudyMethod {
 }
 
 /// Makes what is missing, holds the claims against it, and writes the page.
-pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &ReproduceArgs, output: Output) -> CommandResult {
     if args.software {
         return software(output);
     }
-    let scale = Scale::new(args.quick, args.seeds);
-    let mut studies = reproduce::chosen(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
+    let scale = StudyScale::new(args.quick, args.seeds);
+    let mut studies = reproduce::select_studies(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
     if let Some(only) = args.only {
         studies = studies.into_iter().filter_map(|study| only.select_runs(study)).collect();
     }
@@ -91,12 +93,12 @@ pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
     show(&written, output)?;
     match written.invalid {
         0 => Ok(()),
-        invalid => Err(Failure::new(Code::Invalid, format!("{invalid} runs are not valid; the page says why"))),
+        invalid => Err(Failure::new(FailureCode::Invalid, format!("{invalid} runs are not valid; the page says why"))),
     }
 }
 
 /// The model of the paper's own waits.
-fn software(output: Output) -> Outcome {
+fn software(output: Output) -> CommandResult {
     let fit = reproduce::software::fit()?;
     if output.is_json() {
         return Ok(output.json(&json!({ "schema": SCHEMA, "fit": fit }))?);
@@ -107,12 +109,12 @@ fn software(output: Output) -> Outcome {
     Ok(output.data(&format!("\n{}\n", fit.sentences().join("\n")))?)
 }
 
-fn unknown(name: &str, scale: Scale) -> Failure {
+fn unknown(name: &str, scale: StudyScale) -> Failure {
     let known: Vec<&str> = reproduce::catalogue(scale).iter().map(|study| study.id).collect();
     Failure::bad_input(format!("there is no study `{name}`: choose {}", known.join(", ")))
 }
 
-fn list(studies: &[Study], output: Output) -> Outcome {
+fn list(studies: &[Study], output: Output) -> CommandResult {
     if output.is_json() {
         let study = |study: &Study| {
             let claims: Vec<_> = study.claims.iter().map(|claim| &claim.id).collect();
@@ -129,7 +131,7 @@ fn list(studies: &[Study], output: Output) -> Outcome {
     Ok(output.table(&table)?)
 }
 
-fn check(studies: &[Study], output: Output) -> Outcome {
+fn check(studies: &[Study], output: Output) -> CommandResult {
     let runs: u64 = studies.iter().map(count).sum();
     if output.is_json() {
         return Ok(output.json(&json!({ "schema": SCHEMA, "runs": runs }))?);
@@ -153,7 +155,7 @@ impl ReproduceProgress {
         Self { output, steps: None, tenths: 0 }
     }
 
-    fn show_progress(&mut self, at: Progress<'_>) {
+    fn show_progress(&mut self, at: ReproductionProgress<'_>) {
         if at.made == 0 {
             let again = match at.again {
                 0 => String::new(),
@@ -176,19 +178,19 @@ impl ReproduceProgress {
     }
 }
 
-fn show(written: &Written, output: Output) -> Outcome {
+fn show(written: &WrittenReproduction, output: Output) -> CommandResult {
     if output.is_json() {
-        let counts = Tally::of(&written.judgements);
+        let counts = ClaimTally::from_judgements(&written.judgements);
         return Ok(output.json(&json!({ "schema": SCHEMA, "counts": counts, "claims": written.judgements }))?);
     }
     let mut table = Table::new(&["CLAIM", "OF", "PAPER OR AIM", ">HERE", ">95 % INTERVAL", "VERDICT"]);
     for one in &written.judgements {
-        let of = if one.kind == Kind::Ours { "ours" } else { "paper" };
+        let of = if one.kind == ClaimKind::Ours { "ours" } else { "paper" };
         let cells = [one.id.as_str(), of, one.paper, &one.ours_said(), &one.interval_said(), one.words()];
         table.row(cells.map(str::to_owned));
     }
     output.table(&table)?;
-    Tally::of(&written.judgements).sentences().into_iter().for_each(|sentence| output.say(sentence));
+    ClaimTally::from_judgements(&written.judgements).sentences().into_iter().for_each(|sentence| output.say(sentence));
     output.say(format!("Look at {}", written.page.display()));
     Ok(())
 }
@@ -196,7 +198,7 @@ fn show(written: &Written, output: Output) -> Outcome {
 impl From<RunnerError> for Failure {
     fn from(error: RunnerError) -> Self {
         match error {
-            RunnerError::Interrupted => Self::new(Code::Interrupted, error.to_string()),
+            RunnerError::Interrupted => Self::new(FailureCode::Interrupted, error.to_string()),
             _ => Self::failed(error.to_string()),
         }
     }

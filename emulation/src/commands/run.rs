@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, FinishedRun, Interrupt, NetworkRun, Plan, Prepared, RunError};
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_emulation::report::metrics::{Distribution, Metrics};
 use roost_emulation::report::{self, Results, record};
 use roost_emulation::units::{format_duration, parse_length};
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::report::{failure, require_trusted};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate run`.
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ enum RunInput {
 }
 
 /// Runs a plan or a topology, makes its figures and says how it went.
-pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
     let subject = subject(args)?;
     if let RunInput::Plan(prepared) = &subject {
         prepared.check_for_daemons()?;
@@ -60,8 +60,8 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
         warnings(&subject).iter().for_each(|warning| output.say(warning));
         return check(&subject, output);
     }
-    if let Entry::Done(code) = sandbox::enter()? {
-        return Err(Failure::Passed(code));
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
     }
     warnings(&subject).iter().for_each(|warning| output.say(warning));
     let interrupt = Interrupt::listen()?;
@@ -97,7 +97,7 @@ fn warnings(subject: &RunInput) -> Vec<String> {
     of_plan.into_iter().map(|text| format!("warning: {text}")).chain(of_network).collect()
 }
 
-fn subject(args: &RunArgs) -> Outcome<RunInput> {
+fn subject(args: &RunArgs) -> CommandResult<RunInput> {
     if is_plan(&args.file)? {
         return Ok(RunInput::Plan(Box::new(prepare(args)?)));
     }
@@ -125,7 +125,7 @@ pub(super) fn names_a_topology(text: &str) -> bool {
 ///
 /// A file that has neither's keys is refused here: whoever read it would say
 /// only that its own are missing.
-fn is_plan(file: &Path) -> Outcome<bool> {
+fn is_plan(file: &Path) -> CommandResult<bool> {
     if file.extension().is_none_or(|extension| extension != "toml") {
         return Ok(false);
     }
@@ -144,7 +144,7 @@ fn is_plan(file: &Path) -> Outcome<bool> {
     Ok(is_plan)
 }
 
-fn prepare(args: &RunArgs) -> Outcome<Prepared> {
+fn prepare(args: &RunArgs) -> CommandResult<Prepared> {
     let text = Plan::text(&args.file).map_err(RunError::from)?;
     let mut values = Vec::new();
     values.extend(args.architecture.map(|architecture| ("architecture".to_owned(), architecture.name().into())));
@@ -161,7 +161,7 @@ fn prepare(args: &RunArgs) -> Outcome<Prepared> {
 }
 
 /// Makes the figures of a run.
-pub(crate) fn figures(finished: FinishedRun, output: Output) -> Outcome<FinishedRun> {
+pub(crate) fn figures(finished: FinishedRun, output: Output) -> CommandResult<FinishedRun> {
     let cannot = |error| Failure::failed(format!("the run is in {}, but: {error}", finished.folder.display()));
     for remark in report::write(&finished.folder).map_err(cannot)?.remarks {
         output.say(remark);
@@ -170,7 +170,7 @@ pub(crate) fn figures(finished: FinishedRun, output: Output) -> Outcome<Finished
 }
 
 /// What would run.
-fn check(subject: &RunInput, output: Output) -> Outcome {
+fn check(subject: &RunInput, output: Output) -> CommandResult {
     let mut table = Table::new(&["WHAT", "IS"]);
     let (rows, longest) = match subject {
         RunInput::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
@@ -205,7 +205,7 @@ struct RunJson<'a> {
     run: &'a record::RunRecord,
 }
 
-fn show(finished: &FinishedRun, results: &Results, output: Output) -> Outcome {
+fn show(finished: &FinishedRun, results: &Results, output: Output) -> CommandResult {
     let FinishedRun { folder, run, tally } = finished;
     if output.is_json() {
         let (completed, failed, cut) = (tally.completed, tally.failed + tally.timed_out, tally.cut);
@@ -323,7 +323,7 @@ fn trust(run: &record::RunRecord) -> String {
 }
 
 /// The end of a run as the end of the command.
-fn conclude(finished: &FinishedRun, results: &Results, output: Output) -> Outcome {
+fn conclude(finished: &FinishedRun, results: &Results, output: Output) -> CommandResult {
     let unexpected = results.programs.iter().filter(|program| !program.as_expected).count();
     if finished.run.interrupted {
         let doubt = match finished.run.verdict.reasons.as_slice() {
@@ -331,7 +331,7 @@ fn conclude(finished: &FinishedRun, results: &Results, output: Output) -> Outcom
             reasons => format!(", and cannot be trusted: {}", reasons.join("; ")),
         };
         let said = format!("interrupted; what had been measured is in the results{doubt}");
-        return Err(Failure::new(Code::Interrupted, said));
+        return Err(Failure::new(FailureCode::Interrupted, said));
     }
     if unexpected > 0 {
         let all = results.programs.len();
@@ -358,11 +358,11 @@ fn free(folder: &Path) -> PathBuf {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         let code = match &error {
-            RunError::Plan(_) | RunError::Topology(_) => Code::BadInput,
-            RunError::Missing(_) => Code::Missing,
-            RunError::Lab(error) if error.is_of_the_system() => Code::Missing,
-            RunError::Interrupted => Code::Interrupted,
-            _ => Code::Failed,
+            RunError::Plan(_) | RunError::Topology(_) => FailureCode::BadInput,
+            RunError::Missing(_) => FailureCode::Missing,
+            RunError::Lab(error) if error.is_of_the_system() => FailureCode::Missing,
+            RunError::Interrupted => FailureCode::Interrupted,
+            _ => FailureCode::Failed,
         };
         Self::new(code, error.to_string())
     }

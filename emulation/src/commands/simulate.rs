@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Plan, Prepared, RunError};
 use roost_emulation::report::{self, metrics};
-use roost_emulation::sim::{self, ByService, Detail, Outcome as Simulated, Progress, SimulateError, Tell};
+use roost_emulation::sim::{
+    self, Detail, ProgressListener, ServiceCounts, SimOutcome as Simulated, SimProgress, SimulateError,
+};
 use roost_emulation::units::{format_duration, parse_length};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// How many violations of a run are told.
 const MAX_TOLD: usize = 5;
@@ -56,13 +58,13 @@ struct SimulateJson<'a> {
     wall_s: f64,
     nodes: usize,
     steps: u64,
-    by_service: &'a BTreeMap<String, ByService>,
+    by_service: &'a BTreeMap<String, ServiceCounts>,
     violations: Vec<String>,
     overflows: u64,
 }
 
 /// Simulates a plan, with one seed or with many.
-pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     let mut prepared = prepare(args)?;
     prepared.unused().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     let first = prepared.plan.seed;
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
         });
         let tell =
             ProgressLog::create_callback(output, if count > 1 { format!("seed {seed}, ") } else { String::new() });
-        let simulated = sim::simulate_telling(&prepared, args.level, folder.as_deref(), tell)?;
+        let simulated = sim::simulate_with_progress(&prepared, args.level, folder.as_deref(), tell)?;
         if let Some(folder) = folder {
             page(&folder, count == 1, output)?;
         }
@@ -104,7 +106,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
 }
 
 /// The plan, with what the command line says instead.
-fn prepare(args: &SimulateArgs) -> Outcome<Prepared> {
+fn prepare(args: &SimulateArgs) -> CommandResult<Prepared> {
     let text = Plan::text(&args.file).map_err(RunError::from)?;
     let mut values = Vec::new();
     values.extend(args.architecture.map(|architecture| ("architecture".to_owned(), architecture.name().into())));
@@ -136,7 +138,7 @@ fn object(seed: u64, simulated: &Simulated) -> SimulateJson<'_> {
     }
 }
 
-fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> Outcome {
+fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> CommandResult {
     let mut table =
         Table::new(&["SERVICE", ">ASKED", ">COMPLETED", ">FAILED", ">CUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
     // In brackets, as in the report, where too few requests lie beyond it.
@@ -213,7 +215,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Makes the figures of a run.
-fn page(folder: &Path, is_only: bool, output: Output) -> Outcome {
+fn page(folder: &Path, is_only: bool, output: Output) -> CommandResult {
     let written = report::write(folder).map_err(super::report::failure)?;
     written.remarks.iter().for_each(|remark| output.say(remark));
     if is_only {
@@ -242,7 +244,7 @@ struct ProgressLog {
 }
 
 impl ProgressLog {
-    fn create_callback(output: Output, of: String) -> Tell {
+    fn create_callback(output: Output, of: String) -> ProgressListener {
         let mut sparse = Self { output, of, began: Instant::now(), next: SILENCE };
         Box::new(move |at| {
             if let Some(line) = sparse.line(at, sparse.began.elapsed()) {
@@ -252,16 +254,16 @@ impl ProgressLog {
     }
 
     /// The line that is due after this time, if one is.
-    fn line(&mut self, at: Progress, passed: Duration) -> Option<String> {
+    fn line(&mut self, at: SimProgress, passed: Duration) -> Option<String> {
         if passed < self.next {
             return None;
         }
         self.next = passed + PACE;
         let (of, seconds) = (&self.of, passed.as_secs());
         Some(match at {
-            Progress::Joining { joined, of: all } => format!("{of}{seconds} s: {joined} of {all} nodes have a home"),
-            Progress::Running { now, of: all } if now > all => format!("{of}{seconds} s: draining"),
-            Progress::Running { now, of: all } => {
+            SimProgress::Joining { joined, of: all } => format!("{of}{seconds} s: {joined} of {all} nodes have a home"),
+            SimProgress::Running { now, of: all } if now > all => format!("{of}{seconds} s: draining"),
+            SimProgress::Running { now, of: all } => {
                 let part = now.as_secs_f64() / all.as_secs_f64().max(1e-9);
                 format!("{of}{seconds} s: {:.0} % of {} simulated", part * 100.0, format_duration(all))
             }
@@ -310,10 +312,10 @@ mod tests {
             began: Instant::now(),
             next: SILENCE,
         };
-        let running = |now| Progress::Running { now: Duration::from_secs(now), of: Duration::from_secs(60) };
+        let running = |now| SimProgress::Running { now: Duration::from_secs(now), of: Duration::from_secs(60) };
         let said = [1, 3, 4, 12, 13].map(|s| sparse.line(running(30), Duration::from_secs(s)).unwrap_or_default());
         assert_eq!(said, ["", "3 s: 50 % of 60s simulated", "", "", "13 s: 50 % of 60s simulated"]);
-        let joining = sparse.line(Progress::Joining { joined: 5, of: 9 }, Duration::from_secs(60));
+        let joining = sparse.line(SimProgress::Joining { joined: 5, of: 9 }, Duration::from_secs(60));
         assert_eq!(joining.unwrap(), "60 s: 5 of 9 nodes have a home");
     }
 

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::report::{failure, require_trusted};
 use super::run::figures;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate sweep`.
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ impl SweepTask {
 }
 
 /// Runs what is not complete yet, and shows all.
-pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
     let (folder, tasks) = tasks(args)?;
     for warning in tasks.iter().flat_map(|task| task.prepared.warnings()).collect::<BTreeSet<_>>() {
         output.say(format!("warning: {warning}"));
@@ -110,9 +110,9 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
     let mut failures = Vec::new();
     if !open.is_empty() {
         if args.how() == RunMode::Emulated
-            && let sandbox::Entry::Done(code) = sandbox::enter()?
+            && let sandbox::SandboxEntry::Done(code) = sandbox::enter()?
         {
-            return Err(Failure::Passed(code));
+            return Err(Failure::ProgramExit(code));
         }
         failures = run_all(&open, args.how(), output, &Interrupt::listen()?)?;
     }
@@ -131,7 +131,7 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
 }
 
 /// The folder of the sweep, and its runs.
-fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<SweepTask>)> {
+fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)> {
     let text = Plan::text(&args.plan).map_err(RunError::from)?;
     let cells = experiment::sweep_runs(&text, &args.plan).map_err(RunError::from)?;
     // It is made by the plan's name, which a sweep does not vary.
@@ -152,7 +152,7 @@ fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<SweepTask>)> {
 type Hashes = BTreeMap<&'static str, BTreeMap<String, String>>;
 
 /// What the folder holds of this run. Another run there is nobody's to remove.
-fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes) -> Outcome<RunFolderState> {
+fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes) -> CommandResult<RunFolderState> {
     let other = |what: &str| {
         let way_out = "choose another folder with -o, or remove it";
         Err(Failure::bad_input(format!("{} holds {what}: {way_out}", folder.display())))
@@ -192,7 +192,7 @@ fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes
 }
 
 /// Runs what is open; gives what went wrong with runs that did not come about.
-fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interrupt) -> Outcome<Vec<String>> {
+fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interrupt) -> CommandResult<Vec<String>> {
     let mut failures = Vec::new();
     for (index, task) in open.iter().enumerate() {
         if interrupt.is_set() {
@@ -223,14 +223,14 @@ fn run_all(open: &[&SweepTask], how: RunMode, output: Output, interrupt: &Interr
 }
 
 /// Makes a run in virtual time, and its page.
-fn simulated(task: &SweepTask, output: Output) -> Outcome {
+fn simulated(task: &SweepTask, output: Output) -> CommandResult {
     let seen = sim::simulate_varied(&task.prepared, &task.folder, &task.cell.varied)?;
     seen.violations.iter().for_each(|violation| output.say(violation.sentence()));
     report::write(&task.folder).map_err(failure).map(drop)
 }
 
 fn interrupted() -> Failure {
-    Failure::new(Code::Interrupted, "interrupted; the same command goes on with the runs that are not complete")
+    Failure::new(FailureCode::Interrupted, "interrupted; the same command goes on with the runs that are not complete")
 }
 
 /// The others would not do better.
@@ -239,7 +239,7 @@ fn full(run: &str, message: &str) -> Failure {
 }
 
 /// What would run.
-fn check(tasks: &[SweepTask], keep_invalid: bool, output: Output) -> Outcome {
+fn check(tasks: &[SweepTask], keep_invalid: bool, output: Output) -> CommandResult {
     if output.is_json() {
         let run = |task: &SweepTask| {
             json!({
@@ -287,7 +287,7 @@ struct SweepJson<'a> {
 }
 
 /// Shows all runs; gives why some cannot be trusted.
-fn show(tasks: &[SweepTask], output: Output) -> Outcome<Vec<String>> {
+fn show(tasks: &[SweepTask], output: Output) -> CommandResult<Vec<String>> {
     // Those that did not come about are told apart.
     let all = tasks.iter().filter_map(|task| Some((task, report::read(&task.folder).ok()?)));
     let all: Vec<(&SweepTask, Results)> = all.collect();

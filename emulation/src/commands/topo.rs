@@ -9,7 +9,7 @@ use roost_emulation::units::{Rate, UnitError, parse_duration};
 use roost_terminal::Output;
 
 use super::format::{ExportFormat, write_output};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate topo`.
 #[derive(Debug, Args)]
@@ -144,7 +144,7 @@ struct To {
 }
 
 /// Writes a topology.
-pub(crate) fn run(args: &TopoArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &TopoArgs, output: Output) -> CommandResult {
     let (made, comment, to) = match &args.shape {
         TopoShape::Star(args) => {
             let star = star(args);
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &TopoArgs, output: Output) -> Outcome {
         }
         TopoShape::Forest(args) => {
             let ForestArgs { nodes, per_home, per_middle, tops, area, .. } = *args;
-            let forest = Forest { per_home, per_middle, tops, area, ..Forest::of(nodes) };
+            let forest = Forest { per_home, per_middle, tops, area, ..Forest::for_nodes(nodes) };
             (forest.topology(), forest.comment(), &args.to)
         }
     };
@@ -174,8 +174,8 @@ fn star(args: &StarArgs) -> Star {
     }
 }
 
-fn tree(args: &TreeArgs) -> Outcome<Tree> {
-    let shape = TreeShape::of(args.nodes, args.x45, args.tactical, args.low);
+fn tree(args: &TreeArgs) -> CommandResult<Tree> {
+    let shape = TreeShape::from_classes(args.nodes, args.x45, args.tactical, args.low);
     Ok(Tree {
         shape: shape.map_err(|error| Failure::bad_input(error.to_string()))?,
         low: LegParameters { rate: args.low_rate, delay: args.low_delay },

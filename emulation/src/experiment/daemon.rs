@@ -181,7 +181,9 @@ impl Daemon {
 
     /// Whether what it uses now is known.
     fn look_at_usage(&mut self) -> bool {
-        let Some(usage) = self.child.as_ref().and_then(|child| Usage::of(child.id()).ok()) else { return false };
+        let Some(usage) = self.child.as_ref().and_then(|child| Usage::read_process(child.id()).ok()) else {
+            return false;
+        };
         self.last = usage;
         true
     }

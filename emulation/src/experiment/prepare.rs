@@ -11,7 +11,7 @@ use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
 use crate::scenario::near::did_you_mean;
-use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, Topology};
+use crate::scenario::topology::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
 
 /// How long it takes until nodes ask, roughly: the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
@@ -221,7 +221,7 @@ impl Faults<'_> {
         fault: &Fault,
         net: &Named,
         from: Option<&Named>,
-        changes: &[Change],
+        changes: &[TopologyChange],
         topology: &mut Topology,
     ) -> Result<(), PlanError> {
         let index = self::net(topology, net, self.file)?;

@@ -16,7 +16,7 @@ use super::error::RunError;
 use super::redirection;
 use crate::lab::Lab;
 use crate::report::record::{self, ProgramEnd};
-use crate::scenario::topology::{Program, ProgramAction};
+use crate::scenario::topology::{HostProgram, ProgramAction};
 
 /// Where outputs go, in the results.
 const FOLDER: &str = "programs";
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The programs of a topology, running or not.
 #[derive(Debug)]
 pub(super) struct Programs {
-    all: Vec<Program>,
+    all: Vec<HostProgram>,
     hosts: Vec<String>,
     /// Where relative folders begin: the folder of the topology's file.
     base: PathBuf,
@@ -171,7 +171,7 @@ impl Programs {
         }
     }
 
-    fn spawn(&self, lab: &Lab, program: &Program) -> Result<Child, String> {
+    fn spawn(&self, lab: &Lab, program: &HostProgram) -> Result<Child, String> {
         if program.command.trim().is_empty() {
             return Err("it has no command".to_owned());
         }
@@ -209,7 +209,7 @@ fn output(name: &str, kind: &str) -> Result<File, String> {
     opened.map_err(|error| format!("{} cannot be opened: {error}", path.display()))
 }
 
-fn not_started(program: &Program, host: &str, item: usize, now: Duration, why: &str) -> EndedProgram {
+fn not_started(program: &HostProgram, host: &str, item: usize, now: Duration, why: &str) -> EndedProgram {
     let record = record::ProgramRecord {
         t: now.as_secs_f64(),
         program: program.name.clone(),
@@ -247,7 +247,7 @@ impl RunningProgram {
         }
     }
 
-    fn ended(&self, program: &Program, host: &str, status: ExitStatus, now: Duration) -> EndedProgram {
+    fn ended(&self, program: &HostProgram, host: &str, status: ExitStatus, now: Duration) -> EndedProgram {
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let end = self.asked.unwrap_or(ProgramEnd::Exited);
         let as_expected = match end {

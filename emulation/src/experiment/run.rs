@@ -185,7 +185,7 @@ impl RunSession<'_> {
             return Ok(None);
         }
         steps.say("testing the links");
-        let options = linktest::Options { quick: true, ..linktest::Options::default() };
+        let options = linktest::LinktestOptions { quick: true, ..linktest::LinktestOptions::default() };
         let report = linktest::run(lab, lab.topology(), &options, self.interrupt.flag(), &mut |_| {})?;
         self.interrupt.check()?;
         let nets: BTreeSet<&str> = report.failures().map(|failure| failure.net.as_str()).collect();
@@ -200,13 +200,13 @@ impl RunSession<'_> {
     }
 }
 
-fn options(lab: &LabSettings, seed: u64) -> lab::Options {
+fn options(lab: &LabSettings, seed: u64) -> lab::LabOptions {
     let backend = match lab.backend {
-        BackendChoice::Auto => lab::Backend::Auto,
-        BackendChoice::Tap => lab::Backend::Tap,
-        BackendChoice::Veth => lab::Backend::Veth,
+        BackendChoice::Auto => lab::DeviceBackend::Auto,
+        BackendChoice::Tap => lab::DeviceBackend::Tap,
+        BackendChoice::Veth => lab::DeviceBackend::Veth,
     };
-    lab::Options { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
+    lab::LabOptions { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
 }
 
 /// Goes back to where it was when it goes.

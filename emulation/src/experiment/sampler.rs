@@ -9,7 +9,7 @@ use super::fleet::Fleet;
 use super::verdict::{LateSeconds, Observed};
 use super::windows::Windows;
 use crate::lab::Lab;
-use crate::lab::carrier::{Begun, Lateness, WireCounts};
+use crate::lab::carrier::{Lateness, ScheduleStart, WireCounts};
 use crate::machine::Processors;
 use crate::report::metrics::RequestCounts;
 use crate::report::record::{LinkRecord, SampleRecord};
@@ -46,7 +46,7 @@ impl Sampler {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
         let (waited, overruns, processors) = (fleet.waited(), lab.overruns()?, Processors::now());
-        let Begun { at, links: before, .. } = lab.begin()?;
+        let ScheduleStart { at, links: before, .. } = lab.begin()?;
         let (first, unread, seconds) = (lab.lateness(), lab.unread(), LateSeconds::default());
         let mut windows = Windows::default();
         windows.add_sample(0.0, processors, waited);

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::plan::DaemonAction;
-use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, ProgramAction, Topology, TrafficAction};
+use crate::scenario::topology::{
+    Action, Event, HostIndex, NetIndex, ProgramAction, Topology, TopologyChange, TrafficAction,
+};
 use crate::units::format_duration;
 
 /// Something that happens.
@@ -30,7 +32,7 @@ pub(super) enum ScheduledAction {
     /// The lab, by itself and at its exact time: it is only told.
     LabEvent,
     /// A link or LAN changes when others are through.
-    Net(NetIndex, Option<HostIndex>, Change),
+    Net(NetIndex, Option<HostIndex>, TopologyChange),
     /// Something is done to the daemon of a host; to the hub if so.
     Daemon(HostIndex, bool, DaemonAction),
     /// Something is done to a program.
@@ -162,20 +164,25 @@ fn item(topology: &Topology, event: &Event) -> Option<ScheduleItem> {
 }
 
 /// What a change does to a link or LAN, as a sentence.
-pub(super) fn describe_change(topology: &Topology, net: NetIndex, from: Option<HostIndex>, change: Change) -> String {
+pub(super) fn describe_change(
+    topology: &Topology,
+    net: NetIndex,
+    from: Option<HostIndex>,
+    change: TopologyChange,
+) -> String {
     let name = topology.nets.get(net).map_or("?", |net| net.name.as_str());
     let side = from.and_then(|host| topology.hosts.get(host)).map(|host| format!(", from {}", host.name));
     let side = side.unwrap_or_default();
     match change {
-        Change::Up => format!("{name}{side} is up"),
-        Change::Down => format!("{name}{side} is down"),
-        Change::Rate(rate) => format!("the rate of {name}{side} is {rate}"),
-        Change::Delay(delay) => format!("the delay of {name}{side} is {}", format_duration(delay)),
-        Change::Loss(loss) => format!("the loss of {name}{side} is {} %", loss * 100.0),
-        Change::Jitter(jitter) => format!("the jitter of {name}{side} is {}", format_duration(jitter)),
-        Change::Burst(Some(_)) => format!("{name}{side} loses in bursts"),
-        Change::Burst(None) => format!("{name}{side} does not lose in bursts any more"),
-        Change::Queue(queue) => format!("the queue of {name}{side} holds {}", queue.limit),
+        TopologyChange::Up => format!("{name}{side} is up"),
+        TopologyChange::Down => format!("{name}{side} is down"),
+        TopologyChange::Rate(rate) => format!("the rate of {name}{side} is {rate}"),
+        TopologyChange::Delay(delay) => format!("the delay of {name}{side} is {}", format_duration(delay)),
+        TopologyChange::Loss(loss) => format!("the loss of {name}{side} is {} %", loss * 100.0),
+        TopologyChange::Jitter(jitter) => format!("the jitter of {name}{side} is {}", format_duration(jitter)),
+        TopologyChange::Burst(Some(_)) => format!("{name}{side} loses in bursts"),
+        TopologyChange::Burst(None) => format!("{name}{side} does not lose in bursts any more"),
+        TopologyChange::Queue(queue) => format!("the queue of {name}{side} holds {}", queue.limit),
     }
 }
 

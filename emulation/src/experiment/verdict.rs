@@ -312,9 +312,9 @@ mod tests {
 
     fn quiet() -> Observed {
         Observed {
-            lateness: Lateness::of(&[ms(1); 200]),
+            lateness: Lateness::from_packets(&[ms(1); 200]),
             seconds: seconds(60, 0),
-            unread: Lateness::of(&[ms(1)]),
+            unread: Lateness::from_packets(&[ms(1)]),
             windows: windows(0.5, &[("a", 0.01), ("b", 0.02)]),
             linktest: Some(Linktest { lines: vec![String::new(); 4], ..Linktest::default() }),
             ..Observed::default()
@@ -338,8 +338,8 @@ mod tests {
 
     #[test]
     fn each_limit_has_its_sentence() {
-        refused(Observed { lateness: Lateness::of(&[ms(5)]), ..quiet() }, "delivered more than 5.0 ms late");
-        refused(Observed { unread: Lateness::of(&[ms(7)]), ..quiet() }, "may have waited 7.0 ms in its host");
+        refused(Observed { lateness: Lateness::from_packets(&[ms(5)]), ..quiet() }, "delivered more than 5.0 ms late");
+        refused(Observed { unread: Lateness::from_packets(&[ms(7)]), ..quiet() }, "may have waited 7.0 ms in its host");
         refused(Observed { overruns: 3, ..quiet() }, "3 packets were lost by the emulator");
         refused(Observed { windows: windows(0.5, &[("c", 0.15)]), ..quiet() }, "c waited for a processor for 15 %");
         let linktest = Some(Linktest { lines: vec![String::new(); 4], failed: 1, ..Linktest::default() });
@@ -364,11 +364,11 @@ mod tests {
     fn single_late_packet_is_noticed() {
         let mut packets = vec![ms(0); 9_999];
         packets.push(ms(51));
-        refused(Observed { lateness: Lateness::of(&packets), ..quiet() }, "51 ms late; 50 ms is the limit");
+        refused(Observed { lateness: Lateness::from_packets(&packets), ..quiet() }, "51 ms late; 50 ms is the limit");
         refused(Observed { seconds: seconds(60, 4), ..quiet() }, "in 4 of 60 seconds");
         assert!(judge(Observed { seconds: seconds(60, 3), ..quiet() }).valid);
         let mut seconds = LateSeconds::default();
-        for lateness in [Lateness::default(), Lateness::of(&[ms(1)]), Lateness::of(&[ms(2)])] {
+        for lateness in [Lateness::default(), Lateness::from_packets(&[ms(1)]), Lateness::from_packets(&[ms(2)])] {
             seconds.add_second(&lateness);
         }
         assert_eq!(seconds, LateSeconds { all: 2, late: 1 });

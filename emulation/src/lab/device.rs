@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::carrier::DeviceStatistics;
 use super::kernel;
 use super::namespace::Namespace;
-use super::netlink::{Netlink, Request};
-use super::plan::Interface;
+use super::netlink::{Netlink, NetlinkRequest};
+use super::plan::InterfacePlan;
 
 /// What a packet socket may hold while the carrier is busy: some 3000 full frames as the kernel counts them.
 const RECEIVE_BUFFER_BYTES: u32 = 8 * 1024 * 1024;
@@ -22,7 +22,7 @@ static OUTER_ENDS: AtomicU32 = AtomicU32::new(FIRST_OUTER_INDEX);
 
 /// How frames get from a host's interface to the carrier and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
+pub enum DeviceBackend {
     /// TAP devices where `/dev/net/tun` is open to this user, else veth pairs.
     #[default]
     Auto,
@@ -33,7 +33,7 @@ pub enum Backend {
     Veth,
 }
 
-impl Backend {
+impl DeviceBackend {
     /// The one to use: never `Auto`.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Backend {
     }
 }
 
-impl fmt::Display for Backend {
+impl fmt::Display for DeviceBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
@@ -58,7 +58,7 @@ impl fmt::Display for Backend {
     }
 }
 
-impl FromStr for Backend {
+impl FromStr for DeviceBackend {
     type Err = String;
 
     /// Reads `auto`, `tap` or `veth`.
@@ -76,7 +76,7 @@ impl FromStr for Backend {
 /// none if it reads from a TAP device. Root gets [`RECEIVE_BUFFER_BYTES`], but
 /// for root of a user namespace, who gets as anybody else what
 /// `net.core.rmem_max` allows.
-pub(crate) fn receive_buffer(connection: &Connection) -> Option<String> {
+pub(crate) fn receive_buffer(connection: &CarrierEnd) -> Option<String> {
     // The kernel doubles what it was asked for, to allow for its own part.
     let bytes = rustix::net::sockopt::socket_recv_buffer_size(&connection.fd).ok()? / 2;
     Some(match bytes < RECEIVE_BUFFER_BYTES as usize {
@@ -86,7 +86,7 @@ pub(crate) fn receive_buffer(connection: &Connection) -> Option<String> {
 }
 
 /// The two namespaces that an interface is between.
-pub(crate) struct Sides<'a> {
+pub(crate) struct DeviceNamespaces<'a> {
     /// The carrier's.
     pub(crate) outer: &'a Namespace,
     /// Requests to it.
@@ -116,28 +116,38 @@ pub(crate) enum Device {
 
 impl Device {
     /// Makes the device of an interface; the interface itself is still down.
-    pub(crate) fn make(backend: Backend, interface: &Interface, sides: &mut Sides<'_>) -> io::Result<Self> {
+    pub(crate) fn make(
+        backend: DeviceBackend,
+        interface: &InterfacePlan,
+        sides: &mut DeviceNamespaces<'_>,
+    ) -> io::Result<Self> {
         let (name, index) = (interface.name.clone(), interface.index);
-        if backend == Backend::Tap {
+        if backend == DeviceBackend::Tap {
             let fd = kernel::open_tap(&name, index)?;
             return Ok(Self::Tap { fd, statistics: DeviceStatistics::open(&name)? });
         }
         let outer_index = OUTER_ENDS.fetch_add(1, Relaxed);
         let outer_name = format!("w{outer_index}");
         let outer_namespace = sides.outer.raw();
-        sides.inner_requests.apply(&[Request::Pair { name, index, outer_name, outer_index, outer_namespace }])?;
+        sides.inner_requests.apply(&[NetlinkRequest::Pair {
+            name,
+            index,
+            outer_name,
+            outer_index,
+            outer_namespace,
+        }])?;
         // Before the inner end: an end that goes up second sends at once.
-        sides.outer_requests.apply(&[Request::Up { index: outer_index }])?;
+        sides.outer_requests.apply(&[NetlinkRequest::Up { index: outer_index }])?;
         kernel::finish_checksums(&interface.name)?;
         Ok(Self::Veth { outer_index, statistics: DeviceStatistics::open(&interface.name)? })
     }
 
     /// What the carrier needs of it; to be called in the carrier's namespace.
-    pub(crate) fn connect(self) -> io::Result<Connection> {
+    pub(crate) fn connect(self) -> io::Result<CarrierEnd> {
         match self {
-            Self::Tap { fd, statistics } => Ok(Connection { fd, statistics }),
+            Self::Tap { fd, statistics } => Ok(CarrierEnd { fd, statistics }),
             Self::Veth { outer_index, statistics } => {
-                Ok(Connection { fd: kernel::open_packet_socket(outer_index, RECEIVE_BUFFER_BYTES)?, statistics })
+                Ok(CarrierEnd { fd: kernel::open_packet_socket(outer_index, RECEIVE_BUFFER_BYTES)?, statistics })
             }
         }
     }
@@ -145,7 +155,7 @@ impl Device {
 
 /// The carrier's end of an interface.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct CarrierEnd {
     /// Where one read or write moves one frame.
     pub(crate) fd: OwnedFd,
     /// What its device does with frames.

@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use super::LabError;
-use super::device::{Backend, Connection, Device, Sides};
+use super::device::{CarrierEnd, Device, DeviceBackend, DeviceNamespaces};
 use super::namespace::{self, Namespace};
-use super::netlink::{Netlink, Request};
-use super::plan::{HostPlan, Interface, LOOPBACK};
+use super::netlink::{Netlink, NetlinkRequest};
+use super::plan::{HostPlan, InterfacePlan, LOOPBACK};
 
 /// The most threads: the kernel takes its network lock for most of what they do.
 const MAX_THREADS: usize = 4;
 
 /// A host that is there.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct LabHost {
     /// Where its programs run.
     pub(crate) namespace: Namespace,
     /// Its interfaces, in the order of its plan.
-    pub(crate) interfaces: Vec<Connection>,
+    pub(crate) interfaces: Vec<CarrierEnd>,
 }
 
 /// Makes all hosts, in the order of the plans. The calling thread's namespace
@@ -29,12 +29,19 @@ pub(crate) struct Host {
 ///
 /// # Errors
 /// The first that the kernel refused; all are gone then.
-pub(crate) fn make(plans: &[HostPlan], backend: Backend, tcp: Option<&str>) -> Result<Vec<Host>, LabError> {
+pub(crate) fn make(plans: &[HostPlan], backend: DeviceBackend, tcp: Option<&str>) -> Result<Vec<LabHost>, LabError> {
     let outer = Namespace::current().map_err(|error| LabError::kernel("find its network namespace", error))?;
-    if backend == Backend::Veth {
+    if backend == DeviceBackend::Veth {
         namespace::configure(false).map_err(|error| LabError::kernel("prepare the carrier's namespace", error))?;
     }
-    let line = Line { plans, backend, tcp, outer: &outer, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+    let line = HostBuildQueue {
+        plans,
+        backend,
+        tcp,
+        outer: &outer,
+        next: AtomicUsize::new(0),
+        failed: AtomicBool::new(false),
+    };
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = processors.min(MAX_THREADS).min(plans.len());
     let made = thread::scope(|scope| {
@@ -42,7 +49,7 @@ pub(crate) fn make(plans: &[HostPlan], backend: Backend, tcp: Option<&str>) -> R
             (0..threads).map(|_| thread::Builder::new().spawn_scoped(scope, || line.work())).collect();
         workers.into_iter().map(join).collect::<Result<Vec<_>, _>>()
     })?;
-    let mut made: Vec<(usize, Host)> = made.into_iter().flatten().collect();
+    let mut made: Vec<(usize, LabHost)> = made.into_iter().flatten().collect();
     made.sort_unstable_by_key(|(place, _)| *place);
     Ok(made.into_iter().map(|(_, host)| host).collect())
 }
@@ -53,17 +60,17 @@ fn join<T>(worker: io::Result<thread::ScopedJoinHandle<'_, Result<T, LabError>>>
 }
 
 /// The plans, each taken by whichever thread is free.
-struct Line<'a> {
+struct HostBuildQueue<'a> {
     plans: &'a [HostPlan],
-    backend: Backend,
+    backend: DeviceBackend,
     tcp: Option<&'a str>,
     outer: &'a Namespace,
     next: AtomicUsize,
     failed: AtomicBool,
 }
 
-impl Line<'_> {
-    fn work(&self) -> Result<Vec<(usize, Host)>, LabError> {
+impl HostBuildQueue<'_> {
+    fn work(&self) -> Result<Vec<(usize, LabHost)>, LabError> {
         let mut made = Vec::new();
         let mut outer = Netlink::open().map_err(|error| LabError::kernel("ask for interfaces", error))?;
         while !self.failed.load(Relaxed) {
@@ -80,23 +87,23 @@ impl Line<'_> {
 
     /// Makes one host; leaves the calling thread in the carrier's namespace,
     /// also where it fails.
-    fn make(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<Host> {
+    fn make(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<LabHost> {
         let namespace = Namespace::create()?;
-        let devices = self.furnish(plan, outer_requests);
+        let devices = self.create_devices(plan, outer_requests);
         self.outer.enter()?;
         let interfaces = devices?.into_iter().map(Device::connect).collect::<io::Result<_>>()?;
-        Ok(Host { namespace, interfaces })
+        Ok(LabHost { namespace, interfaces })
     }
 
-    fn furnish(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<Vec<Device>> {
+    fn create_devices(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<Vec<Device>> {
         namespace::configure(plan.forwards)?;
         self.tcp.map_or(Ok(()), namespace::set_tcp)?;
         let mut inner = Netlink::open()?;
-        let mut sides = Sides { outer: self.outer, outer_requests, inner_requests: &mut inner };
+        let mut sides = DeviceNamespaces { outer: self.outer, outer_requests, inner_requests: &mut inner };
         let make = |interface| Device::make(self.backend, interface, &mut sides);
         let devices = plan.interfaces.iter().map(make).collect::<io::Result<_>>()?;
-        let mut requests = vec![Request::Up { index: LOOPBACK }];
-        requests.extend(plan.interfaces.iter().flat_map(Interface::requests));
+        let mut requests = vec![NetlinkRequest::Up { index: LOOPBACK }];
+        requests.extend(plan.interfaces.iter().flat_map(InterfacePlan::requests));
         requests.extend(plan.routes.iter().cloned());
         inner.apply(&requests)?;
         Ok(devices)

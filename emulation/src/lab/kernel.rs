@@ -156,7 +156,7 @@ struct Control([u8; 64]);
 
 /// Datagrams of one sender and size that arrived together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
+pub(crate) struct DatagramBatch {
     /// The beginning of the first, zeros after a shorter one.
     pub(crate) head: [u8; HEAD_BYTES],
     /// How many there are.
@@ -183,7 +183,7 @@ pub(crate) fn prepare_heads(socket: impl AsFd, receive_buffer_bytes: u32) -> io:
 ///
 /// # Errors
 /// [`io::ErrorKind::WouldBlock`] when there is nothing.
-pub(crate) fn receive_heads(socket: impl AsFd, mut take: impl FnMut(Arrival)) -> io::Result<()> {
+pub(crate) fn receive_heads(socket: impl AsFd, mut take: impl FnMut(DatagramBatch)) -> io::Result<()> {
     let mut heads = [[0; HEAD_BYTES]; HEADS];
     let mut controls = [Control([0; 64]); HEADS];
     let mut vectors =
@@ -205,7 +205,7 @@ pub(crate) fn receive_heads(socket: impl AsFd, mut take: impl FnMut(Arrival)) ->
         let (at, segment) = told(&message.msg_hdr);
         // With MSG_TRUNC it is the length of the whole.
         let datagrams = segment.filter(|bytes| *bytes > 0).map_or(1, |bytes| message.msg_len.div_ceil(bytes));
-        take(Arrival { head: *head, datagrams: datagrams.into(), at });
+        take(DatagramBatch { head: *head, datagrams: datagrams.into(), at });
     }
     Ok(())
 }

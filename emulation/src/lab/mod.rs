@@ -50,31 +50,31 @@ use std::time::{Duration, Instant};
 use roost_proto::Time;
 use rustix::thread::UnshareFlags;
 
-use self::carrier::{Begun, Carrier, Lateness, Wire, WireCounts};
-pub use self::device::Backend;
+use self::carrier::{Carrier, HostWire, Lateness, ScheduleStart, WireCounts};
+pub use self::device::DeviceBackend;
 pub use self::error::LabError;
-use self::hosts::Host;
-use self::names::Names;
+use self::hosts::LabHost;
+use self::names::LabNames;
 use self::namespace::Namespace;
 use self::plan::HostPlan;
-pub use self::tcp::Tcp;
+pub use self::tcp::TcpCongestion;
 pub use self::usage::Usage;
 use crate::report::record;
-use crate::scenario::topology::{Change, HostIndex, MAX_LAB_HOSTS, NetIndex, Topology};
+use crate::scenario::topology::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
 use crate::scenario::{addresses, wiring};
 
 /// How a lab is made.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LabOptions {
     /// What the losses and the jitter of the network follow from.
     pub seed: u64,
     /// How frames get to the carrier.
-    pub backend: Backend,
+    pub backend: DeviceBackend,
     /// Whether the carrier asks for a real-time priority: worth it on a machine
     /// that does other things, and refused to most users.
     pub realtime: bool,
     /// Which congestion control TCP has in hosts.
-    pub tcp: Tcp,
+    pub tcp: TcpCongestion,
 }
 
 /// A network that runs. Dropping it ends it.
@@ -93,7 +93,7 @@ pub struct Lab {
     facts: BTreeMap<String, String>,
     warnings: Vec<String>,
     /// For as long as it lives.
-    _names: Option<Names>,
+    _names: Option<LabNames>,
 }
 
 impl Lab {
@@ -104,7 +104,7 @@ impl Lab {
     /// # Errors
     /// When the topology has too many hosts or no addresses left, or the system
     /// refuses. What was made is gone then.
-    pub fn start(topology: &Topology, options: &Options) -> Result<Self, LabError> {
+    pub fn start(topology: &Topology, options: &LabOptions) -> Result<Self, LabError> {
         let started = Instant::now();
         sandbox::expect_inside()?;
         if topology.hosts.len() > MAX_LAB_HOSTS {
@@ -124,12 +124,12 @@ impl Lab {
         let hosts = hosts::make(&plans, backend, tcp.given.as_deref())?;
         let buffer = hosts.iter().flat_map(|host| &host.interfaces).find_map(device::receive_buffer);
         let (hosts, wires) = split(hosts, &plans, &wiring);
-        let name = |wire: &Wire| interface_name(&topology, wire);
+        let name = |wire: &HostWire| interface_name(&topology, wire);
         let interfaces = wires.iter().map(name).collect();
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
         let mut facts = carrier.facts();
         // Hosts do without where the system has none.
-        let names = Names::publish(&topology);
+        let names = LabNames::publish(&topology);
         let known = names.as_ref().map_or_else(|error| format!("no: {error}"), |_| "yes".to_owned());
         facts.insert("names".to_owned(), known);
         facts.insert("backend".to_owned(), backend.to_string());
@@ -184,7 +184,7 @@ impl Lab {
     ///
     /// # Errors
     /// When the schedule is too long, or the carrier has ended.
-    pub fn begin(&self) -> Result<Begun, LabError> {
+    pub fn begin(&self) -> Result<ScheduleStart, LabError> {
         let begun = self.carrier.begin()?;
         *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
         Ok(begun)
@@ -201,7 +201,7 @@ impl Lab {
     ///
     /// # Errors
     /// When there is no such net, or the host is not on it, or the carrier has ended.
-    pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: Change) -> Result<(), LabError> {
+    pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), LabError> {
         Ok(self.carrier.apply(net, from, change)?)
     }
 
@@ -266,7 +266,7 @@ impl Lab {
 }
 
 /// The hosts' namespaces, and the carrier's ends of their interfaces.
-fn split(hosts: Vec<Host>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<Namespace>, Vec<Wire>) {
+fn split(hosts: Vec<LabHost>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<Namespace>, Vec<HostWire>) {
     let mut namespaces = Vec::with_capacity(hosts.len());
     let mut wires = Vec::new();
     for (host, plan) in hosts.into_iter().zip(plans) {
@@ -274,14 +274,14 @@ fn split(hosts: Vec<Host>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<
         for (end, interface) in host.interfaces.into_iter().zip(&plan.interfaces) {
             let Some(port) = wiring.port(interface.net, interface.member) else { continue };
             let (net, address) = (interface.net, interface.address);
-            wires.push(Wire { fd: end.fd, port, net, address, statistics: Some(end.statistics) });
+            wires.push(HostWire { fd: end.fd, port, net, address, statistics: Some(end.statistics) });
         }
     }
     (namespaces, wires)
 }
 
 /// As people call it: a host has one interface on a net.
-fn interface_name(topology: &Topology, wire: &Wire) -> String {
+fn interface_name(topology: &Topology, wire: &HostWire) -> String {
     let net = &topology.nets[wire.net];
     let member = net.members.iter().find(|member| member.address == Some(wire.address));
     let host = member.map_or("?", |member| topology.hosts[member.host].name.as_str());

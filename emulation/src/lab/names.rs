@@ -27,11 +27,11 @@ const NO_SERVER: &str = "# No name server in a lab.\noptions attempts:1 timeout:
 
 /// The names, for as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct LabNames {
     _covers: Vec<Cover>,
 }
 
-impl Names {
+impl LabNames {
     /// Makes the hosts of a topology known by `name`, at the address of their
     /// first interface, and by `name-net`, as Emulab does.
     ///
@@ -40,10 +40,10 @@ impl Names {
     pub(crate) fn publish(topology: &Topology) -> io::Result<Self> {
         let lab = lines(topology);
         let text = without(&fs::read_to_string(HOSTS)?, &lab) + "\n" + &lab;
-        let mut covers = vec![Cover::of(HOSTS, &text)?];
+        let mut covers = vec![Cover::with_text(HOSTS, &text)?];
         // Where there is none of these, there is nothing to hide.
-        covers.extend(Cover::of(RESOLVER, NO_SERVER));
-        covers.extend(fs::read_to_string(SWITCH).and_then(|text| Cover::of(SWITCH, &files_only(&text))));
+        covers.extend(Cover::with_text(RESOLVER, NO_SERVER));
+        covers.extend(fs::read_to_string(SWITCH).and_then(|text| Cover::with_text(SWITCH, &files_only(&text))));
         covers.extend(Cover::with_nothing(CACHE));
         Ok(Self { _covers: covers })
     }
@@ -54,7 +54,7 @@ impl Names {
 struct Cover(&'static str);
 
 impl Cover {
-    fn of(path: &'static str, text: &str) -> io::Result<Self> {
+    fn with_text(path: &'static str, text: &str) -> io::Result<Self> {
         // The mount keeps the file when its name is removed, at the end of this block.
         let mut file = NamedTempFile::new()?;
         file.write_all(text.as_bytes())?;

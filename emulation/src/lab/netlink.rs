@@ -24,7 +24,7 @@ const ANSWER_BYTES: usize = 32 * 1024;
 
 /// One thing that is asked of the kernel.
 #[derive(Clone, Debug)]
-pub(crate) enum Request {
+pub(crate) enum NetlinkRequest {
     /// Switches an interface on.
     Up {
         /// Which.
@@ -90,7 +90,7 @@ pub(crate) enum Request {
     },
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for NetlinkRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Up { index } => write!(f, "switch on interface {index}"),
@@ -125,11 +125,11 @@ impl Netlink {
     ///
     /// # Errors
     /// The first that was refused, and why; later ones may have been applied.
-    pub(crate) fn apply(&mut self, requests: &[Request]) -> io::Result<()> {
+    pub(crate) fn apply(&mut self, requests: &[NetlinkRequest]) -> io::Result<()> {
         requests.chunks(BATCH).try_for_each(|batch| self.apply_batch(batch))
     }
 
-    fn apply_batch(&mut self, batch: &[Request]) -> io::Result<()> {
+    fn apply_batch(&mut self, batch: &[NetlinkRequest]) -> io::Result<()> {
         let first = self.sequence.wrapping_add(1);
         let mut bytes = Vec::with_capacity(batch.len() * 128);
         for (place, request) in batch.iter().enumerate() {
@@ -154,7 +154,7 @@ impl Netlink {
     }
 
     /// Reads the answers to a batch, up to that to its last request; the first error counts.
-    fn wait(&self, first: u32, batch: &[Request]) -> io::Result<()> {
+    fn wait(&self, first: u32, batch: &[NetlinkRequest]) -> io::Result<()> {
         let mut buffer = vec![0; ANSWER_BYTES];
         let mut outcome = Ok(());
         loop {
@@ -175,14 +175,14 @@ impl Netlink {
     }
 }
 
-fn result(request: &Request, answer: &ErrorMessage) -> io::Result<()> {
+fn result(request: &NetlinkRequest, answer: &ErrorMessage) -> io::Result<()> {
     match answer.code {
         None => Ok(()),
         Some(_) => Err(io::Error::new(answer.to_io().kind(), format!("{request}: {}", answer.to_io()))),
     }
 }
 
-impl Request {
+impl NetlinkRequest {
     const fn flags(&self) -> u16 {
         match self {
             Self::Up { .. } | Self::Ready { .. } | Self::Segments { .. } => 0,

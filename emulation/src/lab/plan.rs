@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::carrier::Mac;
-use super::netlink::Request;
+use super::netlink::NetlinkRequest;
 use crate::scenario::routes;
 use crate::scenario::topology::{Net, NetIndex, Routing, Topology};
 
@@ -34,14 +34,14 @@ pub(crate) struct HostPlan {
     /// Whether it passes packets on.
     pub(crate) forwards: bool,
     /// Its interfaces, in the order of the nets.
-    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) interfaces: Vec<InterfacePlan>,
     /// What remains to be set once the interfaces are up.
-    pub(crate) routes: Vec<Request>,
+    pub(crate) routes: Vec<NetlinkRequest>,
 }
 
 /// One interface.
 #[derive(Clone, Debug)]
-pub(crate) struct Interface {
+pub(crate) struct InterfacePlan {
     /// Its name: `eth0`, `eth1`…
     pub(crate) name: String,
     /// Its number in its namespace.
@@ -56,18 +56,21 @@ pub(crate) struct Interface {
     prefix: u8,
 }
 
-impl Interface {
+impl InterfacePlan {
     /// What makes it usable, once its device is there.
-    pub(crate) fn requests(&self) -> [Request; 2] {
+    pub(crate) fn requests(&self) -> [NetlinkRequest; 2] {
         let Self { index, address, prefix, .. } = *self;
-        let mac = Mac::of(address).0;
-        [Request::Ready { index, mac, queue_packets: QUEUE_PACKETS }, Request::Address { index, address, prefix }]
+        let mac = Mac::from_ipv4(address).0;
+        [
+            NetlinkRequest::Ready { index, mac, queue_packets: QUEUE_PACKETS },
+            NetlinkRequest::Address { index, address, prefix },
+        ]
     }
 }
 
 /// The plans of all hosts. Interfaces without an address are left out.
 pub(crate) fn plan(topology: &Topology) -> Vec<HostPlan> {
-    let mut plans: Vec<HostPlan> = topology.hosts.iter().map(|host| HostPlan::of(&host.name)).collect();
+    let mut plans: Vec<HostPlan> = topology.hosts.iter().map(|host| HostPlan::for_host(&host.name)).collect();
     for (number, net) in topology.nets.iter().enumerate() {
         for (member, place) in net.members.iter().enumerate() {
             let (Some(address), Some(plan)) = (place.address, plans.get_mut(place.host)) else { continue };
@@ -84,7 +87,7 @@ pub(crate) fn plan(topology: &Topology) -> Vec<HostPlan> {
 }
 
 impl HostPlan {
-    fn of(name: &str) -> Self {
+    fn for_host(name: &str) -> Self {
         Self { name: name.to_owned(), forwards: false, interfaces: Vec::new(), routes: Vec::new() }
     }
 
@@ -92,29 +95,29 @@ impl HostPlan {
         let place = self.interfaces.len();
         // A host has at most as many interfaces as there are nets, times its places on each.
         let index = FIRST_INDEX + place as u32;
-        self.interfaces.push(Interface { name: format!("eth{place}"), index, net, member, address, prefix });
+        self.interfaces.push(InterfacePlan { name: format!("eth{place}"), index, net, member, address, prefix });
     }
 
-    fn add_routes(&mut self, routes: &[routes::Route]) {
+    fn add_routes(&mut self, routes: &[routes::HostRoute]) {
         let Some(first) = self.interfaces.first() else { return };
         let (destination, prefix) = MULTICAST;
-        self.routes.push(Request::Route { index: first.index, destination, prefix, via: None });
+        self.routes.push(NetlinkRequest::Route { index: first.index, destination, prefix, via: None });
         for route in routes {
             let on = self.interfaces.iter().find(|one| (one.net, one.member) == (route.net, route.member));
-            let Some(&Interface { index, .. }) = on else { continue };
-            let routes::Route { destination, prefix, via, .. } = *route;
-            self.routes.push(Request::Route { index, destination, prefix, via });
+            let Some(&InterfacePlan { index, .. }) = on else { continue };
+            let routes::HostRoute { destination, prefix, via, .. } = *route;
+            self.routes.push(NetlinkRequest::Route { index, destination, prefix, via });
         }
     }
 
     /// The other members of each net, as far as they are `known`. The carrier
     /// answers who asks for the rest.
     fn add_neighbours(&mut self, nets: &[Net], known: &[usize]) {
-        for Interface { index, net, member, .. } in &self.interfaces {
+        for InterfacePlan { index, net, member, .. } in &self.interfaces {
             let others = nets[*net].members.iter().enumerate().take(known[*net]).filter(|(place, _)| place != member);
             self.routes.extend(others.filter_map(|(_, other)| other.address).map(|address| {
-                let mac = Mac::of(address).0;
-                Request::Neighbour { index: *index, address, mac }
+                let mac = Mac::from_ipv4(address).0;
+                NetlinkRequest::Neighbour { index: *index, address, mac }
             }));
         }
     }
@@ -156,7 +159,7 @@ mod tests {
     use crate::scenario::{addresses, fixture};
 
     fn neighbours(plan: &HostPlan) -> usize {
-        plan.routes.iter().filter(|request| matches!(request, Request::Neighbour { .. })).count()
+        plan.routes.iter().filter(|request| matches!(request, NetlinkRequest::Neighbour { .. })).count()
     }
 
     #[test]

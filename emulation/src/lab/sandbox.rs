@@ -33,9 +33,9 @@ use rustix::thread::{CapabilitySet, UnshareFlags, capabilities};
 
 use super::LabError;
 use super::kernel;
-use super::netlink::{Netlink, Request};
+use super::netlink::{Netlink, NetlinkRequest};
 use signals::Signals;
-use terminal::Terminal;
+use terminal::SandboxTerminal;
 
 /// The program itself, also when its file has been replaced since.
 const SELF: &str = "/proc/self/exe";
@@ -53,7 +53,7 @@ static INSIDE: AtomicBool = AtomicBool::new(false);
 
 /// Where the calling process stands.
 #[derive(Debug)]
-pub enum Entry {
+pub enum SandboxEntry {
     /// Inside: go on with the command.
     Inside,
     /// Outside, and the command has run inside and ended: exit with its code.
@@ -72,18 +72,18 @@ pub enum Entry {
 ///
 /// # Errors
 /// [`LabError::System`] when this system has no namespaces for this user.
-pub fn enter() -> Result<Entry, LabError> {
+pub fn enter() -> Result<SandboxEntry, LabError> {
     let name = std::env::args_os().next().unwrap_or_default();
     // Anybody may start a program under any name: inside, init is process 1 and the worker its child.
     if name == WORKER_NAME && getppid() == Some(Pid::INIT) {
         Signals::release()?;
         show_as(WORKER_NAME);
         INSIDE.store(true, Relaxed);
-        return Ok(Entry::Inside);
+        return Ok(SandboxEntry::Inside);
     }
     match name.to_str().and_then(|name| name.strip_prefix(INIT_NAME)).and_then(|number| number.parse().ok()) {
-        Some(lifeline) if getpid() == Pid::INIT => be_init(lifeline).map(Entry::Done),
-        _ => be_outer().map(Entry::Done),
+        Some(lifeline) if getpid() == Pid::INIT => be_init(lifeline).map(SandboxEntry::Done),
+        _ => be_outer().map(SandboxEntry::Done),
     }
 }
 
@@ -108,7 +108,7 @@ fn be_outer() -> Result<ExitCode, LabError> {
     let pair = socketpair(kind.0, kind.1, kind.2, None);
     let (lifeline, held) = pair.map_err(|error| LabError::kernel("make a pair of sockets", error))?;
     fcntl_setfd(&lifeline, FdFlags::empty()).map_err(|error| LabError::kernel("pass a socket on", error))?;
-    let terminal = Terminal::of_this_process();
+    let terminal = SandboxTerminal::of_this_process();
     let mut command = again(format!("{INIT_NAME}{}", lifeline.as_raw_fd()));
     // Whoever signals the whole group of the outer process means that process,
     // which passes it on: the inside must not get it twice.
@@ -145,7 +145,7 @@ fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
     let namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     kernel::unshare(namespaces).map_err(|error| refusal::explain("mount and network namespaces", &error))?;
     isolate_mounts()?;
-    let loopback = Netlink::open().and_then(|mut netlink| netlink.apply(&[Request::Up { index: 1 }]));
+    let loopback = Netlink::open().and_then(|mut netlink| netlink.apply(&[NetlinkRequest::Up { index: 1 }]));
     loopback.map_err(|error| LabError::kernel("set up the loopback interface", error))?;
     let signals = Signals::hold()?;
     let worker = again(WORKER_NAME).spawn().map_err(|error| LabError::kernel("start itself", error))?;
@@ -194,7 +194,12 @@ fn isolate_mounts() -> Result<(), LabError> {
     Ok(())
 }
 
-fn wait_outside(init: Pid, signals: &Signals, held: &OwnedFd, terminal: Option<Terminal>) -> Result<u8, LabError> {
+fn wait_outside(
+    init: Pid,
+    signals: &Signals,
+    held: &OwnedFd,
+    terminal: Option<SandboxTerminal>,
+) -> Result<u8, LabError> {
     let mut is_open = true;
     loop {
         let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(held, PollFlags::IN)];
@@ -213,7 +218,7 @@ fn wait_outside(init: Pid, signals: &Signals, held: &OwnedFd, terminal: Option<T
         }
         match signals.next()?.number {
             libc::SIGCHLD => {
-                if let News::Ended(code) = reap(init)? {
+                if let ChildState::Ended(code) = reap(init)? {
                     return Ok(code);
                 }
             }
@@ -233,10 +238,10 @@ fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<
         let signal = signals.next()?;
         if signal.number == libc::SIGCHLD {
             match reap(worker)? {
-                News::Ended(code) => return Ok(code),
+                ChildState::Ended(code) => return Ok(code),
                 // If the outer process is gone, the next look at the lifeline tells.
-                News::Stopped => drop(rustix::io::write(lifeline, &[0])),
-                News::None => {}
+                ChildState::Stopped => drop(rustix::io::write(lifeline, &[0])),
+                ChildState::None => {}
             }
         } else if !signal.is_from_terminal {
             signals::send(worker, signal.number);
@@ -245,7 +250,7 @@ fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<
 }
 
 /// What has become of a child.
-enum News {
+enum ChildState {
     /// Nothing.
     None,
     /// It was stopped.
@@ -255,12 +260,12 @@ enum News {
 }
 
 /// Takes note of every child that has ended, and of what has become of this one.
-fn reap(awaited: Pid) -> Result<News, LabError> {
-    let mut news = News::None;
+fn reap(awaited: Pid) -> Result<ChildState, LabError> {
+    let mut news = ChildState::None;
     loop {
         match rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-            Ok(Some((child, status))) if child == awaited && status.stopped() => news = News::Stopped,
-            Ok(Some((child, status))) if child == awaited => news = code_of(status).map_or(news, News::Ended),
+            Ok(Some((child, status))) if child == awaited && status.stopped() => news = ChildState::Stopped,
+            Ok(Some((child, status))) if child == awaited => news = code_of(status).map_or(news, ChildState::Ended),
             Ok(Some(_)) => {}
             Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(news),
             Err(error) => return Err(LabError::kernel("wait for its children", error)),

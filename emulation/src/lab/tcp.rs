@@ -19,7 +19,7 @@ const MAX_NAME: usize = 15;
 
 /// Which congestion control TCP has in hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Tcp {
+pub enum TcpCongestion {
     /// CUBIC where a namespace may choose it, else Reno, else the system's.
     #[default]
     Cubic,
@@ -31,7 +31,7 @@ pub enum Tcp {
 
 /// What became of the choice.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenCongestion {
     /// What each host is given; without it they have the system's.
     pub(crate) given: Option<String>,
     /// For the record of a run.
@@ -43,14 +43,14 @@ pub(crate) struct Chosen {
 /// What hosts are given where nothing else is asked for, the best first.
 const USUAL: [&str; 2] = ["cubic", "reno"];
 
-impl Tcp {
+impl TcpCongestion {
     /// Tries it in a namespace of its own.
-    pub(crate) fn choose(&self) -> Result<Chosen, LabError> {
+    pub(crate) fn choose(&self) -> Result<ChosenCongestion, LabError> {
         match self {
             Self::Cubic => usual(|name| attempt(Some(name))),
-            Self::System => Ok(Chosen::the_system_s(&attempt(None)?.1)),
+            Self::System => Ok(ChosenCongestion::system_default(&attempt(None)?.1)),
             Self::Named(name) => match attempt(Some(name))? {
-                (None, has) => Ok(Chosen { given: Some(name.clone()), fact: has, warning: None }),
+                (None, has) => Ok(ChosenCongestion { given: Some(name.clone()), fact: has, warning: None }),
                 (Some(error), _) => Err(LabError::System(format!(
                     "no host can have the TCP congestion control {name} ({error}): it has to be in \
                      net.ipv4.tcp_allowed_congestion_control, which `sudo sysctl -w` sets"
@@ -60,29 +60,31 @@ impl Tcp {
     }
 }
 
-impl Chosen {
-    fn the_system_s(has: &str) -> Self {
+impl ChosenCongestion {
+    fn system_default(has: &str) -> Self {
         Self { given: None, fact: format!("{has}, the system's"), warning: None }
     }
 }
 
 /// The best of the usual ones that `attempt` is not refused.
-fn usual(attempt: impl Fn(&str) -> Result<(Option<io::Error>, String), LabError>) -> Result<Chosen, LabError> {
+fn usual(
+    attempt: impl Fn(&str) -> Result<(Option<io::Error>, String), LabError>,
+) -> Result<ChosenCongestion, LabError> {
     let [best, ..] = USUAL;
     let mut system = String::new();
     for name in USUAL {
         let (refused, has) = attempt(name)?;
         if refused.is_none() && name == best {
-            return Ok(Chosen { given: Some(name.to_owned()), fact: has, warning: None });
+            return Ok(ChosenCongestion { given: Some(name.to_owned()), fact: has, warning: None });
         }
         if refused.is_none() {
             let fact = format!("{has}: the system does not let namespaces have {best}");
-            return Ok(Chosen { given: Some(name.to_owned()), warning: Some(warning(name)), fact });
+            return Ok(ChosenCongestion { given: Some(name.to_owned()), warning: Some(warning(name)), fact });
         }
         system = has;
     }
     let fact = format!("{system}, the system's: it does not let namespaces have {}", USUAL.join(" or "));
-    Ok(Chosen { given: None, warning: Some(warning(&system)), fact })
+    Ok(ChosenCongestion { given: None, warning: Some(warning(&system)), fact })
 }
 
 fn warning(has: &str) -> String {
@@ -106,7 +108,7 @@ fn attempt(wanted: Option<&str>) -> Result<(Option<io::Error>, String), LabError
     result.map_err(|error: io::Error| LabError::kernel("look at TCP in a namespace", error))
 }
 
-impl FromStr for Tcp {
+impl FromStr for TcpCongestion {
     type Err = String;
 
     /// Reads `cubic`, `system`, or another name.
@@ -121,7 +123,7 @@ impl FromStr for Tcp {
     }
 }
 
-impl fmt::Display for Tcp {
+impl fmt::Display for TcpCongestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cubic => "cubic",
@@ -157,10 +159,10 @@ mod tests {
     #[test]
     fn names_parse_as_displayed() {
         for text in ["cubic", "system", "reno", "dctcp"] {
-            assert_eq!(text.parse::<Tcp>().map(|tcp| tcp.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<TcpCongestion>().map(|tcp| tcp.to_string()).as_deref(), Ok(text));
         }
         for text in ["", "../../x", "Reno", "a-name-too-long-"] {
-            assert!(text.parse::<Tcp>().unwrap_err().contains("names no TCP congestion control"), "{text}");
+            assert!(text.parse::<TcpCongestion>().unwrap_err().contains("names no TCP congestion control"), "{text}");
         }
     }
 }

@@ -27,7 +27,7 @@ impl Usage {
     ///
     /// # Errors
     /// When it has ended, or `/proc` shows the processes of another namespace.
-    pub fn of(pid: u32) -> io::Result<Self> {
+    pub fn read_process(pid: u32) -> io::Result<Self> {
         if fs::read_link("/proc/self")?.to_str() != Some(&std::process::id().to_string()) {
             return Err(io::Error::other("/proc shows the processes of another namespace"));
         }
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory() {
-        assert!(Usage::of(std::process::id()).unwrap().peak_memory_bytes > 100_000);
-        assert!(Usage::of(u32::MAX).is_err());
+        assert!(Usage::read_process(std::process::id()).unwrap().peak_memory_bytes > 100_000);
+        assert!(Usage::read_process(u32::MAX).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use roost_proto::Time;
 
 /// When something is due, and its place among what is due at the same time.
-pub(super) type Key = (Time, u64);
+pub(super) type AgendaKey = (Time, u64);
 
 const ABSENT: u32 = u32::MAX;
 
@@ -11,24 +11,24 @@ const ABSENT: u32 = u32::MAX;
 /// each pipe in it: the first is found at once, and a key is changed without
 /// leaving the old one behind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Agenda {
-    heap: Vec<(Key, u32)>,
+pub(super) struct TimerQueue {
+    heap: Vec<(AgendaKey, u32)>,
     places: Vec<u32>,
 }
 
-impl Agenda {
+impl TimerQueue {
     /// Makes room for one more pipe, which has nothing to do yet.
     pub(super) fn add(&mut self) {
         self.places.push(ABSENT);
     }
 
     /// The pipe that is first, and when.
-    pub(super) fn first(&self) -> Option<(Key, u32)> {
+    pub(super) fn first(&self) -> Option<(AgendaKey, u32)> {
         self.heap.first().copied()
     }
 
     /// Says when `pipe` is due, or that it has nothing to do.
-    pub(super) fn set(&mut self, pipe: u32, key: Option<Key>) {
+    pub(super) fn set(&mut self, pipe: u32, key: Option<AgendaKey>) {
         match (self.places[pipe as usize], key) {
             (ABSENT, None) => {}
             (ABSENT, Some(key)) => {
@@ -38,7 +38,7 @@ impl Agenda {
             (place, None) => self.remove(place as usize),
             (place, Some(key)) => {
                 self.heap[place as usize].0 = key;
-                self.settle(place as usize);
+                self.restore_order(place as usize);
             }
         }
     }
@@ -47,12 +47,12 @@ impl Agenda {
         let (_, pipe) = self.heap.swap_remove(place);
         self.places[pipe as usize] = ABSENT;
         if place < self.heap.len() {
-            self.settle(place);
+            self.restore_order(place);
         }
     }
 
     /// Puts the entry at `place` where it belongs, in whichever direction.
-    fn settle(&mut self, place: usize) {
+    fn restore_order(&mut self, place: usize) {
         if !self.rise(place) {
             self.sink(place);
         }
@@ -90,7 +90,7 @@ impl Agenda {
         self.put(place, entry);
     }
 
-    fn put(&mut self, place: usize, entry: (Key, u32)) {
+    fn put(&mut self, place: usize, entry: (AgendaKey, u32)) {
         self.heap[place] = entry;
         self.places[entry.1 as usize] = place as u32;
     }
@@ -109,7 +109,7 @@ mod tests {
         fn first_entry_has_least_key(
             steps in prop::collection::vec((0_u32..12, prop::option::of(0_u64..20)), 1..200),
         ) {
-            let mut agenda = Agenda::default();
+            let mut agenda = TimerQueue::default();
             (0..12).for_each(|_| agenda.add());
             let mut model = BTreeMap::new();
             for (number, (pipe, due)) in steps.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::PipeId;
-use crate::scenario::topology::{Burst, Change, Leg, Queue};
+use crate::scenario::topology::{Burst, Leg, Queue, TopologyChange};
 use crate::units::Rate;
 
 /// How one direction treats packets.
@@ -26,15 +26,15 @@ pub struct PipeConfig {
 
 impl PipeConfig {
     /// Takes over a change; going up and down is not its business.
-    pub(super) fn change(&mut self, change: Change) {
+    pub(super) fn change(&mut self, change: TopologyChange) {
         match change {
-            Change::Up | Change::Down => {}
-            Change::Rate(rate) => self.rate = rate,
-            Change::Delay(delay) => self.delay = delay,
-            Change::Loss(loss) => self.loss = loss,
-            Change::Burst(burst) => self.burst = [burst, None],
-            Change::Jitter(jitter) => self.jitter = jitter,
-            Change::Queue(queue) => self.queue = queue,
+            TopologyChange::Up | TopologyChange::Down => {}
+            TopologyChange::Rate(rate) => self.rate = rate,
+            TopologyChange::Delay(delay) => self.delay = delay,
+            TopologyChange::Loss(loss) => self.loss = loss,
+            TopologyChange::Burst(burst) => self.burst = [burst, None],
+            TopologyChange::Jitter(jitter) => self.jitter = jitter,
+            TopologyChange::Queue(queue) => self.queue = queue,
         }
     }
 }
@@ -52,13 +52,13 @@ pub struct PipeChange {
     /// Which.
     pub pipe: PipeId,
     /// What becomes of it.
-    pub change: Change,
+    pub change: TopologyChange,
 }
 
 /// How much a network may hold. What goes beyond is dropped and counted as
 /// `dropped_limit`: then the network was not what the description says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct NetworkLimits {
     /// Packets inside one pipe, waiting or on their way.
     pub pipe_packets: usize,
     /// Packets inside all pipes, and delivered but not yet fetched.
@@ -67,7 +67,7 @@ pub struct Limits {
     pub changes: usize,
 }
 
-impl Default for Limits {
+impl Default for NetworkLimits {
     /// 262 144 packets in a pipe (1 Gbit/s of 1500 bytes for 3 s), 1 048 576 in
     /// all, and as many changes.
     fn default() -> Self {

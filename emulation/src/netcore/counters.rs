@@ -4,21 +4,21 @@ use std::ops::{Add, AddAssign, SubAssign};
 
 /// Packets, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Count {
+pub struct PacketCount {
     /// How many packets.
     pub packets: u64,
     /// How many bytes, as given to [`Network::send`](super::Network::send).
     pub bytes: u64,
 }
 
-impl Count {
+impl PacketCount {
     /// One packet.
     pub(super) const fn one(bytes: u32) -> Self {
         Self { packets: 1, bytes: bytes as u64 }
     }
 }
 
-impl Add for Count {
+impl Add for PacketCount {
     type Output = Self;
 
     fn add(self, rhs: Self) -> Self {
@@ -26,13 +26,13 @@ impl Add for Count {
     }
 }
 
-impl AddAssign for Count {
+impl AddAssign for PacketCount {
     fn add_assign(&mut self, rhs: Self) {
         *self = *self + rhs;
     }
 }
 
-impl SubAssign for Count {
+impl SubAssign for PacketCount {
     fn sub_assign(&mut self, rhs: Self) {
         self.packets -= rhs.packets;
         self.bytes -= rhs.bytes;
@@ -44,24 +44,24 @@ impl SubAssign for Count {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowCounters {
     /// Came to this pipe.
-    pub arrived: Count,
+    pub arrived: PacketCount,
     /// Left it at the other end.
-    pub delivered: Count,
+    pub delivered: PacketCount,
     /// Dropped by the queue: it was full, or RED chose them.
-    pub dropped_queue: Count,
+    pub dropped_queue: PacketCount,
     /// Dropped by random or burst loss.
-    pub dropped_loss: Count,
+    pub dropped_loss: PacketCount,
     /// Vanished because the pipe was down.
-    pub dropped_down: Count,
+    pub dropped_down: PacketCount,
     /// Dropped because of [`Limits`](super::Limits).
-    pub dropped_limit: Count,
+    pub dropped_limit: PacketCount,
     /// Waiting, in service or on their way.
-    pub in_flight: Count,
+    pub in_flight: PacketCount,
 }
 
 impl FlowCounters {
     /// All that did not get through.
-    pub fn dropped(&self) -> Count {
+    pub fn dropped(&self) -> PacketCount {
         self.dropped_queue + self.dropped_loss + self.dropped_down + self.dropped_limit
     }
 

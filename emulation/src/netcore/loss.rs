@@ -17,14 +17,14 @@ pub(super) fn happens(random: &mut SplitMix64, probability: f64) -> bool {
 /// The streams of chance of one pipe. They are apart, so that a pipe loses the
 /// same packets with and without jitter, and with another queue behind.
 #[derive(Clone, Debug)]
-pub(super) struct Streams {
+pub(super) struct PipeRng {
     pub(super) loss: SplitMix64,
     pub(super) burst: [SplitMix64; 2],
     pub(super) early: SplitMix64,
     pub(super) jitter: SplitMix64,
 }
 
-impl Streams {
+impl PipeRng {
     /// Those of the pipe of this number in a network of this seed.
     pub(super) fn new(seed: u64, pipe: u32) -> Self {
         // Hashed one after the other: the pipes of neighbouring seeds are not each other's.
@@ -37,13 +37,13 @@ impl Streams {
 
 /// The state of both ways to lose packets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Losses {
+pub(super) struct LossState {
     bad: [bool; 2],
 }
 
-impl Losses {
+impl LossState {
     /// Whether the packet that arrives now is lost. All models see every packet.
-    pub(super) fn strike(&mut self, config: &PipeConfig, streams: &mut Streams) -> bool {
+    pub(super) fn strike(&mut self, config: &PipeConfig, streams: &mut PipeRng) -> bool {
         let mut lost = happens(&mut streams.loss, config.loss);
         for ((burst, bad), random) in config.burst.iter().zip(&mut self.bad).zip(&mut streams.burst) {
             match burst {

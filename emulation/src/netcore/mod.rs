@@ -67,7 +67,7 @@ mod transmitter;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Limits, PipeChange, PipeConfig};
-pub use counters::{Count, FlowCounters, PipeCounters};
-pub use network::{Delivery, Destination, Fate, Network, PipeId, Port, ScheduleFull};
-pub use pipe::Cause;
+pub use config::{NetworkLimits, PipeChange, PipeConfig};
+pub use counters::{FlowCounters, PacketCount, PipeCounters};
+pub use network::{Delivery, Destination, Network, PipeId, Port, ScheduleFull, SendOutcome};
+pub use pipe::DropCause;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use roost_proto::Time;
 
-use super::agenda::Agenda;
-use super::loss::Streams;
-use super::pipe::{Cause, Header, Pipe};
-use super::{Limits, PipeChange, PipeConfig, PipeCounters};
+use super::agenda::TimerQueue;
+use super::loss::PipeRng;
+use super::pipe::{DropCause, Header, Pipe};
+use super::{NetworkLimits, PipeChange, PipeConfig, PipeCounters};
 
 /// A member's place in the network: where its packets go in, and others' come
 /// out. Numbered from 0 in the order in which links and LANs were added.
@@ -49,11 +49,11 @@ pub struct Delivery<P> {
 
 /// What became of a packet when it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub enum SendOutcome {
     /// It is in the first pipe.
-    Taken,
+    Queued,
     /// It is counted there, and gone.
-    Dropped(Cause),
+    Dropped(DropCause),
     /// No such port, or the destination is not on the sender's link or LAN, or
     /// is the sender: nothing was counted.
     Unreachable,
@@ -68,13 +68,13 @@ pub struct ScheduleFull(pub usize);
 #[derive(Clone, Debug)]
 pub struct Network<P> {
     seed: u64,
-    limits: Limits,
+    limits: NetworkLimits,
     pipes: Vec<Pipe<P>>,
     /// Where each pipe ends.
     exits: Vec<Exit>,
     ports: Vec<Attachment>,
     lans: Vec<Vec<Port>>,
-    agenda: Agenda,
+    agenda: TimerQueue,
     changes: BTreeMap<(Time, u64), PipeChange>,
     ready: VecDeque<Delivery<P>>,
     /// Up to when everything has happened.
@@ -91,7 +91,7 @@ struct Attachment {
     to_net: PipeId,
     from_net: PipeId,
     /// The other port of its link; none on a LAN.
-    peer: Option<Port>,
+    other_end: Option<Port>,
     /// Its LAN, if `peer` is none.
     lan: usize,
 }
@@ -107,11 +107,11 @@ enum Exit {
 impl<P: Clone> Network<P> {
     /// An empty network. Each pipe has its own chance from `seed` and its number.
     pub fn new(seed: u64) -> Self {
-        Self::with_limits(seed, Limits::default())
+        Self::with_limits(seed, NetworkLimits::default())
     }
 
     /// One with other limits.
-    pub fn with_limits(seed: u64, limits: Limits) -> Self {
+    pub fn with_limits(seed: u64, limits: NetworkLimits) -> Self {
         Self {
             seed,
             limits,
@@ -119,7 +119,7 @@ impl<P: Clone> Network<P> {
             exits: Vec::new(),
             ports: Vec::new(),
             lans: Vec::new(),
-            agenda: Agenda::default(),
+            agenda: TimerQueue::default(),
             changes: BTreeMap::new(),
             ready: VecDeque::new(),
             clock: Time::ZERO,
@@ -134,8 +134,8 @@ impl<P: Clone> Network<P> {
         let [a, b] = [self.next_port(0), self.next_port(1)];
         let there = self.add_pipe(a_to_b, Exit::Port(b));
         let back = self.add_pipe(b_to_a, Exit::Port(a));
-        self.ports.push(Attachment { to_net: there, from_net: back, peer: Some(b), lan: 0 });
-        self.ports.push(Attachment { to_net: back, from_net: there, peer: Some(a), lan: 0 });
+        self.ports.push(Attachment { to_net: there, from_net: back, other_end: Some(b), lan: 0 });
+        self.ports.push(Attachment { to_net: back, from_net: there, other_end: Some(a), lan: 0 });
         [a, b]
     }
 
@@ -146,7 +146,7 @@ impl<P: Clone> Network<P> {
             let port = self.next_port(0);
             let to_net = self.add_pipe(to_net.clone(), Exit::Switch(port));
             let from_net = self.add_pipe(from_net.clone(), Exit::Port(port));
-            self.ports.push(Attachment { to_net, from_net, peer: None, lan });
+            self.ports.push(Attachment { to_net, from_net, other_end: None, lan });
             port
         };
         let ports: Vec<Port> = members.iter().map(add).collect();
@@ -157,11 +157,11 @@ impl<P: Clone> Network<P> {
     /// Runs everything that is due by `now`, then takes a packet of so many
     /// bytes. Time does not run backwards: a `now` before that of an earlier
     /// call counts as that one.
-    pub fn send(&mut self, now: Time, from: Port, to: Destination, bytes: u32, packet: P) -> Fate {
+    pub fn send(&mut self, now: Time, from: Port, to: Destination, bytes: u32, packet: P) -> SendOutcome {
         self.run(now);
         match self.ports.get(from.index()) {
             Some(&port) if self.reaches(from, port, to) => self.enter(port.to_net, Header { bytes, to }, || packet),
-            _ => Fate::Unreachable,
+            _ => SendOutcome::Unreachable,
         }
     }
 
@@ -298,7 +298,7 @@ impl<P: Clone> Network<P> {
     /// Moves the first packet of a pipe on to where the pipe ends.
     fn leave(&mut self, id: u32) {
         let pipe = &mut self.pipes[id as usize];
-        let packet = pipe.take(self.clock);
+        let packet = pipe.take_due(self.clock);
         self.agenda.set(id, pipe.next());
         let Some((header, packet)) = packet else { return };
         match self.exits[id as usize] {
@@ -327,13 +327,13 @@ impl<P: Clone> Network<P> {
     }
 
     /// A packet arrives at a pipe. Its content is made only if it is taken.
-    fn enter(&mut self, id: PipeId, header: Header, packet: impl FnOnce() -> P) -> Fate {
+    fn enter(&mut self, id: PipeId, header: Header, packet: impl FnOnce() -> P) -> SendOutcome {
         let room = if self.held < self.limits.network_packets { self.limits.pipe_packets } else { 0 };
         let sequence = self.next_sequence();
         let pipe = &mut self.pipes[id.0 as usize];
         if let Err(cause) = pipe.admit(self.clock, header, room) {
-            self.overflows += u64::from(cause == Cause::Limit);
-            return Fate::Dropped(cause);
+            self.overflows += u64::from(cause == DropCause::Limit);
+            return SendOutcome::Dropped(cause);
         }
         let was_empty = pipe.next().is_none();
         pipe.put(self.clock, sequence, header, packet());
@@ -341,7 +341,7 @@ impl<P: Clone> Network<P> {
             self.agenda.set(id.0, pipe.next());
         }
         self.held += 1;
-        Fate::Taken
+        SendOutcome::Queued
     }
 
     fn change(&mut self, change: PipeChange) {
@@ -353,19 +353,19 @@ impl<P: Clone> Network<P> {
     }
 
     fn reaches(&self, from: Port, port: Attachment, to: Destination) -> bool {
-        match (to, port.peer) {
+        match (to, port.other_end) {
             (Destination::Others, _) => true,
             (Destination::Port(to), Some(peer)) => to == peer,
             (Destination::Port(to), None) => {
                 let there = self.ports.get(to.index());
-                to != from && there.is_some_and(|there| there.peer.is_none() && there.lan == port.lan)
+                to != from && there.is_some_and(|there| there.other_end.is_none() && there.lan == port.lan)
             }
         }
     }
 
     fn add_pipe(&mut self, config: PipeConfig, exit: Exit) -> PipeId {
         let id = self.pipes.len() as u32;
-        self.pipes.push(Pipe::new(config, Streams::new(self.seed, id)));
+        self.pipes.push(Pipe::new(config, PipeRng::new(self.seed, id)));
         self.exits.push(exit);
         self.agenda.add();
         PipeId(id)

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use super::agenda::Key;
-use super::counters::{Count, FlowCounters, PipeCounters};
-use super::loss::{Losses, Streams};
-use super::queue::{self, Arrival, EarlyDetection};
+use super::agenda::AgendaKey;
+use super::counters::{FlowCounters, PacketCount, PipeCounters};
+use super::loss::{LossState, PipeRng};
+use super::queue::{self, EarlyDetection, QueueArrival};
 use super::transmitter::Transmitter;
 use super::{Destination, PipeConfig};
-use crate::scenario::topology::Change;
+use crate::scenario::topology::TopologyChange;
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum DropCause {
     /// The queue was full, or RED chose it.
     Queue,
     /// Random or burst loss.
@@ -58,14 +58,14 @@ pub(super) struct Pipe<P> {
     extra: Duration,
     /// When the packet that departed last comes out: none may overtake it.
     last_due: Time,
-    losses: Losses,
+    losses: LossState,
     early: EarlyDetection,
-    streams: Streams,
+    streams: PipeRng,
     counters: PipeCounters,
 }
 
 impl<P> Pipe<P> {
-    pub(super) fn new(config: PipeConfig, streams: Streams) -> Self {
+    pub(super) fn new(config: PipeConfig, streams: PipeRng) -> Self {
         Self {
             config,
             when_up: None,
@@ -75,7 +75,7 @@ impl<P> Pipe<P> {
             transmitter: Transmitter::new(),
             extra: Duration::ZERO,
             last_due: Time::ZERO,
-            losses: Losses::default(),
+            losses: LossState::default(),
             early: EarlyDetection::default(),
             streams,
             counters: PipeCounters::default(),
@@ -95,7 +95,7 @@ impl<P> Pipe<P> {
     }
 
     /// When the first packet comes out.
-    pub(super) fn next(&self) -> Option<Key> {
+    pub(super) fn next(&self) -> Option<AgendaKey> {
         let first = self.inside.front()?;
         let due = if self.departed > 0 { first.due } else { self.due_of_served() };
         Some((due, first.sequence))
@@ -103,18 +103,18 @@ impl<P> Pipe<P> {
 
     /// Decides about a packet that arrives now, and counts it. If it is
     /// admitted, [`Pipe::put`] must follow. `room` is how many may be inside.
-    pub(super) fn admit(&mut self, now: Time, header: Header, room: usize) -> Result<(), Cause> {
+    pub(super) fn admit(&mut self, now: Time, header: Header, room: usize) -> Result<(), DropCause> {
         self.advance(now);
         let verdict = self.judge(now, header.bytes, room);
         let flow = flow(&mut self.counters, header.to);
-        let one = Count::one(header.bytes);
+        let one = PacketCount::one(header.bytes);
         flow.arrived += one;
         match verdict {
             Ok(()) => flow.in_flight += one,
-            Err(Cause::Queue) => flow.dropped_queue += one,
-            Err(Cause::Loss) => flow.dropped_loss += one,
-            Err(Cause::Down) => flow.dropped_down += one,
-            Err(Cause::Limit) => flow.dropped_limit += one,
+            Err(DropCause::Queue) => flow.dropped_queue += one,
+            Err(DropCause::Loss) => flow.dropped_loss += one,
+            Err(DropCause::Down) => flow.dropped_down += one,
+            Err(DropCause::Limit) => flow.dropped_limit += one,
         }
         verdict
     }
@@ -130,7 +130,7 @@ impl<P> Pipe<P> {
     }
 
     /// Gives out the packet that is due now.
-    pub(super) fn take(&mut self, now: Time) -> Option<(Header, P)> {
+    pub(super) fn take_due(&mut self, now: Time) -> Option<(Header, P)> {
         self.advance(now);
         if self.departed == 0 {
             return None;
@@ -138,38 +138,38 @@ impl<P> Pipe<P> {
         let Inside { header, packet, .. } = self.inside.pop_front()?;
         self.departed -= 1;
         let flow = flow(&mut self.counters, header.to);
-        flow.in_flight -= Count::one(header.bytes);
-        flow.delivered += Count::one(header.bytes);
+        flow.in_flight -= PacketCount::one(header.bytes);
+        flow.delivered += PacketCount::one(header.bytes);
         Some((header, packet))
     }
 
     /// Changes the pipe; what happened up to now happened as it was before.
-    pub(super) fn change(&mut self, now: Time, change: Change) {
+    pub(super) fn change(&mut self, now: Time, change: TopologyChange) {
         self.advance(now);
         match change {
-            Change::Up => {
+            TopologyChange::Up => {
                 if let Some(config) = self.when_up.take() {
                     self.config = config;
                 }
             }
-            Change::Down => {
+            TopologyChange::Down => {
                 self.when_up.get_or_insert_with(|| self.config.clone());
             }
             other => self.when_up.as_mut().unwrap_or(&mut self.config).change(other),
         }
     }
 
-    fn judge(&mut self, now: Time, bytes: u32, room: usize) -> Result<(), Cause> {
+    fn judge(&mut self, now: Time, bytes: u32, room: usize) -> Result<(), DropCause> {
         if !self.is_up() {
-            return Err(Cause::Down);
+            return Err(DropCause::Down);
         }
         if self.losses.strike(&self.config, &mut self.streams) {
-            return Err(Cause::Loss);
+            return Err(DropCause::Loss);
         }
         if !self.queue_admits(now, bytes) {
-            return Err(Cause::Queue);
+            return Err(DropCause::Queue);
         }
-        if self.inside.len() < room { Ok(()) } else { Err(Cause::Limit) }
+        if self.inside.len() < room { Ok(()) } else { Err(DropCause::Limit) }
     }
 
     fn queue_admits(&mut self, now: Time, bytes: u32) -> bool {
@@ -177,8 +177,8 @@ impl<P> Pipe<P> {
         if packets == 0 && self.config.rate.is_unlimited() {
             return true;
         }
-        let arrival = Arrival {
-            queued: Count { packets: packets as u64, bytes: self.queued_bytes },
+        let arrival = QueueArrival {
+            queued: PacketCount { packets: packets as u64, bytes: self.queued_bytes },
             bytes,
             idle: now.since(self.transmitter.end()),
             rate: self.config.rate,

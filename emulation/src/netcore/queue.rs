@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_proto::random::SplitMix64;
 
-use super::Count;
+use super::PacketCount;
 use super::loss::happens;
 use crate::scenario::topology::{Discipline, Queue, Red};
 use crate::units::Rate;
@@ -18,9 +18,9 @@ const MEAN_BYTES: u64 = 500;
 
 /// What a packet finds when it arrives at a queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
+pub(super) struct QueueArrival {
     /// What is inside, the packet in service included.
-    pub(super) queued: Count,
+    pub(super) queued: PacketCount,
     /// The packet's own size.
     pub(super) bytes: u32,
     /// How long nothing has been sent; zero while something is.
@@ -29,7 +29,7 @@ pub(super) struct Arrival {
     pub(super) rate: Rate,
 }
 
-impl Arrival {
+impl QueueArrival {
     /// How many typical packets could have been sent while the queue was empty.
     fn idle_packets(&self) -> u64 {
         let packets = self.idle.as_nanos() / self.rate.time_for(MEAN_BYTES).as_nanos().max(1);
@@ -47,7 +47,12 @@ pub(super) struct EarlyDetection {
 }
 
 /// Whether `queue` takes the packet.
-pub(super) fn admits(queue: &Queue, arrival: Arrival, early: &mut EarlyDetection, random: &mut SplitMix64) -> bool {
+pub(super) fn admits(
+    queue: &Queue,
+    arrival: QueueArrival,
+    early: &mut EarlyDetection,
+    random: &mut SplitMix64,
+) -> bool {
     let dropped_early = match &queue.discipline {
         Discipline::DropTail => false,
         Discipline::Red(red) => early.drops(red, queue.in_bytes, arrival, random),
@@ -61,7 +66,7 @@ pub(super) fn admits(queue: &Queue, arrival: Arrival, early: &mut EarlyDetection
 
 impl EarlyDetection {
     /// Takes the packet into the average, and decides.
-    fn drops(&mut self, red: &Red, in_bytes: bool, arrival: Arrival, random: &mut SplitMix64) -> bool {
+    fn drops(&mut self, red: &Red, in_bytes: bool, arrival: QueueArrival, random: &mut SplitMix64) -> bool {
         self.observe(red.weight, in_bytes, arrival);
         let scale = if in_bytes { f64::from(arrival.bytes) / LARGEST_BYTES } else { 1.0 };
         let probability = match base_probability(red, self.average) {
@@ -77,7 +82,7 @@ impl EarlyDetection {
         dropped
     }
 
-    fn observe(&mut self, weight: f64, in_bytes: bool, arrival: Arrival) {
+    fn observe(&mut self, weight: f64, in_bytes: bool, arrival: QueueArrival) {
         let size = if in_bytes { arrival.queued.bytes } else { arrival.queued.packets };
         if size == 0 {
             self.average *= power(1.0 - weight, arrival.idle_packets());
@@ -130,9 +135,9 @@ mod tests {
     const RED: Red = Red { min_threshold: 5, max_threshold: 15, linterm: 10, weight: 0.1, gentle: false };
 
     /// An arrival at a queue of so many packets, each of 1000 bytes.
-    fn arrival(packets: u64, bytes: u32) -> Arrival {
-        let queued = Count { packets, bytes: 1_000 * packets };
-        Arrival { queued, bytes, idle: Duration::ZERO, rate: Rate::from_bps(1_000_000) }
+    fn arrival(packets: u64, bytes: u32) -> QueueArrival {
+        let queued = PacketCount { packets, bytes: 1_000 * packets };
+        QueueArrival { queued, bytes, idle: Duration::ZERO, rate: Rate::from_bps(1_000_000) }
     }
 
     /// How many packets are let through between drops, while the queue has so many inside.
@@ -204,10 +209,10 @@ mod tests {
         early.observe(0.1, false, arrival(20, 1_000));
         assert!((early.average - (1.0 * 0.9 + 2.0)).abs() < 1e-12);
         // Idle for three packets of 500 bytes, 4 ms each.
-        let idle = Arrival { idle: Duration::from_millis(14), ..arrival(0, 1_000) };
+        let idle = QueueArrival { idle: Duration::from_millis(14), ..arrival(0, 1_000) };
         early.observe(0.1, false, idle);
         assert!((early.average - 2.9 * 0.729).abs() < 1e-12);
-        early.observe(0.1, false, Arrival { idle: Duration::from_secs(1 << 40), ..idle });
+        early.observe(0.1, false, QueueArrival { idle: Duration::from_secs(1 << 40), ..idle });
         assert!(early.average < 1e-200);
     }
 

@@ -4,9 +4,9 @@
 //! variable that shares its name with a global of the file ends the wait for a
 //! name. Files that make objects in procedures can depend on it.
 
-use super::tcl::interp::Interp;
+use super::tcl::interp::TclInterpreter;
 
-impl Interp {
+impl TclInterpreter {
     /// Ends the wait for a name if one of `names` is a global of the file.
     pub(crate) fn assigned(&mut self, names: &[&str]) {
         if self.world.pending.is_some() && names.iter().any(|name| self.is_global(name)) {

@@ -1,33 +1,33 @@
 //! What any object can be asked: `$object method argument…`.
 
-use super::tcl::flow::{Flow, Outcome, fail};
-use super::tcl::interp::Interp;
-use super::tcl::value::Value;
+use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::tcl::interp::TclInterpreter;
+use super::tcl::value::TclValue;
 use super::tcl::{number, short};
-use super::world::{Id, Kind, Object, QueueOf};
+use super::world::{NsObject, NsObjectId, NsObjectKind, NsQueue};
 
-impl Object {
+impl NsObject {
     /// The name of its class in Emulab.
     pub(crate) fn class(&self) -> &str {
         match &self.kind {
-            Kind::Simulator => "Simulator",
-            Kind::Node(node) if node.bridge => "Bridge",
-            Kind::Node(_) => "Node",
-            Kind::Net(net) if net.lan => "Lan",
-            Kind::Net(_) => "Link",
-            Kind::Queue(_) => "Queue",
-            Kind::Side { .. } => "SimplexLink",
-            Kind::Program => "Program",
-            Kind::Group(_) => "EventGroup",
-            Kind::Sequence(_) => "EventSequence",
-            Kind::Timeline(_) => "EventTimeline",
-            Kind::Agent(agent) => &agent.class,
-            Kind::Application(application) => &application.class,
-            Kind::Blockstore(_) => "Blockstore",
-            Kind::Firewall(_) => "Firewall",
-            Kind::Topography { .. } => "Topography",
-            Kind::Idle(class) => class,
-            Kind::Null(_) => "NullClass",
+            NsObjectKind::Simulator => "Simulator",
+            NsObjectKind::Node(node) if node.bridge => "Bridge",
+            NsObjectKind::Node(_) => "Node",
+            NsObjectKind::Net(net) if net.lan => "Lan",
+            NsObjectKind::Net(_) => "Link",
+            NsObjectKind::Queue(_) => "Queue",
+            NsObjectKind::Side { .. } => "SimplexLink",
+            NsObjectKind::Program => "Program",
+            NsObjectKind::Group(_) => "EventGroup",
+            NsObjectKind::Sequence(_) => "EventSequence",
+            NsObjectKind::Timeline(_) => "EventTimeline",
+            NsObjectKind::Agent(agent) => &agent.class,
+            NsObjectKind::Application(application) => &application.class,
+            NsObjectKind::Blockstore(_) => "Blockstore",
+            NsObjectKind::Firewall(_) => "Firewall",
+            NsObjectKind::Topography { .. } => "Topography",
+            NsObjectKind::Ineffective(class) => class,
+            NsObjectKind::Null(_) => "NullClass",
         }
     }
 
@@ -35,10 +35,10 @@ impl Object {
     fn is_a(&self, class: &str) -> bool {
         let own = self.class();
         let family = match &self.kind {
-            Kind::Node(_) => class == "Node",
-            Kind::Net(_) => class == "LanLink",
-            Kind::Agent(_) => class == "Agent",
-            Kind::Application(_) => class == "Application",
+            NsObjectKind::Node(_) => class == "Node",
+            NsObjectKind::Net(_) => class == "LanLink",
+            NsObjectKind::Agent(_) => class == "Agent",
+            NsObjectKind::Application(_) => class == "Application",
             _ => false,
         };
         own == class
@@ -48,9 +48,9 @@ impl Object {
     }
 }
 
-impl Interp {
+impl TclInterpreter {
     /// Runs a method of an object.
-    pub(crate) fn call_object(&mut self, id: Id, words: &[Value]) -> Outcome {
+    pub(crate) fn call_object(&mut self, id: NsObjectId, words: &[TclValue]) -> TclResult {
         let [_, method, arguments @ ..] = words else {
             return fail(format!("wrong # args: \"{}\" is an object: say what it should do", self.world.name(id)));
         };
@@ -60,41 +60,45 @@ impl Interp {
                 for name in arguments {
                     self.world.object_mut(id).variables.remove(name.as_str());
                 }
-                return Ok(Value::default());
+                return Ok(TclValue::default());
             }
             "info" => return self.object_info(id, arguments),
             _ => {}
         }
         match &self.world.object(id).kind {
-            Kind::Simulator => {
+            NsObjectKind::Simulator => {
                 self.assigns(method.as_str());
                 self.simulator(method.as_str(), arguments)
             }
-            Kind::Node(_) => self.node_method(id, method.as_str(), arguments),
-            Kind::Net(_) => self.net_method(id, method.as_str(), arguments),
-            Kind::Side { queue, .. } if method.as_str() == "queue" => Ok(Value::from(self.world.name(*queue))),
-            Kind::Group(_) => self.group_method(id, method.as_str(), arguments),
-            Kind::Sequence(_) => self.sequence_method(id, method.as_str(), arguments),
-            Kind::Timeline(_) => self.timeline_method(id, method.as_str(), arguments),
-            Kind::Agent(_) => self.agent_method(id, method.as_str(), arguments),
-            Kind::Application(_) => self.application_method(id, method.as_str(), arguments),
-            Kind::Blockstore(_) => self.blockstore_method(id, method.as_str(), arguments),
-            Kind::Firewall(_) => self.firewall_method(id, method.as_str(), arguments),
-            Kind::Topography { .. } => self.topography_method(id, method.as_str(), arguments),
-            Kind::Queue(_) | Kind::Idle(_) => {
+            NsObjectKind::Node(_) => self.node_method(id, method.as_str(), arguments),
+            NsObjectKind::Net(_) => self.net_method(id, method.as_str(), arguments),
+            NsObjectKind::Side { queue, .. } if method.as_str() == "queue" => {
+                Ok(TclValue::from(self.world.name(*queue)))
+            }
+            NsObjectKind::Group(_) => self.group_method(id, method.as_str(), arguments),
+            NsObjectKind::Sequence(_) => self.sequence_method(id, method.as_str(), arguments),
+            NsObjectKind::Timeline(_) => self.timeline_method(id, method.as_str(), arguments),
+            NsObjectKind::Agent(_) => self.agent_method(id, method.as_str(), arguments),
+            NsObjectKind::Application(_) => self.application_method(id, method.as_str(), arguments),
+            NsObjectKind::Blockstore(_) => self.blockstore_method(id, method.as_str(), arguments),
+            NsObjectKind::Firewall(_) => self.firewall_method(id, method.as_str(), arguments),
+            NsObjectKind::Topography { .. } => self.topography_method(id, method.as_str(), arguments),
+            NsObjectKind::Queue(_) | NsObjectKind::Ineffective(_) => {
                 self.ignored(format!(
                     "\"{}\" of a {} has no effect here",
                     short(method.as_str()),
                     self.world.object(id).class()
                 ));
-                Ok(Value::default())
+                Ok(TclValue::default())
             }
-            Kind::Program | Kind::Side { .. } | Kind::Null(_) => Ok(self.unknown_method(id, method.as_str())),
+            NsObjectKind::Program | NsObjectKind::Side { .. } | NsObjectKind::Null(_) => {
+                Ok(self.unknown_method(id, method.as_str()))
+            }
         }
     }
 
     /// What Emulab's classes do with a method that they do not have: nothing, with a warning.
-    pub(crate) fn unknown_method(&mut self, id: Id, method: &str) -> Value {
+    pub(crate) fn unknown_method(&mut self, id: NsObjectId, method: &str) -> TclValue {
         let object = self.world.object(id);
         let text = format!(
             "\"{}\" is nothing that a {} such as \"{}\" can do: left out",
@@ -103,11 +107,11 @@ impl Interp {
             object.name
         );
         self.warn(text);
-        Value::default()
+        TclValue::default()
     }
 
     /// `$object set name ?value?`.
-    fn object_variable(&mut self, id: Id, arguments: &[Value]) -> Outcome {
+    fn object_variable(&mut self, id: NsObjectId, arguments: &[TclValue]) -> TclResult {
         let object = self.world.object(id);
         match arguments {
             [name] => {
@@ -122,7 +126,9 @@ impl Interp {
                     self.stored += 1;
                 }
                 match self.stored > self.limits.variables {
-                    true => Err(Flow::refuse(format!("there are more than {} variables", self.limits.variables))),
+                    true => {
+                        Err(TclCompletion::refuse(format!("there are more than {} variables", self.limits.variables)))
+                    }
                     false => Ok(value.clone()),
                 }
             }
@@ -131,59 +137,61 @@ impl Interp {
     }
 
     /// Variables that Emulab's classes start with and files read.
-    fn default_variable(&self, id: Id, name: &str) -> Option<Value> {
+    fn default_variable(&self, id: NsObjectId, name: &str) -> Option<TclValue> {
         let object = self.world.object(id);
         let text = match (&object.kind, name) {
-            (Kind::Queue(queue), _) => default_of_queue(queue, name)?,
-            (Kind::Node(_), "type") => "pc",
-            (Kind::Node(_), "osid" | "fixed" | "startup" | "cmdline" | "role" | "X_" | "Y_") => "",
-            (Kind::Node(_), "simulated" | "isvirt" | "isremote") => "0",
-            (Kind::Application(_), "packetSize_") => super::traffic::PACKET_BYTES,
-            (Kind::Application(_), "rate_") => super::traffic::RATE,
-            (Kind::Application(_), "interval_" | "iptos_") => "",
-            (Kind::Program, "node" | "command" | "dir" | "timeout" | "expected-exit-code") => "",
-            (Kind::Net(_), "netmask") => "255.255.255.0",
-            (Kind::Node(_) | Kind::Net(_) | Kind::Program, "sim") => {
+            (NsObjectKind::Queue(queue), _) => default_of_queue(queue, name)?,
+            (NsObjectKind::Node(_), "type") => "pc",
+            (NsObjectKind::Node(_), "osid" | "fixed" | "startup" | "cmdline" | "role" | "X_" | "Y_") => "",
+            (NsObjectKind::Node(_), "simulated" | "isvirt" | "isremote") => "0",
+            (NsObjectKind::Application(_), "packetSize_") => super::traffic::PACKET_BYTES,
+            (NsObjectKind::Application(_), "rate_") => super::traffic::RATE,
+            (NsObjectKind::Application(_), "interval_" | "iptos_") => "",
+            (NsObjectKind::Program, "node" | "command" | "dir" | "timeout" | "expected-exit-code") => "",
+            (NsObjectKind::Net(_), "netmask") => "255.255.255.0",
+            (NsObjectKind::Node(_) | NsObjectKind::Net(_) | NsObjectKind::Program, "sim") => {
                 return self
                     .world
                     .objects()
-                    .find(|(_, other)| matches!(other.kind, Kind::Simulator))
+                    .find(|(_, other)| matches!(other.kind, NsObjectKind::Simulator))
                     .map(|(_, other)| other.name.as_str().into());
             }
             _ => return None,
         };
-        Some(Value::from(text))
+        Some(TclValue::from(text))
     }
 
     /// Refuses what would make no sense later, while the line is known, and
     /// remarks what has no effect.
-    fn check_variable(&mut self, id: Id, name: &str, value: &str) -> Result<(), Flow> {
+    fn check_variable(&mut self, id: NsObjectId, name: &str, value: &str) -> Result<(), TclCompletion> {
         let class = self.world.object(id).class().to_owned();
         let number = number::prefix(value).map(|(number, _)| number);
         let known = match (&self.world.object(id).kind, name) {
-            (Kind::Queue(_), "limit_" | "thresh_" | "maxthresh_" | "linterm_" | "q_weight_") => {
+            (NsObjectKind::Queue(_), "limit_" | "thresh_" | "maxthresh_" | "linterm_" | "q_weight_") => {
                 self.remark_queue_value(name, value);
                 Some(number.is_some())
             }
-            (Kind::Queue(_), "red_" | "gentle_" | "queue-in-bytes_") => {
+            (NsObjectKind::Queue(_), "red_" | "gentle_" | "queue-in-bytes_") => {
                 Some(matches!(value, "0" | "1" | "true" | "false"))
             }
-            (Kind::Application(_), "packetSize_") => {
+            (NsObjectKind::Application(_), "packetSize_") => {
                 Some(number.is_some_and(|bytes| (0.0..=65_535.0).contains(&bytes)))
             }
-            (Kind::Application(_), "interval_") => {
+            (NsObjectKind::Application(_), "interval_") => {
                 Some(value.is_empty() || number.is_some_and(|seconds| seconds >= 0.0))
             }
-            (Kind::Application(_), "rate_") => {
+            (NsObjectKind::Application(_), "rate_") => {
                 Some(matches!(value, "" | "0") || super::units::bandwidth(value).is_ok())
             }
-            (Kind::Program, "node" | "command" | "dir" | "timeout" | "expected-exit-code") => Some(true),
-            (Kind::Node(_), "type" | "osid") | (Kind::Application(_), "iptos_") => Some(true),
+            (NsObjectKind::Program, "node" | "command" | "dir" | "timeout" | "expected-exit-code") => Some(true),
+            (NsObjectKind::Node(_), "type" | "osid") | (NsObjectKind::Application(_), "iptos_") => Some(true),
             _ => None,
         };
         match known {
             Some(true) => Ok(()),
-            Some(false) => Err(Flow::refuse(format!("\"{}\" is no value for {name} of a {class}", short(value)))),
+            Some(false) => {
+                Err(TclCompletion::refuse(format!("\"{}\" is no value for {name} of a {class}", short(value))))
+            }
             None => {
                 self.ignored(format!("\"set {}\" of a {class} has no effect here", short(name)));
                 Ok(())
@@ -200,20 +208,20 @@ impl Interp {
         }
     }
 
-    fn object_info(&mut self, id: Id, arguments: &[Value]) -> Outcome {
+    fn object_info(&mut self, id: NsObjectId, arguments: &[TclValue]) -> TclResult {
         let object = self.world.object(id);
         match arguments {
-            [what] if what.as_str() == "class" => Ok(Value::from(object.class())),
-            [what, class] if what.as_str() == "class" => Ok(Value::from_bool(object.is_a(class.as_str()))),
+            [what] if what.as_str() == "class" => Ok(TclValue::from(object.class())),
+            [what, class] if what.as_str() == "class" => Ok(TclValue::from_bool(object.is_a(class.as_str()))),
             [what] if what.as_str() == "vars" => {
-                Ok(Value::from_list(object.variables.keys().map(|name| Value::from(name.as_str())).collect()))
+                Ok(TclValue::from_list(object.variables.keys().map(|name| TclValue::from(name.as_str())).collect()))
             }
             _ => fail("only \"info class\" and \"info vars\" of objects are understood here"),
         }
     }
 
     /// The object that a word names.
-    pub(crate) fn object_named(&self, word: &Value) -> Result<Id, Flow> {
+    pub(crate) fn object_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         match self.world.find(word.as_str()) {
             Some(id) => Ok(id),
             None => fail(format!("there is no object \"{}\"", short(word.as_str()))),
@@ -221,47 +229,49 @@ impl Interp {
     }
 
     /// The node that a word names.
-    pub(crate) fn node_named(&self, word: &Value) -> Result<Id, Flow> {
+    pub(crate) fn node_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
-        self.expect(id, matches!(self.world.object(id).kind, Kind::Node(_)), "node")
+        self.expect(id, matches!(self.world.object(id).kind, NsObjectKind::Node(_)), "node")
     }
 
     /// The link or LAN that a word names.
-    pub(crate) fn net_named(&self, word: &Value) -> Result<Id, Flow> {
+    pub(crate) fn net_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
-        self.expect(id, matches!(self.world.object(id).kind, Kind::Net(_)), "link or LAN")
+        self.expect(id, matches!(self.world.object(id).kind, NsObjectKind::Net(_)), "link or LAN")
     }
 
     /// The link that a word names.
-    pub(crate) fn link_named(&self, word: &Value) -> Result<Id, Flow> {
+    pub(crate) fn link_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
         self.expect(id, self.world.net(id).is_some_and(|net| !net.lan), "link")
     }
 
     /// The LAN that a word names.
-    pub(crate) fn lan_named(&self, word: &Value) -> Result<Id, Flow> {
+    pub(crate) fn lan_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
         self.expect(id, self.world.net(id).is_some_and(|net| net.lan), "LAN")
     }
 
     /// Refuses an object that is not what is needed.
-    pub(crate) fn expect(&self, id: Id, is_it: bool, what: &str) -> Result<Id, Flow> {
+    pub(crate) fn expect(&self, id: NsObjectId, is_it: bool, what: &str) -> Result<NsObjectId, TclCompletion> {
         let object = self.world.object(id);
         match (is_it, &object.kind) {
             (true, _) => Ok(id),
-            (false, Kind::Null(made)) => Err(Flow::refuse(format!(
+            (false, NsObjectKind::Null(made)) => Err(TclCompletion::refuse(format!(
                 "\"{}\" is no {what}: it was made on line {} by \"{made}\", which nobody knows{}",
                 object.name,
                 object.line,
                 super::traffic::meant(made)
             ))),
-            (false, _) => Err(Flow::refuse(format!("\"{}\" is a {}, not a {what}", object.name, object.class()))),
+            (false, _) => {
+                Err(TclCompletion::refuse(format!("\"{}\" is a {}, not a {what}", object.name, object.class())))
+            }
         }
     }
 }
 
 /// The parameters of a queue that nobody has set: ns's defaults.
-fn default_of_queue(queue: &QueueOf, name: &str) -> Option<&'static str> {
+fn default_of_queue(queue: &NsQueue, name: &str) -> Option<&'static str> {
     Some(match name {
         "red_" if queue.red => "1",
         "gentle_" if queue.gentle => "1",
@@ -278,20 +288,20 @@ fn default_of_queue(queue: &QueueOf, name: &str) -> Option<&'static str> {
 }
 
 /// `-name value` pairs of a method; every name must be one of `names`.
-pub(crate) fn named<'a>(arguments: &'a [Value], names: &[&str]) -> Result<Vec<(&'a str, &'a str)>, Flow> {
+pub(crate) fn named<'a>(arguments: &'a [TclValue], names: &[&str]) -> Result<Vec<(&'a str, &'a str)>, TclCompletion> {
     let mut pairs = Vec::new();
     for pair in arguments.chunks(2) {
         let name = pair[0].as_str();
         if !names.contains(&name) {
             return fail(format!("bad option \"{}\", should be one of: {}", short(name), names.join(" ")));
         }
-        pairs.push((name, pair.get(1).map_or("", Value::as_str)));
+        pairs.push((name, pair.get(1).map_or("", TclValue::as_str)));
     }
     Ok(pairs)
 }
 
 /// How many arguments a method takes.
-pub(crate) fn arity(arguments: &[Value], least: usize, most: usize, how: &str) -> Result<(), Flow> {
+pub(crate) fn arity(arguments: &[TclValue], least: usize, most: usize, how: &str) -> Result<(), TclCompletion> {
     match (least..=most).contains(&arguments.len()) {
         true => Ok(()),
         false => fail(format!("wrong # args: should be \"{how}\"")),

@@ -45,13 +45,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::scenario::Topology;
-use crate::scenario::validate::{self, Policy};
-use tcl::flow::{Fault, Flow};
-use tcl::interp::Interp;
+use crate::scenario::validate::{self, ValidationPolicy};
+use tcl::flow::{TclCompletion, TclError};
+use tcl::interp::TclInterpreter;
 
 /// What a file may use while it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct NsLimits {
     /// Bytes of the file.
     pub source_bytes: usize,
     /// Commands run, turns of loops, and elements of lists: a loop without end
@@ -65,7 +65,7 @@ pub struct Limits {
     pub procedures: usize,
 }
 
-impl Default for Limits {
+impl Default for NsLimits {
     /// Enough for the largest topology, and used up in a second or two.
     fn default() -> Self {
         Self { source_bytes: 8 << 20, steps: 1_000_000, value_bytes: 1 << 20, variables: 250_000, procedures: 10_000 }
@@ -114,39 +114,39 @@ impl std::error::Error for NsError {}
 /// When Emulab would refuse it (a misspelt name, an unknown unit or command,
 /// no `$ns run`), when it asks for something outside of it (a file, a
 /// process), or when it uses more than `limits` allow.
-pub fn parse(name: &str, source: &str, limits: &Limits) -> Result<Topology, NsError> {
-    let error = |fault: Fault| NsError {
+pub fn parse(name: &str, source: &str, limits: &NsLimits) -> Result<Topology, NsError> {
+    let error = |fault: TclError| NsError {
         file: name.to_owned(),
         line: fault.line,
         message: fault.message,
         within: fault.within,
     };
     if source.len() > limits.source_bytes {
-        return Err(error(Fault::new(format!("the file is longer than {} bytes", limits.source_bytes))));
+        return Err(error(TclError::new(format!("the file is longer than {} bytes", limits.source_bytes))));
     }
-    let mut interp = Interp::new(limits.clone());
+    let mut interp = TclInterpreter::new(limits.clone());
     interp.world.file = name.to_owned();
     interp.set_up().map_err(error)?;
     let text = as_read(source);
     let mut end = u32::try_from(text.lines().count()).unwrap_or(u32::MAX).max(1);
     match interp.run_file(&text) {
         Ok(()) => {}
-        Err(Flow::Exit) => end = interp.exit_line,
-        Err(Flow::Fault(fault) | Flow::Refused(fault)) => return Err(error(*fault)),
+        Err(TclCompletion::Exit) => end = interp.exit_line,
+        Err(TclCompletion::Error(fault) | TclCompletion::Refused(fault)) => return Err(error(*fault)),
         // `run_file` has made faults of these.
-        Err(Flow::Break | Flow::Continue | Flow::Return(_)) => {}
+        Err(TclCompletion::Break | TclCompletion::Continue | TclCompletion::Return(_)) => {}
     }
     let Some((mut topology, lines)) = interp.world.finished.take() else {
-        return Err(error(Fault::at(
+        return Err(error(TclError::at(
             end,
             "the file ends here without a \"$ns run\", which says that all is described",
         )));
     };
     topology.name = title(name);
     topology.notes = interp.world.take_notes();
-    let findings = validate::check(&topology, &lines, Policy::Lenient);
+    let findings = validate::check(&topology, &lines, ValidationPolicy::Lenient);
     if let Some(first) = findings.errors.into_iter().next() {
-        return Err(error(Fault::at(first.line, first.text)));
+        return Err(error(TclError::at(first.line, first.text)));
     }
     topology.notes.warnings.extend(findings.warnings);
     topology.notes.warnings.sort();
@@ -172,9 +172,9 @@ fn title(name: &str) -> String {
     }
 }
 
-impl Interp {
+impl TclInterpreter {
     /// The variables that Tcl itself sets.
-    fn set_up(&mut self) -> Result<(), Fault> {
+    fn set_up(&mut self) -> Result<(), TclError> {
         for (name, value) in [
             ("argv0", "emulate"),
             ("argv", ""),

@@ -1,20 +1,20 @@
 //! How objects get their names.
 
 use super::tb;
-use super::tcl::flow::{Flow, Outcome, fail};
-use super::tcl::interp::Interp;
-use super::tcl::value::Value;
+use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::tcl::interp::TclInterpreter;
+use super::tcl::value::TclValue;
 use super::tcl::{is_command, short};
-use super::world::Id;
+use super::world::NsObjectId;
 
 /// The longest name of an object, in bytes.
 const MAX_NAME: usize = 255;
 
-impl Interp {
+impl TclInterpreter {
     /// Stores `value` in `variable`, which names the object that was just made
     /// if the variable is global and the value is the object. Gives the value
     /// that is stored: the new name.
-    pub(crate) fn name_object(&mut self, variable: &str, value: &Value) -> Outcome {
+    pub(crate) fn name_object(&mut self, variable: &str, value: &TclValue) -> TclResult {
         self.set(variable, value.clone())?;
         let Some(id) = self.world.pending else { return Ok(value.clone()) };
         let base = variable.split('(').next().unwrap_or_default();
@@ -27,12 +27,12 @@ impl Interp {
         }
         let name = variable.replace('(', "-").replace(')', "");
         self.rename_object(id, &name)?;
-        let named = Value::from(name);
+        let named = TclValue::from(name);
         self.set(variable, named.clone())?;
         Ok(named)
     }
 
-    fn rename_object(&mut self, id: Id, name: &str) -> Result<(), Flow> {
+    fn rename_object(&mut self, id: NsObjectId, name: &str) -> Result<(), TclCompletion> {
         if self.world.name(id) == name {
             return Ok(());
         }

@@ -3,26 +3,26 @@
 use std::time::Duration;
 
 use super::methods::arity;
-use super::tcl::flow::{Flow, Outcome, fail};
-use super::tcl::interp::Interp;
+use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
-use super::tcl::value::Value;
+use super::tcl::value::TclValue;
 use super::units::{self, Bandwidth};
-use super::world::{Id, Kind, Member, Net, QueueOf, Shape};
+use super::world::{NsLeg, NsMember, NsNet, NsObjectId, NsObjectKind, NsQueue};
 use crate::scenario::topology::{MAX_MEMBERS, MAX_NETS};
 
 /// How a net is asked for.
-struct Plan {
+struct NetSpec {
     lan: bool,
-    nodes: Vec<Id>,
+    nodes: Vec<NsObjectId>,
     bandwidth: Bandwidth,
-    shape: Shape,
+    shape: NsLeg,
     red: bool,
     gentle: bool,
 }
 
-impl Interp {
-    pub(crate) fn duplex_link(&mut self, arguments: &[Value]) -> Outcome {
+impl TclInterpreter {
+    pub(crate) fn duplex_link(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 5, usize::MAX, "$ns duplex-link node1 node2 bandwidth delay queue")?;
         self.extra(arguments, 5, "duplex-link");
         let nodes = vec![self.end_named(&arguments[0])?, self.end_named(&arguments[1])?];
@@ -42,13 +42,13 @@ impl Interp {
             }
         };
         let (bandwidth, shape) = self.read_shape(&arguments[2], &arguments[3])?;
-        let id = self.make_net(Plan { lan: false, nodes: nodes.clone(), bandwidth, shape, red, gentle })?;
+        let id = self.make_net(NetSpec { lan: false, nodes: nodes.clone(), bandwidth, shape, red, gentle })?;
         self.world.links.insert((nodes[0], nodes[1]), id);
         self.world.links.insert((nodes[1], nodes[0]), id);
-        Ok(Value::from(self.world.name(id)))
+        Ok(TclValue::from(self.world.name(id)))
     }
 
-    pub(crate) fn make_lan(&mut self, arguments: &[Value]) -> Outcome {
+    pub(crate) fn make_lan(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 3, usize::MAX, "$ns make-lan nodes bandwidth delay")?;
         self.extra(arguments, 3, "make-lan");
         let mut nodes = Vec::new();
@@ -59,24 +59,24 @@ impl Interp {
         if nodes.is_empty() {
             self.warn("this LAN has no members");
         }
-        let id = self.make_net(Plan { lan: true, nodes, bandwidth, shape, red: false, gentle: false })?;
-        Ok(Value::from(self.world.name(id)))
+        let id = self.make_net(NetSpec { lan: true, nodes, bandwidth, shape, red: false, gentle: false })?;
+        Ok(TclValue::from(self.world.name(id)))
     }
 
     /// A node, or the host of a blockstore.
-    fn end_named(&mut self, word: &Value) -> Result<Id, Flow> {
+    fn end_named(&mut self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
         match self.world.object(id).kind {
-            Kind::Blockstore(_) => self.host_of_blockstore(id),
+            NsObjectKind::Blockstore(_) => self.host_of_blockstore(id),
             _ => self.node_named(word),
         }
     }
 
-    fn make_net(&mut self, plan: Plan) -> Result<Id, Flow> {
+    fn make_net(&mut self, plan: NetSpec) -> Result<NsObjectId, TclCompletion> {
         let what = if plan.lan { "tblan-lan" } else { "tblink-l" };
         let name = format!("{what}{}", self.world.next_made());
         if plan.shape.kbps > units::FASTEST {
-            return Err(Flow::refuse(format!(
+            return Err(TclCompletion::refuse(format!(
                 "the rate is above {} Gbit/s, the fastest that a link may be",
                 units::FASTEST / 1_000_000
             )));
@@ -84,14 +84,14 @@ impl Interp {
         self.world.nets += 1;
         self.world.members += plan.nodes.len();
         if self.world.nets > MAX_NETS || self.world.members > MAX_MEMBERS {
-            return Err(Flow::refuse(format!(
+            return Err(TclCompletion::refuse(format!(
                 "there are more than {MAX_NETS} links and LANs, or more than {MAX_MEMBERS} interfaces"
             )));
         }
         self.spend(plan.nodes.len())?;
         let best_effort = plan.bandwidth == Bandwidth::BestEffort;
-        let net = Net { lan: plan.lan, members: Vec::new(), cost: 1.0, prefix: 24, best_effort, cloud: false };
-        let id = self.world.add(name, self.line, Kind::Net(net))?;
+        let net = NsNet { lan: plan.lan, members: Vec::new(), cost: 1.0, prefix: 24, best_effort, cloud: false };
+        let id = self.world.add(name, self.line, NsObjectKind::Net(net))?;
         let members = self.make_members(id, &plan)?;
         for (at, member) in members.iter().enumerate() {
             if let Some(node) = self.world.node_mut(member.node) {
@@ -107,7 +107,7 @@ impl Interp {
 
     /// Emulab numbers a queue for every member, and for a link two more, which
     /// are the ones that are used.
-    fn make_members(&mut self, net: Id, plan: &Plan) -> Result<Vec<Member>, Flow> {
+    fn make_members(&mut self, net: NsObjectId, plan: &NetSpec) -> Result<Vec<NsMember>, TclCompletion> {
         let mut members = Vec::new();
         let last = plan.nodes.len();
         // At most as many as there may be interfaces.
@@ -118,15 +118,15 @@ impl Interp {
                 (false, 0) => format!("toq{pair}"),
                 (false, _) => format!("fromq{pair}"),
             };
-            let queue = QueueOf { net, node, red: plan.red, gentle: plan.gentle };
-            let queue = self.world.add(name, self.line, Kind::Queue(queue))?;
-            members.push(Member { node, address: None, to_net: plan.shape, from_net: plan.shape, queue });
+            let queue = NsQueue { net, node, red: plan.red, gentle: plan.gentle };
+            let queue = self.world.add(name, self.line, NsObjectKind::Queue(queue))?;
+            members.push(NsMember { node, address: None, to_net: plan.shape, from_net: plan.shape, queue });
         }
         Ok(members)
     }
 
     /// `$ns link a b`: the side of `a`.
-    pub(crate) fn link_side(&mut self, arguments: &[Value]) -> Outcome {
+    pub(crate) fn link_side(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 2, 2, "$ns link node1 node2")?;
         let (source, target) = (self.node_named(&arguments[0])?, self.node_named(&arguments[1])?);
         let net = self.link_between(source, target)?;
@@ -139,28 +139,28 @@ impl Interp {
     }
 
     /// `$ns lanlink lan node`: the side of `node`.
-    pub(crate) fn lan_side(&mut self, arguments: &[Value]) -> Outcome {
+    pub(crate) fn lan_side(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 2, 2, "$ns lanlink lan node")?;
         let (lan, node) = (self.lan_named(&arguments[0])?, self.node_named(&arguments[1])?);
         let at = self.member(lan, node)?;
         let queue = self.world.net(lan).map(|net| net.members[at].queue);
         match queue {
             Some(queue) => self.add_side(lan, queue, "ll"),
-            None => Ok(Value::default()),
+            None => Ok(TclValue::default()),
         }
     }
 
-    fn add_side(&mut self, net: Id, queue: Id, prefix: &str) -> Outcome {
+    fn add_side(&mut self, net: NsObjectId, queue: NsObjectId, prefix: &str) -> TclResult {
         let name = format!("{prefix}{}", self.world.next_numbered(0));
-        self.world.add(name.clone(), self.line, Kind::Side { net, queue })?;
-        Ok(Value::from(name))
+        self.world.add(name.clone(), self.line, NsObjectKind::Side { net, queue })?;
+        Ok(TclValue::from(name))
     }
 
     /// The link made last between two nodes.
-    pub(crate) fn link_between(&self, a: Id, b: Id) -> Result<Id, Flow> {
+    pub(crate) fn link_between(&self, a: NsObjectId, b: NsObjectId) -> Result<NsObjectId, TclCompletion> {
         match self.world.links.get(&(a, b)) {
             Some(link) => Ok(*link),
-            None => Err(Flow::refuse(format!(
+            None => Err(TclCompletion::refuse(format!(
                 "there is no link between \"{}\" and \"{}\"",
                 self.world.name(a),
                 self.world.name(b)
@@ -169,15 +169,15 @@ impl Interp {
     }
 
     /// The first place of `node` among the members of `net`.
-    pub(crate) fn member(&self, net: Id, node: Id) -> Result<usize, Flow> {
+    pub(crate) fn member(&self, net: NsObjectId, node: NsObjectId) -> Result<usize, TclCompletion> {
         let members = self.world.net(net).map_or(&[][..], |net| &net.members);
         members.iter().position(|member| member.node == node).ok_or_else(|| {
-            Flow::refuse(format!("\"{}\" is not in \"{}\"", self.world.name(node), self.world.name(net)))
+            TclCompletion::refuse(format!("\"{}\" is not in \"{}\"", self.world.name(node), self.world.name(net)))
         })
     }
 
     /// `$ns cost a b c`: Emulab weighs each interface, here it is the link.
-    pub(crate) fn side_cost(&mut self, arguments: &[Value]) -> Outcome {
+    pub(crate) fn side_cost(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 3, 3, "$ns cost node1 node2 cost")?;
         let (a, b) = (self.node_named(&arguments[0])?, self.node_named(&arguments[1])?);
         let link = self.link_between(a, b)?;
@@ -185,19 +185,19 @@ impl Interp {
         self.set_cost(link, &arguments[2])
     }
 
-    fn set_cost(&mut self, net: Id, cost: &Value) -> Outcome {
+    fn set_cost(&mut self, net: NsObjectId, cost: &TclValue) -> TclResult {
         match cost.as_str().trim().parse::<f64>() {
             Ok(number) if number > 0.0 && number <= 1e9 => {
                 if let Some(net) = self.world.net_mut(net) {
                     net.cost = number;
                 }
-                Ok(Value::default())
+                Ok(TclValue::default())
             }
-            _ => Err(Flow::refuse(format!("\"{}\" is no cost: write a number above 0", short(cost.as_str())))),
+            _ => Err(TclCompletion::refuse(format!("\"{}\" is no cost: write a number above 0", short(cost.as_str())))),
         }
     }
 
-    pub(crate) fn net_method(&mut self, id: Id, method: &str, arguments: &[Value]) -> Outcome {
+    pub(crate) fn net_method(&mut self, id: NsObjectId, method: &str, arguments: &[TclValue]) -> TclResult {
         match method {
             "cost" => {
                 arity(arguments, 1, 1, "$link cost number")?;
@@ -209,35 +209,35 @@ impl Interp {
                 let node = self.node_named(&arguments[0])?;
                 let at = self.member(id, node)?;
                 let queue = self.world.net(id).map(|net| net.members[at].queue);
-                Ok(queue.map_or_else(Value::default, |queue| Value::from(self.world.name(queue))))
+                Ok(queue.map_or_else(TclValue::default, |queue| TclValue::from(self.world.name(queue))))
             }
             "get_port" => {
                 arity(arguments, 1, 1, "$link get_port node")?;
                 let node = self.node_named(&arguments[0])?;
                 let ports = self.world.node(node).map_or(&[][..], |node| &node.ports);
-                Ok(ports.iter().position(|(net, _)| *net == id).map_or_else(Value::default, Value::from))
+                Ok(ports.iter().position(|(net, _)| *net == id).map_or_else(TclValue::default, TclValue::from))
             }
             "mustdelay" | "trace" | "trace_snaplen" | "trace_mysql" | "trace_endnode" | "set_setting"
             | "implemented_by" | "set_member_setting" | "enable_openflow" | "set_fixed_iface" | "set_accesspoint"
             | "SetTraceParams" => {
                 self.ignored(format!("\"{method}\" of a link or LAN has no effect here"));
-                Ok(Value::default())
+                Ok(TclValue::default())
             }
             other => Ok(self.unknown_method(id, other)),
         }
     }
 }
 
-impl Interp {
-    fn read_shape(&mut self, bandwidth: &Value, delay: &Value) -> Result<(Bandwidth, Shape), Flow> {
-        let bandwidth = units::bandwidth(bandwidth.as_str()).map_err(Flow::refuse)?;
+impl TclInterpreter {
+    fn read_shape(&mut self, bandwidth: &TclValue, delay: &TclValue) -> Result<(Bandwidth, NsLeg), TclCompletion> {
+        let bandwidth = units::bandwidth(bandwidth.as_str()).map_err(TclCompletion::refuse)?;
         let delay = self.read_delay(delay.as_str())?;
-        Ok((bandwidth, Shape { kbps: bandwidth.of_net(), delay: delay / 2, loss: 0.0 }))
+        Ok((bandwidth, NsLeg { kbps: bandwidth.of_net(), delay: delay / 2, loss: 0.0 }))
     }
 
     /// Reads the rate of what is no new link or LAN, in kbit/s.
-    pub(crate) fn read_rate(&mut self, text: &str) -> Result<u64, Flow> {
-        let rate = units::bandwidth(text).map_err(Flow::refuse)?;
+    pub(crate) fn read_rate(&mut self, text: &str) -> Result<u64, TclCompletion> {
+        let rate = units::bandwidth(text).map_err(TclCompletion::refuse)?;
         if !matches!(rate, Bandwidth::Any | Bandwidth::BestEffort) {
             self.assigned(if units::has_unit(text) { &["val"] } else { &["unit", "val"] });
         }
@@ -245,8 +245,8 @@ impl Interp {
     }
 
     /// Reads a delay, and remarks if Emulab would make something else of it.
-    pub(crate) fn read_delay(&mut self, text: &str) -> Result<Duration, Flow> {
-        let delay = units::delay(text).map_err(Flow::refuse)?;
+    pub(crate) fn read_delay(&mut self, text: &str) -> Result<Duration, TclCompletion> {
+        let delay = units::delay(text).map_err(TclCompletion::refuse)?;
         self.assigned(if units::has_unit(text) { &["val"] } else { &["unit", "val"] });
         if let Some(remark) = units::delay_remark(text, delay) {
             self.warn(remark);

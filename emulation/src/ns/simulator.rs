@@ -1,16 +1,16 @@
 //! `$ns`: what makes nodes, links, LANs, events, and the network of them.
 
 use super::methods::arity;
-use super::tcl::flow::{Flow, Outcome};
-use super::tcl::interp::Interp;
+use super::tcl::flow::{TclCompletion, TclResult};
+use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
-use super::tcl::value::Value;
+use super::tcl::value::TclValue;
 use super::units;
-use super::world::{Kind, Node};
+use super::world::{NsNode, NsObjectKind};
 use crate::scenario::topology::{MAX_EVENTS, MAX_LAB_HOSTS};
 
-impl Interp {
-    pub(crate) fn simulator(&mut self, method: &str, arguments: &[Value]) -> Outcome {
+impl TclInterpreter {
+    pub(crate) fn simulator(&mut self, method: &str, arguments: &[TclValue]) -> TclResult {
         match method {
             "node" => {
                 self.extra(arguments, 0, "node");
@@ -44,7 +44,7 @@ impl Interp {
     }
 
     /// What few files make: LANs of some special kind, and what is no more than a host here.
-    fn make_special(&mut self, method: &str, arguments: &[Value]) -> Outcome {
+    fn make_special(&mut self, method: &str, arguments: &[TclValue]) -> TclResult {
         match method {
             "bridge" => {
                 self.warn("a bridge is a host like any other here: it does not join its links");
@@ -52,12 +52,12 @@ impl Interp {
             }
             "make-san" => {
                 arity(arguments, 1, 1, "$ns make-san nodes")?;
-                self.make_lan(&[arguments[0].clone(), Value::from("~"), Value::from("0ms")])
+                self.make_lan(&[arguments[0].clone(), TclValue::from("~"), TclValue::from("0ms")])
             }
             "make-portinvlan" => {
                 arity(arguments, 2, 2, "$ns make-portinvlan node token")?;
                 self.ignored("the token of make-portinvlan has no effect here");
-                self.make_lan(&[arguments[0].clone(), Value::from("*"), Value::from("0ms")])
+                self.make_lan(&[arguments[0].clone(), TclValue::from("*"), TclValue::from("0ms")])
             }
             "make-cloud" => {
                 let name = self.make_lan(arguments)?;
@@ -67,12 +67,12 @@ impl Interp {
                 }
                 Ok(name)
             }
-            _ => self.make_idle("tbpath-path", "Path", "paths are Emulab's business"),
+            _ => self.make_ineffective("tbpath-path", "Path", "paths are Emulab's business"),
         }
     }
 
     /// Emulab warns of arguments that it does not expect, and goes on.
-    pub(crate) fn extra(&mut self, arguments: &[Value], expected: usize, method: &str) {
+    pub(crate) fn extra(&mut self, arguments: &[TclValue], expected: usize, method: &str) {
         if let Some(more) = arguments.get(expected) {
             self.warn(format!(
                 "\"{}\" and what follows it means nothing to \"{method}\": left out",
@@ -81,42 +81,42 @@ impl Interp {
         }
     }
 
-    fn unknown_of_simulator(&mut self, method: &str) -> Outcome {
+    fn unknown_of_simulator(&mut self, method: &str) -> TclResult {
         self.warn(format!("\"$ns {}\" is not known: left out", short(method)));
         let name = format!("tbnull-null{}", self.world.next_made());
-        self.world.add(name.clone(), self.line, Kind::Null(format!("$ns {}", short(method))))?;
-        Ok(Value::from(name))
+        self.world.add(name.clone(), self.line, NsObjectKind::Null(format!("$ns {}", short(method))))?;
+        Ok(TclValue::from(name))
     }
 
-    pub(crate) fn make_idle(&mut self, prefix: &str, class: &'static str, why: &str) -> Outcome {
+    pub(crate) fn make_ineffective(&mut self, prefix: &str, class: &'static str, why: &str) -> TclResult {
         self.ignored(format!("{why}: no effect here"));
         let name = format!("{prefix}{}", self.world.next_made());
-        let id = self.world.add(name.clone(), self.line, Kind::Idle(class))?;
+        let id = self.world.add(name.clone(), self.line, NsObjectKind::Ineffective(class))?;
         self.world.expect_name(id);
-        Ok(Value::from(name))
+        Ok(TclValue::from(name))
     }
 
-    pub(crate) fn make_node(&mut self, bridge: bool) -> Outcome {
+    pub(crate) fn make_node(&mut self, bridge: bool) -> TclResult {
         self.world.nodes += 1;
         if self.world.nodes > MAX_LAB_HOSTS {
-            return Err(Flow::refuse(format!("there are more than {MAX_LAB_HOSTS} nodes")));
+            return Err(TclCompletion::refuse(format!("there are more than {MAX_LAB_HOSTS} nodes")));
         }
         let name = format!("tbnode-n{}", self.world.next_made());
-        let id = self.world.add(name.clone(), self.line, Kind::Node(Node { bridge, ..Node::default() }))?;
+        let id = self.world.add(name.clone(), self.line, NsObjectKind::Node(NsNode { bridge, ..NsNode::default() }))?;
         if self.world.simulated {
-            self.world.object_mut(id).variables.insert("type".to_owned(), Value::from("sim"));
+            self.world.object_mut(id).variables.insert("type".to_owned(), TclValue::from("sim"));
         }
         self.world.expect_name(id);
         if let Some(topography) = self.world.topography.clone() {
             self.place_node(id, &topography)?;
         }
-        Ok(Value::from(name))
+        Ok(TclValue::from(name))
     }
 
-    fn at(&mut self, arguments: &[Value]) -> Outcome {
+    fn at(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 2, 2, "$ns at time \"object event\"")?;
         if self.world.simulated {
-            return Ok(Value::default());
+            return Ok(TclValue::default());
         }
         let text = arguments[0].as_str();
         let time = match text {
@@ -136,22 +136,22 @@ impl Interp {
     }
 
     /// Reads a time of the schedule.
-    pub(crate) fn read_time(&mut self, text: &str) -> Result<std::time::Duration, Flow> {
-        let time = units::time(text).map_err(Flow::refuse)?;
+    pub(crate) fn read_time(&mut self, text: &str) -> Result<std::time::Duration, TclCompletion> {
+        let time = units::time(text).map_err(TclCompletion::refuse)?;
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         self.assigned(if is_number { &["retval"] } else { &["hours", "mins", "secs", "retval"] });
         Ok(time)
     }
 
     /// Refuses more events than a topology may have.
-    pub(crate) fn check_events(&mut self) -> Outcome {
+    pub(crate) fn check_events(&mut self) -> TclResult {
         match self.world.schedule.len() > MAX_EVENTS {
-            true => Err(Flow::refuse(format!("there are more than {MAX_EVENTS} events"))),
-            false => Ok(Value::default()),
+            true => Err(TclCompletion::refuse(format!("there are more than {MAX_EVENTS} events"))),
+            false => Ok(TclValue::default()),
         }
     }
 
-    fn rtproto(&mut self, arguments: &[Value]) -> Outcome {
+    fn rtproto(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 1, usize::MAX, "$ns rtproto Static")?;
         self.extra(arguments, 1, "rtproto");
         self.assigned(&["default_ip_routing_type"]);
@@ -166,24 +166,24 @@ impl Interp {
                     "\"{}\" is no routing that Emulab knows (Static, Session, Manual): left out",
                     short(other)
                 ));
-                return Ok(Value::default());
+                return Ok(TclValue::default());
             }
         };
         if !self.world.simulated {
             self.world.routing = Some(routing.to_owned());
             self.world.routing_line = self.line;
         }
-        Ok(Value::default())
+        Ok(TclValue::default())
     }
 
-    fn template_parameter(&mut self, arguments: &[Value]) -> Outcome {
+    fn template_parameter(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 2, 3, "$ns define-template-parameter name value ?description?")?;
         self.set(arguments[0].as_str(), arguments[1].clone())?;
-        Ok(Value::from("0"))
+        Ok(TclValue::from("0"))
     }
 
     /// Nodes that ns would simulate are hosts like the others here.
-    fn make_simulated(&mut self, arguments: &[Value]) -> Outcome {
+    fn make_simulated(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 1, 1, "$ns make-simulated {script}")?;
         self.warn("what \"make-simulated\" holds is emulated like everything else here");
         let outer = std::mem::replace(&mut self.world.simulated, true);
@@ -192,9 +192,9 @@ impl Interp {
         outcome
     }
 
-    fn finish(&mut self) -> Outcome {
+    fn finish(&mut self) -> TclResult {
         if self.world.finished.is_some() {
-            return Err(Flow::refuse("\"$ns run\" may stand only once"));
+            return Err(TclCompletion::refuse("\"$ns run\" may stand only once"));
         }
         self.finish_blockstores()?;
         if std::mem::take(&mut self.world.security_level) {
@@ -206,6 +206,6 @@ impl Interp {
             named?;
         }
         self.world.finished = Some(super::build::build(self)?);
-        Ok(Value::default())
+        Ok(TclValue::default())
     }
 }

@@ -2,22 +2,22 @@
 //! this; there is no storage behind them.
 
 use super::methods::arity;
-use super::tcl::flow::{Flow, Outcome};
-use super::tcl::interp::Interp;
-use super::tcl::value::Value;
-use super::world::{Blockstore, Id, Kind};
+use super::tcl::flow::{TclCompletion, TclResult};
+use super::tcl::interp::TclInterpreter;
+use super::tcl::value::TclValue;
+use super::world::{Blockstore, NsObjectId, NsObjectKind};
 
-impl Interp {
-    pub(crate) fn make_blockstore(&mut self) -> Outcome {
+impl TclInterpreter {
+    pub(crate) fn make_blockstore(&mut self) -> TclResult {
         self.warn("there is no storage here: a blockstore is only a host and a link");
         let name = format!("tbblk-n{}", self.world.next_made());
-        let id = self.world.add(name.clone(), self.line, Kind::Blockstore(Blockstore::default()))?;
+        let id = self.world.add(name.clone(), self.line, NsObjectKind::Blockstore(Blockstore::default()))?;
         self.world.blockstores.insert(&name, id);
         self.world.expect_name(id);
-        Ok(Value::from(name))
+        Ok(TclValue::from(name))
     }
 
-    pub(crate) fn blockstore_method(&mut self, id: Id, method: &str, arguments: &[Value]) -> Outcome {
+    pub(crate) fn blockstore_method(&mut self, id: NsObjectId, method: &str, arguments: &[TclValue]) -> TclResult {
         let fixed = match method {
             "set-node" | "set_fixed" => {
                 arity(arguments, 1, 1, "$blockstore set-node node")?;
@@ -30,7 +30,9 @@ impl Interp {
             }
             other => return Ok(self.unknown_method(id, other)),
         };
-        let Kind::Blockstore(store) = &mut self.world.object_mut(id).kind else { return Ok(Value::default()) };
+        let NsObjectKind::Blockstore(store) = &mut self.world.object_mut(id).kind else {
+            return Ok(TclValue::default());
+        };
         match method {
             "set-class" => store.class = Some(arguments[0].as_str().to_owned()),
             "set-size" => store.sized = true,
@@ -38,23 +40,23 @@ impl Interp {
             _ if fixed.is_some() => (store.node, store.hosted) = (fixed, false),
             _ => {}
         }
-        Ok(Value::default())
+        Ok(TclValue::default())
     }
 
     /// The host that stands for a blockstore, made when it is first needed.
-    pub(crate) fn host_of_blockstore(&mut self, id: Id) -> Result<Id, Flow> {
-        let Kind::Blockstore(store) = &self.world.object(id).kind else { return Ok(id) };
+    pub(crate) fn host_of_blockstore(&mut self, id: NsObjectId) -> Result<NsObjectId, TclCompletion> {
+        let NsObjectKind::Blockstore(store) = &self.world.object(id).kind else { return Ok(id) };
         if let Some(node) = store.node {
             return Ok(node);
         }
         let host = self.make_storage_host(id)?;
-        if let Kind::Blockstore(store) = &mut self.world.object_mut(id).kind {
+        if let NsObjectKind::Blockstore(store) = &mut self.world.object_mut(id).kind {
             (store.node, store.hosted) = (Some(host), true);
         }
         Ok(host)
     }
 
-    fn make_storage_host(&mut self, id: Id) -> Result<Id, Flow> {
+    fn make_storage_host(&mut self, id: NsObjectId) -> Result<NsObjectId, TclCompletion> {
         let name = format!("blockhost-{}", self.world.name(id));
         let node = self.make_node(false)?;
         let host = self.object_named(&node)?;
@@ -62,23 +64,23 @@ impl Interp {
         let named = self.name_object(&name, &node);
         self.current = here;
         named?;
-        self.world.object_mut(host).variables.insert("type".to_owned(), Value::from("blockstore"));
+        self.world.object_mut(host).variables.insert("type".to_owned(), TclValue::from("blockstore"));
         Ok(host)
     }
 
     /// What Emulab does with every blockstore at `$ns run`.
-    pub(crate) fn finish_blockstores(&mut self) -> Result<(), Flow> {
-        let stores: Vec<Id> = self.world.blockstores.keys().filter_map(|name| self.world.find(name)).collect();
+    pub(crate) fn finish_blockstores(&mut self) -> Result<(), TclCompletion> {
+        let stores: Vec<NsObjectId> = self.world.blockstores.keys().filter_map(|name| self.world.find(name)).collect();
         for id in stores {
             self.finish_blockstore(id)?;
         }
         Ok(())
     }
 
-    fn finish_blockstore(&mut self, id: Id) -> Result<(), Flow> {
+    fn finish_blockstore(&mut self, id: NsObjectId) -> Result<(), TclCompletion> {
         let name = self.world.name(id).to_owned();
-        let Kind::Blockstore(store) = &self.world.object(id).kind else { return Ok(()) };
-        let refuse = |why: &str| Err(Flow::refuse(format!("the blockstore \"{name}\" {why}")));
+        let NsObjectKind::Blockstore(store) = &self.world.object(id).kind else { return Ok(()) };
+        let refuse = |why: &str| Err(TclCompletion::refuse(format!("the blockstore \"{name}\" {why}")));
         let Some(node) = store.node else { return refuse("is not attached to anything: use set-node, or a link") };
         let class = match (store.leased, store.class.as_deref()) {
             (true, Some(_)) => return refuse("has a lease, which says its class: leave out set-class"),
@@ -97,9 +99,10 @@ impl Interp {
             return if ports == 1 { Ok(()) } else { refuse("must be on one link or LAN") };
         }
         let host = self.make_storage_host(id)?;
-        let ends = [node, host].map(|end| Value::from(self.world.name(end)));
+        let ends = [node, host].map(|end| TclValue::from(self.world.name(end)));
         let [node, host] = ends;
-        let link = self.duplex_link(&[node, host, Value::from("~"), Value::from("0ms"), Value::from("DropTail")])?;
+        let link =
+            self.duplex_link(&[node, host, TclValue::from("~"), TclValue::from("0ms"), TclValue::from("DropTail")])?;
         let here = std::mem::replace(&mut self.current, 0);
         let named = self.name_object(&format!("{name}-link"), &link);
         self.current = here;

@@ -1,10 +1,10 @@
 //! Agents and applications: traffic between nodes.
 
 use super::methods::arity;
-use super::tcl::flow::{Flow, Outcome, fail};
-use super::tcl::interp::Interp;
-use super::tcl::value::Value;
-use super::world::{Agent, Application, Id, Kind};
+use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::tcl::interp::TclInterpreter;
+use super::tcl::value::TclValue;
+use super::world::{Application, NsAgent, NsObjectId, NsObjectKind};
 use crate::scenario::near::did_you_mean;
 
 const AGENTS: [&str; 9] = [
@@ -47,56 +47,57 @@ pub(crate) fn is_full_tcp(class: &str) -> bool {
     class.starts_with("Agent/TCP/FullTcp")
 }
 
-impl Interp {
-    pub(crate) fn new_traffic(&mut self, class: &str) -> Outcome {
+impl TclInterpreter {
+    pub(crate) fn new_traffic(&mut self, class: &str) -> TclResult {
         let kind = match AGENTS.contains(&class) {
-            true => Kind::Agent(Agent {
+            true => NsObjectKind::Agent(NsAgent {
                 class: class.to_owned(),
                 source: is_full_tcp(class).then_some(true),
-                ..Agent::default()
+                ..NsAgent::default()
             }),
-            false => Kind::Application(Application { class: class.to_owned(), agent: None }),
+            false => NsObjectKind::Application(Application { class: class.to_owned(), agent: None }),
         };
         self.add_new(class, kind)
     }
 
     /// `$ns attach-agent node agent`: gives it a port, from 5001 on.
-    pub(crate) fn attach_agent(&mut self, arguments: &[Value]) -> Outcome {
+    pub(crate) fn attach_agent(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 2, 2, "$ns attach-agent node agent")?;
         let (node, agent) = (self.node_named(&arguments[0])?, self.agent_named(&arguments[1])?);
         let attached = self.world.node_mut(node).map_or(0, |node| {
             node.agents.push(agent);
             node.agents.len()
         });
-        if let Kind::Agent(agent) = &mut self.world.object_mut(agent).kind {
+        if let NsObjectKind::Agent(agent) = &mut self.world.object_mut(agent).kind {
             agent.node = Some(node);
-            agent.port = u16::try_from(5000 + attached).map_err(|_| Flow::refuse("a node has too many agents"))?;
+            agent.port =
+                u16::try_from(5000 + attached).map_err(|_| TclCompletion::refuse("a node has too many agents"))?;
         }
-        Ok(Value::default())
+        Ok(TclValue::default())
     }
 
-    fn agent_named(&self, word: &Value) -> Result<Id, Flow> {
+    fn agent_named(&self, word: &TclValue) -> Result<NsObjectId, TclCompletion> {
         let id = self.object_named(word)?;
-        self.expect(id, matches!(self.world.object(id).kind, Kind::Agent(_)), "agent")
+        self.expect(id, matches!(self.world.object(id).kind, NsObjectKind::Agent(_)), "agent")
     }
 
     /// `$ns connect source sink`.
-    pub(crate) fn connect(&mut self, arguments: &[Value]) -> Outcome {
+    pub(crate) fn connect(&mut self, arguments: &[TclValue]) -> TclResult {
         arity(arguments, 2, 2, "$ns connect agent1 agent2")?;
         let ends = [self.object_named(&arguments[0])?, self.object_named(&arguments[1])?];
-        if ends.iter().any(|id| matches!(self.world.object(*id).kind, Kind::Idle("Console"))) {
+        if ends.iter().any(|id| matches!(self.world.object(*id).kind, NsObjectKind::Ineffective("Console"))) {
             self.ignored("consoles have no effect here");
-            return Ok(Value::default());
+            return Ok(TclValue::default());
         }
         let (source, sink) = (self.agent_named(&arguments[0])?, self.agent_named(&arguments[1])?);
         self.connect_end(source, sink);
         self.connect_end(sink, source);
-        Ok(Value::default())
+        Ok(TclValue::default())
     }
 
-    fn connect_end(&mut self, id: Id, other: Id) {
+    fn connect_end(&mut self, id: NsObjectId, other: NsObjectId) {
         let name = self.world.name(id).to_owned();
-        let Kind::Agent(agent) = &mut self.world.object_mut(id).kind else { return };
+        let NsObjectKind::Agent(agent) = &mut self.world.object_mut(id).kind else { return };
         let again = agent.destination.replace(other).is_some();
         (agent.source, agent.proto) = match agent.class.as_str() {
             "Agent/UDP" => (Some(true), "udp"),
@@ -107,36 +108,36 @@ impl Interp {
         };
         let system = is_full_tcp(&agent.class).then_some(agent.node).flatten();
         if let Some(node) = system {
-            self.world.object_mut(node).variables.insert("osid".to_owned(), Value::from(NSE_SYSTEM));
+            self.world.object_mut(node).variables.insert("osid".to_owned(), TclValue::from(NSE_SYSTEM));
         }
         if again {
             self.warn(format!("\"{name}\" was connected already: the last one counts"));
         }
     }
 
-    pub(crate) fn agent_method(&mut self, id: Id, method: &str, _: &[Value]) -> Outcome {
-        if let ("listen", Kind::Agent(agent)) = (method, &mut self.world.object_mut(id).kind)
+    pub(crate) fn agent_method(&mut self, id: NsObjectId, method: &str, _: &[TclValue]) -> TclResult {
+        if let ("listen", NsObjectKind::Agent(agent)) = (method, &mut self.world.object_mut(id).kind)
             && is_full_tcp(&agent.class)
         {
             agent.source = Some(false);
-            return Ok(Value::default());
+            return Ok(TclValue::default());
         }
         Ok(self.unknown_method(id, method))
     }
 
-    pub(crate) fn application_method(&mut self, id: Id, method: &str, arguments: &[Value]) -> Outcome {
+    pub(crate) fn application_method(&mut self, id: NsObjectId, method: &str, arguments: &[TclValue]) -> TclResult {
         if method != "attach-agent" {
             return Ok(self.unknown_method(id, method));
         }
         let [agent] = arguments else { return fail("wrong # args: should be \"$application attach-agent agent\"") };
         let agent_id = self.agent_named(agent)?;
-        if let Kind::Agent(agent) = &mut self.world.object_mut(agent_id).kind {
+        if let NsObjectKind::Agent(agent) = &mut self.world.object_mut(agent_id).kind {
             agent.application = Some(id);
             agent.source = Some(true);
         }
-        if let Kind::Application(application) = &mut self.world.object_mut(id).kind {
+        if let NsObjectKind::Application(application) = &mut self.world.object_mut(id).kind {
             application.agent = Some(agent_id);
         }
-        Ok(Value::default())
+        Ok(TclValue::default())
     }
 }

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::events::Made;
-use super::tcl::flow::{Flow, fail};
-use super::tcl::interp::Interp;
+use super::events::NsEvent;
+use super::tcl::flow::{TclCompletion, fail};
+use super::tcl::interp::TclInterpreter;
 use super::tcl::table::Table;
-use super::tcl::value::Value;
+use super::tcl::value::TclValue;
 use crate::scenario::topology::{Note, Notes, Topology};
-use crate::scenario::validate::Lines;
+use crate::scenario::validate::TopologyLines;
 
 /// The most remarks that are kept.
 const MAX_NOTES: usize = 1000;
@@ -23,46 +23,46 @@ const MAX_OBJECTS: usize = 400_000;
 
 /// Where an object is in the [`World`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Id(usize);
+pub(crate) struct NsObjectId(usize);
 
 /// Everything that a file has made.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct NsState {
     /// The file's name.
     pub file: String,
-    objects: Vec<Object>,
-    names: HashMap<String, Id>,
+    objects: Vec<NsObject>,
+    names: HashMap<String, NsObjectId>,
     /// The object that the next global variable names.
-    pub pending: Option<Id>,
+    pub pending: Option<NsObjectId>,
     /// Emulab counts what `$ns` makes…
     made: u32,
     /// …and what `new` makes, and the queues.
     numbered: u32,
     /// The link made last between two nodes.
-    pub links: HashMap<(Id, Id), Id>,
+    pub links: HashMap<(NsObjectId, NsObjectId), NsObjectId>,
     /// `static`, `ospf`…; nothing is `none`.
     pub routing: Option<String>,
     pub routing_line: u32,
-    pub sync_server: Option<Id>,
+    pub sync_server: Option<NsObjectId>,
     /// What `$ns at` schedules.
-    pub schedule: Vec<(Duration, Made)>,
+    pub schedule: Vec<(Duration, NsEvent)>,
     /// Whether `tb-set-security-level` asks for a firewall.
     pub security_level: bool,
     /// Whether a `$ns make-simulated` runs.
     pub simulated: bool,
     /// The group of all programs, once there is one.
-    pub program_group: Option<Id>,
+    pub program_group: Option<NsObjectId>,
     /// What `$ns node-config -topography` names, where new nodes are.
-    pub topography: Option<Value>,
+    pub topography: Option<TclValue>,
     /// How many nodes, nets, interfaces and programs there are.
     pub nodes: usize,
     pub nets: usize,
     pub members: usize,
     pub programs: usize,
     /// The blockstores, in the order in which Emulab finishes them.
-    pub blockstores: Table<Id>,
+    pub blockstores: Table<NsObjectId>,
     /// What `$ns run` found, and the lines it is from.
-    pub finished: Option<(Topology, Lines)>,
+    pub finished: Option<(Topology, TopologyLines)>,
     notes: Notes,
     noted: BTreeSet<(bool, u32, String)>,
     /// How many remarks were not kept.
@@ -70,31 +70,31 @@ pub(crate) struct World {
 }
 
 /// One object.
-pub(crate) struct Object {
+pub(crate) struct NsObject {
     pub name: String,
     /// The line that made it.
     pub line: u32,
     /// What `$object set` wrote.
-    pub variables: BTreeMap<String, Value>,
-    pub kind: Kind,
+    pub variables: BTreeMap<String, TclValue>,
+    pub kind: NsObjectKind,
 }
 
 /// What an object is.
-pub(crate) enum Kind {
+pub(crate) enum NsObjectKind {
     Simulator,
-    Node(Node),
-    Net(Net),
-    Queue(QueueOf),
+    Node(NsNode),
+    Net(NsNet),
+    Queue(NsQueue),
     /// What `$ns link` and `$ns lanlink` give: a way to a queue.
     Side {
-        net: Id,
-        queue: Id,
+        net: NsObjectId,
+        queue: NsObjectId,
     },
     Program,
-    Group(Vec<Id>),
-    Sequence(Vec<Made>),
-    Timeline(Vec<(Duration, Made)>),
-    Agent(Agent),
+    Group(Vec<NsObjectId>),
+    Sequence(Vec<NsEvent>),
+    Timeline(Vec<(Duration, NsEvent)>),
+    Agent(NsAgent),
     Application(Application),
     Blockstore(Blockstore),
     Firewall(Firewall),
@@ -103,30 +103,30 @@ pub(crate) enum Kind {
         loaded: bool,
     },
     /// Known to Emulab, with no effect here: the name of its class.
-    Idle(&'static str),
+    Ineffective(&'static str),
     /// Of this class, which Emulab does not know.
     Null(String),
 }
 
 /// A node's part of an object.
 #[derive(Default)]
-pub(crate) struct Node {
+pub(crate) struct NsNode {
     /// Whether it only joins links (`$ns bridge`).
     pub bridge: bool,
     /// The nets of its ports, and its place among their members.
-    pub ports: Vec<(Id, usize)>,
+    pub ports: Vec<(NsObjectId, usize)>,
     /// Agents: their ports count up from 5001.
-    pub agents: Vec<Id>,
+    pub agents: Vec<NsObjectId>,
     /// What `add-route` says: where to, by whom.
-    pub routes: Vec<(Id, Id)>,
+    pub routes: Vec<(NsObjectId, NsObjectId)>,
     /// Whether it stands on a topography.
     pub placed: bool,
 }
 
 /// A link or LAN.
-pub(crate) struct Net {
+pub(crate) struct NsNet {
     pub lan: bool,
-    pub members: Vec<Member>,
+    pub members: Vec<NsMember>,
     pub cost: f64,
     pub prefix: u8,
     /// Of rate `~`.
@@ -137,38 +137,38 @@ pub(crate) struct Net {
 
 /// A node's place in a net.
 #[derive(Clone)]
-pub(crate) struct Member {
-    pub node: Id,
+pub(crate) struct NsMember {
+    pub node: NsObjectId,
     pub address: Option<Ipv4Addr>,
-    pub to_net: Shape,
-    pub from_net: Shape,
-    pub queue: Id,
+    pub to_net: NsLeg,
+    pub from_net: NsLeg,
+    pub queue: NsObjectId,
 }
 
 /// What a leg does to packets.
 #[derive(Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct NsLeg {
     pub kbps: u64,
     pub delay: Duration,
     pub loss: f64,
 }
 
 /// A queue: of a member of a LAN, or of both directions' senders of a link.
-pub(crate) struct QueueOf {
-    pub net: Id,
-    pub node: Id,
+pub(crate) struct NsQueue {
+    pub net: NsObjectId,
+    pub node: NsObjectId,
     pub red: bool,
     pub gentle: bool,
 }
 
 /// What sends or takes traffic on a node.
 #[derive(Default)]
-pub(crate) struct Agent {
+pub(crate) struct NsAgent {
     pub class: String,
-    pub node: Option<Id>,
+    pub node: Option<NsObjectId>,
     pub port: u16,
-    pub application: Option<Id>,
-    pub destination: Option<Id>,
+    pub application: Option<NsObjectId>,
+    pub destination: Option<NsObjectId>,
     pub source: Option<bool>,
     pub proto: &'static str,
 }
@@ -177,7 +177,7 @@ pub(crate) struct Agent {
 #[derive(Default)]
 pub(crate) struct Blockstore {
     /// Where it is used, or the host made for it.
-    pub node: Option<Id>,
+    pub node: Option<NsObjectId>,
     /// Whether `node` was made for it.
     pub hosted: bool,
     /// `SAN` or `local`.
@@ -197,30 +197,30 @@ pub(crate) struct Firewall {
 /// What an agent sends.
 pub(crate) struct Application {
     pub class: String,
-    pub agent: Option<Id>,
+    pub agent: Option<NsObjectId>,
 }
 
-impl World {
+impl NsState {
     /// The object of this name.
-    pub(crate) fn find(&self, name: &str) -> Option<Id> {
+    pub(crate) fn find(&self, name: &str) -> Option<NsObjectId> {
         self.names.get(name).copied()
     }
 
-    pub(crate) fn object(&self, id: Id) -> &Object {
+    pub(crate) fn object(&self, id: NsObjectId) -> &NsObject {
         &self.objects[id.0]
     }
 
-    pub(crate) fn object_mut(&mut self, id: Id) -> &mut Object {
+    pub(crate) fn object_mut(&mut self, id: NsObjectId) -> &mut NsObject {
         &mut self.objects[id.0]
     }
 
-    pub(crate) fn name(&self, id: Id) -> &str {
+    pub(crate) fn name(&self, id: NsObjectId) -> &str {
         &self.objects[id.0].name
     }
 
     /// Every object, in the order in which they were made.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = (Id, &Object)> {
-        self.objects.iter().enumerate().map(|(at, object)| (Id(at), object))
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (NsObjectId, &NsObject)> {
+        self.objects.iter().enumerate().map(|(at, object)| (NsObjectId(at), object))
     }
 
     /// The names of all objects, in the order in which they were made.
@@ -228,30 +228,30 @@ impl World {
         self.objects.iter().map(|object| object.name.as_str())
     }
 
-    pub(crate) fn node(&self, id: Id) -> Option<&Node> {
+    pub(crate) fn node(&self, id: NsObjectId) -> Option<&NsNode> {
         match &self.object(id).kind {
-            Kind::Node(node) => Some(node),
+            NsObjectKind::Node(node) => Some(node),
             _ => None,
         }
     }
 
-    pub(crate) fn node_mut(&mut self, id: Id) -> Option<&mut Node> {
+    pub(crate) fn node_mut(&mut self, id: NsObjectId) -> Option<&mut NsNode> {
         match &mut self.object_mut(id).kind {
-            Kind::Node(node) => Some(node),
+            NsObjectKind::Node(node) => Some(node),
             _ => None,
         }
     }
 
-    pub(crate) fn net(&self, id: Id) -> Option<&Net> {
+    pub(crate) fn net(&self, id: NsObjectId) -> Option<&NsNet> {
         match &self.object(id).kind {
-            Kind::Net(net) => Some(net),
+            NsObjectKind::Net(net) => Some(net),
             _ => None,
         }
     }
 
-    pub(crate) fn net_mut(&mut self, id: Id) -> Option<&mut Net> {
+    pub(crate) fn net_mut(&mut self, id: NsObjectId) -> Option<&mut NsNet> {
         match &mut self.object_mut(id).kind {
-            Kind::Net(net) => Some(net),
+            NsObjectKind::Net(net) => Some(net),
             _ => None,
         }
     }
@@ -269,21 +269,21 @@ impl World {
     }
 
     /// Adds an object under a name of its own.
-    pub(crate) fn add(&mut self, name: String, line: u32, kind: Kind) -> Result<Id, Flow> {
+    pub(crate) fn add(&mut self, name: String, line: u32, kind: NsObjectKind) -> Result<NsObjectId, TclCompletion> {
         if self.objects.len() >= MAX_OBJECTS {
-            return Err(Flow::refuse(format!("the file makes more than {MAX_OBJECTS} objects")));
+            return Err(TclCompletion::refuse(format!("the file makes more than {MAX_OBJECTS} objects")));
         }
         if self.names.contains_key(&name) {
             return fail(format!("there is an object \"{name}\" already"));
         }
-        let id = Id(self.objects.len());
+        let id = NsObjectId(self.objects.len());
         self.names.insert(name.clone(), id);
-        self.objects.push(Object { name, line, variables: BTreeMap::new(), kind });
+        self.objects.push(NsObject { name, line, variables: BTreeMap::new(), kind });
         Ok(id)
     }
 
     /// Gives an object another name, which must be free.
-    pub(crate) fn rename(&mut self, id: Id, name: &str) {
+    pub(crate) fn rename(&mut self, id: NsObjectId, name: &str) {
         let old = std::mem::replace(&mut self.object_mut(id).name, name.to_owned());
         self.names.remove(&old);
         self.names.insert(name.to_owned(), id);
@@ -293,7 +293,7 @@ impl World {
     }
 
     /// Lets the next global variable name `id`.
-    pub(crate) fn expect_name(&mut self, id: Id) {
+    pub(crate) fn expect_name(&mut self, id: NsObjectId) {
         self.pending = Some(id);
     }
 
@@ -309,7 +309,7 @@ impl World {
         notes
     }
 
-    fn note(&mut self, warning: bool, line: u32, text: String) {
+    fn add_note(&mut self, warning: bool, line: u32, text: String) {
         let noted = (warning, line, text);
         if self.noted.contains(&noted) {
             return;
@@ -325,14 +325,14 @@ impl World {
     }
 }
 
-impl Interp {
+impl TclInterpreter {
     /// Remarks that something was understood and has no effect.
     pub(crate) fn ignored(&mut self, text: impl Into<String>) {
-        self.world.note(false, self.line, text.into());
+        self.world.add_note(false, self.line, text.into());
     }
 
     /// Remarks that something is probably not what was meant.
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
-        self.world.note(true, self.line, text.into());
+        self.world.add_note(true, self.line, text.into());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::figure::{Figure, LineAxes, PlotLine, lines};
 use super::words::{bytes, count, milliseconds, rate};
-use crate::sim::growth::{Lookups, Requests, Size, state::State};
+use crate::sim::growth::{GrowthResult, Lookups, Requests, state::HubMemory};
 
 /// The distances of lookups, as figures name them.
 const DISTANCES: [&str; 3] = ["at home", "one tier up", "across the top"];
@@ -10,17 +10,17 @@ const DISTANCES: [&str; 3] = ["at home", "one tier up", "across the top"];
 const TIERS: [&str; 3] = ["home", "middle", "top"];
 
 /// Names and SVG texts of the figures of these sizes.
-pub fn growth(sizes: &[Size], states: &[State]) -> Vec<(String, String)> {
+pub fn growth(sizes: &[GrowthResult], states: &[HubMemory]) -> Vec<(String, String)> {
     let figures = [latency(sizes), requests(sizes), lookup_bytes(sizes), traffic(sizes), held(states)];
     figures.into_iter().map(|figure| (figure.name, figure.sheet.standing(&figure.title))).collect()
 }
 
-fn latency(sizes: &[Size]) -> Figure {
+fn latency(sizes: &[GrowthResult]) -> Figure {
     of_lookups(sizes, "growth-latency", "A lookup", |one| one.p50_ms, milliseconds)
 }
 
-fn requests(sizes: &[Size]) -> Figure {
-    let of = |size: &Size, distance: usize, of: fn(&Requests) -> f64| {
+fn requests(sizes: &[GrowthResult]) -> Figure {
+    let of = |size: &GrowthResult, distance: usize, of: fn(&Requests) -> f64| {
         Some((size.nodes, of(size.requests[distance].as_ref()?)))
     };
     let line = |distance: usize| {
@@ -31,11 +31,17 @@ fn requests(sizes: &[Size]) -> Figure {
     figure("growth-requests", &title, &all, sizes.iter().map(|size| size.nodes), milliseconds)
 }
 
-fn lookup_bytes(sizes: &[Size]) -> Figure {
+fn lookup_bytes(sizes: &[GrowthResult]) -> Figure {
     of_lookups(sizes, "growth-bytes", "The messages of a lookup", |one| one.bytes, bytes)
 }
 
-fn of_lookups(sizes: &[Size], name: &str, what: &str, of: fn(&Lookups) -> f64, show: fn(f64) -> String) -> Figure {
+fn of_lookups(
+    sizes: &[GrowthResult],
+    name: &str,
+    what: &str,
+    of: fn(&Lookups) -> f64,
+    show: fn(f64) -> String,
+) -> Figure {
     let line = |distance: usize| {
         let points = sizes.iter().filter_map(|size| Some((size.nodes, of(size.lookups[distance].as_ref()?))));
         drawn(DISTANCES[distance], points)
@@ -45,7 +51,7 @@ fn of_lookups(sizes: &[Size], name: &str, what: &str, of: fn(&Lookups) -> f64, s
     figure(name, &title, &all, sizes.iter().map(|size| size.nodes), show)
 }
 
-fn traffic(sizes: &[Size]) -> Figure {
+fn traffic(sizes: &[GrowthResult]) -> Figure {
     let line = |tier: usize| drawn(TIERS[tier], sizes.iter().map(|size| (size.nodes, size.uplinks[tier].mean)));
     let all = [line(0), line(1), line(2)];
     let show = |bits| rate(bits / 1e6);
@@ -53,7 +59,7 @@ fn traffic(sizes: &[Size]) -> Figure {
     figure("growth-traffic", &title, &all, sizes.iter().map(|size| size.nodes), show)
 }
 
-fn held(states: &[State]) -> Figure {
+fn held(states: &[HubMemory]) -> Figure {
     let line = drawn("top", states.iter().map(|state| (state.nodes, state.bytes as f64)));
     // The least ones are smaller than what the system tells of a process.
     let most = states.iter().max_by_key(|state| state.bytes);
@@ -64,7 +70,7 @@ fn held(states: &[State]) -> Figure {
 }
 
 /// A title that says the least and the most of each line.
-fn reach(what: &str, all: &[PlotLine], sizes: &[Size], show: fn(f64) -> String) -> String {
+fn reach(what: &str, all: &[PlotLine], sizes: &[GrowthResult], show: fn(f64) -> String) -> String {
     let of = |line: &PlotLine| seen(&line.name, line, show);
     let said: Vec<String> = all.iter().filter_map(of).collect();
     match (said.is_empty(), sizes) {

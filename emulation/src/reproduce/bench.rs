@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Map, Value};
 
 use super::measures::Measures;
-use super::process::{self, Ended};
+use super::process::{self, EmulateOutput};
 
 /// Some of it could not be measured on this machine: all else counts.
 const PARTLY: i32 = 3;
@@ -14,7 +14,7 @@ const INVALID: i32 = 4;
 
 /// What has come of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Bench {
+pub(super) struct StudyBenchResult {
     pub(super) measures: Measures,
     /// Why its figures cannot be trusted; empty if they can.
     pub(super) reasons: Vec<String>,
@@ -33,7 +33,12 @@ pub(super) fn runs_daemons(args: &[String]) -> bool {
 ///
 /// # Errors
 /// A sentence, if it could not be run or printed nothing; `None` if `interrupt` was set.
-pub(super) fn run(args: &[String], by: &[&str], seed: u64, interrupt: &AtomicBool) -> Result<Option<Bench>, String> {
+pub(super) fn run(
+    args: &[String],
+    by: &[&str],
+    seed: u64,
+    interrupt: &AtomicBool,
+) -> Result<Option<StudyBenchResult>, String> {
     let seed = seed.to_string();
     // Nothing is drawn where nothing is lost.
     let seeded: &[&str] = if args.first().is_some_and(|what| what == "reflect") { &[] } else { &["--seed", &seed] };
@@ -44,7 +49,7 @@ pub(super) fn run(args: &[String], by: &[&str], seed: u64, interrupt: &AtomicBoo
         .chain(seeded.iter().copied())
         .collect();
     let ended = process::run(&words, interrupt).map_err(|error| format!("cannot run emulate bench: {error}"))?;
-    let Some(Ended { status, printed, said }) = ended else { return Ok(None) };
+    let Some(EmulateOutput { status, stdout: printed, stderr: said }) = ended else { return Ok(None) };
     // A line of figures, and perhaps one of an error.
     let value: Option<Value> = printed.lines().next().and_then(|line| serde_json::from_str(line).ok());
     let list = |name: &str| value.as_ref().and_then(|value| value[name].as_array()).cloned().unwrap_or_default();
@@ -62,7 +67,7 @@ pub(super) fn run(args: &[String], by: &[&str], seed: u64, interrupt: &AtomicBoo
         Some(INVALID) => reasons.push("it says itself that its figures cannot be trusted".to_owned()),
         _ => reasons.push(format!("it ended with {status}")),
     }
-    Ok(Some(Bench { measures: measures(&rows, by), reasons, lacks }))
+    Ok(Some(StudyBenchResult { measures: measures(&rows, by), reasons, lacks }))
 }
 
 /// The figures of rows, by the values of these fields and the name of the figure.

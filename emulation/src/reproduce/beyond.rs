@@ -1,9 +1,9 @@
 //! What the papers leave to the future: lossy links, a super node that dies,
 //! the choice of how to find providers, other transports.
 
-use super::claim::{Band, Better, Claim, Says};
+use super::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use super::sproull::{CLIENT_SERVER, ONE, Ratio, plan};
-use super::study::{Paper, Plot, Point, Scale, Study, Unit};
+use super::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 const TREE: &str = "{ tree = { nodes = 54 } }";
 /// The LANs of the low-flying nodes, and those that lead up to the X-45s.
@@ -12,7 +12,7 @@ const MIDDLES: usize = 3;
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
 
 /// All of them.
-pub(super) fn studies(scale: Scale) -> Vec<Study> {
+pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![loss(scale), failure(scale), discovery(scale), transports(scale)]
 }
 
@@ -20,30 +20,30 @@ pub(super) fn studies(scale: Scale) -> Vec<Study> {
 fn plots(series: &'static str) -> Vec<Plot> {
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(series);
     vec![
-        plot("Services completed", "completed", Unit::Count),
-        plot("Part of requests completed", "success", Unit::Part),
-        plot("Track: to the first byte", "track.mean", Unit::Ms),
-        plot("Image: to the last byte", "image.mean", Unit::Ms),
+        plot("Services completed", "completed", StudyUnit::Count),
+        plot("Part of requests completed", "success", StudyUnit::Part),
+        plot("Track: to the first byte", "track.mean", StudyUnit::Ms),
+        plot("Image: to the last byte", "image.mean", StudyUnit::Ms),
     ]
 }
 
 /// One figure held against another, by an aim of our own.
-fn claim(id: &str, sentence: &str, (measure, of, to): (&str, &str, &str), x: f64, (aim, holds): Aim) -> Claim {
-    let (figure, says, better) = ("beyond", Says::Nothing(aim), Better::Neither);
+fn claim(id: &str, sentence: &str, (measure, of, to): (&str, &str, &str), x: f64, (aim, holds): AimBand) -> Claim {
+    let (figure, says, better) = ("beyond", PaperStatement::Nothing(aim), PreferredAmount::Neither);
     let (why, sentence) = ("", sentence.to_owned());
     Ratio { id, figure, sentence, says, measure, of, to, x, holds, better, why }.claim()
 }
 
 /// An aim in words, and its band.
-type Aim = (&'static str, Band);
+type AimBand = (&'static str, Band);
 
 /// Packets are lost on the wireless links.
-fn loss(scale: Scale) -> Study {
+fn loss(scale: StudyScale) -> Study {
     let percents: Vec<f64> = scale.places(&[0.0, 0.5, 1.0, 2.0, 5.0], &[0.0, 5.0]);
     let point = |percent: f64, (architecture, series): (&str, &str)| {
         let faults = if percent > 0.0 { lossy(percent / 100.0) } else { String::new() };
         let text = plan("beyond-loss", TREE, architecture, scale.duration(), &faults);
-        Point::virtual_run(series, percent, text, scale)
+        StudyPoint::virtual_run(series, percent, text, scale)
     };
     Study {
         id: "beyond-loss",
@@ -73,7 +73,7 @@ fn lossy(loss: f64) -> String {
 }
 
 /// One of three super nodes dies in mid-run and does not come back.
-fn failure(scale: Scale) -> Study {
+fn failure(scale: StudyScale) -> Study {
     let killed = "[[faults]]\nat = \"60s\"\nkill = \"x45-1\"\nhub = true\n";
     let cases = [
         ("all three live", "3 super nodes", "super-node", "super_nodes = 3\n", ""),
@@ -81,7 +81,7 @@ fn failure(scale: Scale) -> Study {
     ];
     let point = |(at, (name, series, architecture, hubs, fault)): (usize, (&str, &str, &str, &str, &str))| {
         let text = plan("beyond-failure", TREE, architecture, scale.duration(), &format!("{hubs}{fault}"));
-        Point::virtual_run(series, at as f64, text, scale).named(name)
+        StudyPoint::virtual_run(series, at as f64, text, scale).named(name)
     };
     let mut study = Study {
         id: "beyond-failure",
@@ -98,8 +98,8 @@ fn failure(scale: Scale) -> Study {
     };
     study.claims.push(Claim {
         ours: super::Estimator::Ratio(
-            super::At::new("3 super nodes", 1.0, "completed"),
-            super::At::new("3 super nodes", 0.0, "completed"),
+            super::MeasureKey::new("3 super nodes", 1.0, "completed"),
+            super::MeasureKey::new("3 super nodes", 0.0, "completed"),
         ),
         ..claim(
             "beyond-failure",
@@ -113,7 +113,7 @@ fn failure(scale: Scale) -> Study {
 }
 
 /// Nodes choose between the super node and multicast.
-fn discovery(scale: Scale) -> Study {
+fn discovery(scale: StudyScale) -> Study {
     const BOTH: &str = "both at once";
     const AUTO: &str = "chosen";
     const NODES: f64 = 54.0;
@@ -121,7 +121,7 @@ fn discovery(scale: Scale) -> Study {
     let point = |nodes: u32, (series, architecture): (&str, &str)| {
         let network = format!("{{ tree = {{ nodes = {nodes} }} }}");
         let text = plan("beyond-auto", &network, architecture, scale.duration(), "");
-        Point::virtual_run(series, f64::from(nodes), text, scale)
+        StudyPoint::virtual_run(series, f64::from(nodes), text, scale)
     };
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
     Study {
@@ -138,7 +138,11 @@ fn discovery(scale: Scale) -> Study {
         points: [31, 54].into_iter().flat_map(|nodes| sides.map(|side| point(nodes, side))).collect(),
         plots: plots(ONE)
             .into_iter()
-            .chain([plot("Overhead, control traffic alone, for each completed service", "overhead.each", Unit::Bytes)])
+            .chain([plot(
+                "Overhead, control traffic alone, for each completed service",
+                "overhead.each",
+                StudyUnit::Bytes,
+            )])
             .collect(),
         claims: vec![
             claim(
@@ -160,14 +164,14 @@ fn discovery(scale: Scale) -> Study {
 }
 
 /// The same over each transport.
-fn transports(scale: Scale) -> Study {
+fn transports(scale: StudyScale) -> Study {
     let all = scale.places(&["paper", "udp", "tcp", "quic"], &["paper", "quic"]);
     let last = (all.len() - 1) as f64;
     let point = |(at, transport): (usize, &str)| {
         SIDES.map(|(architecture, series)| {
             let more = format!("transport = \"{transport}\"\n");
             let text = plan("beyond-transports", "{ tree = { nodes = 31 } }", architecture, scale.duration(), &more);
-            Point::virtual_run(series, at as f64, text, scale).named(transport)
+            StudyPoint::virtual_run(series, at as f64, text, scale).named(transport)
         })
     };
     Study {

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::estimate::{Estimate, Estimator};
-use super::study::Unit;
-use super::verdict::{Amount, Judgement, Kind, Verdict};
+use super::study::StudyUnit;
+use super::verdict::{Amount, ClaimKind, ClaimVerdict, Judgement};
 
 /// One statement, of a paper or our own.
 #[derive(Clone, Debug)]
@@ -21,15 +21,15 @@ pub struct Claim {
     /// The statement, and what stands here in the place of what the paper had.
     pub sentence: String,
     /// The paper's own words.
-    pub says: Says,
+    pub says: PaperStatement,
     /// The figure of ours that it is held against.
     pub ours: Estimator,
     /// The unit of it.
-    pub unit: Unit,
+    pub unit: StudyUnit,
     /// The band in which the statement holds.
     pub holds: Band,
     /// The direction in which another amount is better.
-    pub better: Better,
+    pub better: PreferredAmount,
     /// The reason of another amount, if it is known.
     pub why: &'static str,
 }
@@ -37,7 +37,7 @@ pub struct Claim {
 /// The paper's part of a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Says {
+pub enum PaperStatement {
     /// A figure, from here to there as it is printed: the same twice if it is exact.
     Figure {
         /// As it is printed.
@@ -53,7 +53,7 @@ pub enum Says {
     Nothing(&'static str),
 }
 
-impl Says {
+impl PaperStatement {
     pub(super) const fn exactly(text: &'static str, figure: f64) -> Self {
         Self::Figure { text, from: figure, to: figure }
     }
@@ -78,11 +78,11 @@ impl Says {
     }
 
     /// The kind of claim that it makes.
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> ClaimKind {
         match self {
-            Self::Figure { .. } => Kind::Figure,
-            Self::Direction(_) => Kind::Direction,
-            Self::Nothing(_) => Kind::Ours,
+            Self::Figure { .. } => ClaimKind::Figure,
+            Self::Direction(_) => ClaimKind::Direction,
+            Self::Nothing(_) => ClaimKind::Ours,
         }
     }
 }
@@ -126,7 +126,7 @@ impl Band {
     }
 
     /// Values of this unit that could be measured and would fail, one for each end that it has.
-    pub fn failing(self, unit: Unit) -> Vec<f64> {
+    pub fn failing(self, unit: StudyUnit) -> Vec<f64> {
         let (low, high) = self.ends();
         let least = (low > 0.0 && low.is_finite()).then_some(low / 2.0);
         let beyond = high.is_finite().then(|| unit.most().map_or(high * 2.0, |most| most.min(high * 2.0)));
@@ -136,7 +136,7 @@ impl Band {
 
 /// The direction in which another amount is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
+pub enum PreferredAmount {
     /// More is.
     More,
     /// Less is.
@@ -147,7 +147,7 @@ pub enum Better {
 
 /// The runs that differ in their seed only, and one measure of them.
 #[derive(Clone, Debug)]
-pub struct At {
+pub struct MeasureKey {
     /// The line.
     pub series: String,
     /// The value along the axis.
@@ -156,16 +156,16 @@ pub struct At {
     pub measure: String,
 }
 
-impl At {
+impl MeasureKey {
     pub(super) fn new(series: &str, x: f64, measure: &str) -> Self {
         Self { series: series.to_owned(), x, measure: measure.to_owned() }
     }
 }
 
 /// The values that runs have left: by line, value along the axis (as bits), measure and seed.
-pub trait Values {
+pub trait StudyValues {
     /// The values of a measure, by seed, of valid runs only.
-    fn at(&self, at: &At) -> BTreeMap<u64, f64>;
+    fn at(&self, at: &MeasureKey) -> BTreeMap<u64, f64>;
     /// The values along the axis that both lines have, ascending.
     fn places(&self, series: &str) -> Vec<f64>;
 }
@@ -187,19 +187,19 @@ const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
     /// Holds the claim against what runs have left.
-    pub fn judge(&self, values: &impl Values) -> Judgement {
+    pub fn judge(&self, values: &impl StudyValues) -> Judgement {
         let Estimate { value, interval, seeds, remark, is_refuted, is_bound } = self.ours.estimate(values, self.unit);
         let value = value.map(six_digits);
         // Nothing that is measured is less than nothing: only the interval of a few values may reach there.
         let interval = interval.map(|(low, high)| (six_digits(low.max(0.0)), six_digits(high)));
         // A paper's crossing that lies beyond the sweep has not been seen.
-        let is_unseen = is_bound && self.says.kind() == Kind::Figure;
+        let is_unseen = is_bound && self.says.kind() == ClaimKind::Figure;
         let (verdict, amount) = match is_refuted || is_unseen {
-            true => (Verdict::DoesNotHold, None),
+            true => (ClaimVerdict::DoesNotHold, None),
             false => self.verdict(value, interval),
         };
         let mut why = vec![match value {
-            Some(value) => format!("Ours: {}; {}.", self.told(value, interval), self.beside()),
+            Some(value) => format!("Ours: {}; {}.", self.describe_value(value, interval), self.beside()),
             None if is_refuted => format!("Ours: none; {}.", self.beside()),
             None => "No valid run shows it.".to_owned(),
         }];
@@ -223,61 +223,63 @@ impl Claim {
         }
     }
 
-    fn verdict(&self, value: Option<f64>, interval: Option<(f64, f64)>) -> (Verdict, Option<Amount>) {
-        let Some(value) = value else { return (Verdict::Open, None) };
+    fn verdict(&self, value: Option<f64>, interval: Option<(f64, f64)>) -> (ClaimVerdict, Option<Amount>) {
+        let Some(value) = value else { return (ClaimVerdict::Open, None) };
         let span = interval.unwrap_or((value, value));
         match () {
             // The paper's own figure may be the end of the band. One run alone tells no interval.
-            () if interval.is_some() && self.is_equal(span) => return (Verdict::Equal, None),
-            () if self.holds.has_none(span) && !self.is_perhaps_equal(span) => return (Verdict::DoesNotHold, None),
-            () if !self.holds.has_all(span) => return (Verdict::Open, None),
+            () if interval.is_some() && self.is_equal(span) => return (ClaimVerdict::Equal, None),
+            () if self.holds.has_none(span) && !self.is_perhaps_equal(span) => {
+                return (ClaimVerdict::DoesNotHold, None);
+            }
+            () if !self.holds.has_all(span) => return (ClaimVerdict::Open, None),
             () => {}
         }
-        let Says::Figure { from, to, .. } = self.says else { return (Verdict::Holds, None) };
+        let PaperStatement::Figure { from, to, .. } = self.says else { return (ClaimVerdict::Holds, None) };
         let amount = match self.better {
             _ if self.is_perhaps_equal(span) => Amount::Unsure,
-            Better::Neither => Amount::Other,
-            Better::More if value > to => Amount::Better,
-            Better::Less if value < from => Amount::Better,
-            Better::More | Better::Less => Amount::Worse,
+            PreferredAmount::Neither => Amount::Other,
+            PreferredAmount::More if value > to => Amount::Better,
+            PreferredAmount::Less if value < from => Amount::Better,
+            PreferredAmount::More | PreferredAmount::Less => Amount::Worse,
         };
-        (Verdict::Holds, Some(amount))
+        (ClaimVerdict::Holds, Some(amount))
     }
 
     /// True if the interval has something of the paper's range, or its exact figure.
     fn is_perhaps_equal(&self, (low, high): (f64, f64)) -> bool {
-        matches!(self.says, Says::Figure { from, to, .. } if low <= to && from <= high)
+        matches!(self.says, PaperStatement::Figure { from, to, .. } if low <= to && from <= high)
     }
 
     /// True if the interval lies in the paper's range, or has its exact figure and is narrow enough to tell it.
     fn is_equal(&self, (low, high): (f64, f64)) -> bool {
         match self.says {
-            Says::Figure { from, to, .. } if from < to => from <= low && high <= to,
-            Says::Figure { from, .. } => low <= from && from <= high && high - low <= self.widest(from),
-            Says::Direction(_) | Says::Nothing(_) => false,
+            PaperStatement::Figure { from, to, .. } if from < to => from <= low && high <= to,
+            PaperStatement::Figure { from, .. } => low <= from && from <= high && high - low <= self.widest(from),
+            PaperStatement::Direction(_) | PaperStatement::Nothing(_) => false,
         }
     }
 
     /// The widest interval that makes an exact figure equal: half of the figure, but not less than what it is printed to.
     fn widest(&self, figure: f64) -> f64 {
-        let amount = if self.unit == Unit::Change { figure - 1.0 } else { figure };
+        let amount = if self.unit == StudyUnit::Change { figure - 1.0 } else { figure };
         (amount.abs() * WIDEST).max(self.unit.step())
     }
 
     /// The paper's words, or the aim, beside ours.
     fn beside(&self) -> String {
         match self.says {
-            Says::Figure { text, .. } | Says::Direction(text) => format!("the paper's: {text}"),
-            Says::Nothing(aim) => format!("no paper has it, our aim: {aim}"),
+            PaperStatement::Figure { text, .. } | PaperStatement::Direction(text) => format!("the paper's: {text}"),
+            PaperStatement::Nothing(aim) => format!("no paper has it, our aim: {aim}"),
         }
     }
 
     /// The reason of a verdict that wants one.
-    fn reason(&self, verdict: Verdict, amount: Option<Amount>, has_interval: bool) -> Option<&'static str> {
+    fn reason(&self, verdict: ClaimVerdict, amount: Option<Amount>, has_interval: bool) -> Option<&'static str> {
         match (verdict, amount) {
-            (Verdict::Equal, _) | (Verdict::Holds, None) => None,
-            (Verdict::Open, _) if matches!(self.ours, Estimator::Share { .. }) => Some(FEW),
-            (Verdict::Open, _) => Some(OPEN),
+            (ClaimVerdict::Equal, _) | (ClaimVerdict::Holds, None) => None,
+            (ClaimVerdict::Open, _) if matches!(self.ours, Estimator::Share { .. }) => Some(FEW),
+            (ClaimVerdict::Open, _) => Some(OPEN),
             (_, Some(Amount::Unsure)) if !has_interval => Some(ONE_RUN),
             (_, Some(Amount::Unsure)) => Some(UNSURE),
             _ if self.why.is_empty() => Some(UNKNOWN),
@@ -285,7 +287,7 @@ impl Claim {
         }
     }
 
-    fn told(&self, value: f64, interval: Option<(f64, f64)>) -> String {
+    fn describe_value(&self, value: f64, interval: Option<(f64, f64)>) -> String {
         let show = |value| self.unit.show(value);
         match interval {
             Some((low, high)) if high - low > value.abs() * 1e-3 => {

@@ -1,9 +1,9 @@
 //! The real daemons on an emulated network: what virtual time has no notion of, the
 //! super node's processor, and whether both come to the same.
 
-use super::claim::{At, Band, Better, Claim, Says};
+use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
-use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
 
 const EMULATED: &str = "emulated";
 const SIMULATED: &str = "simulated";
@@ -12,17 +12,18 @@ const COMPLETIONS: f64 = 0.05;
 const LATENCIES: f64 = 0.1;
 
 /// The tree of 92 with one super node, both ways.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let (nodes, duration) = if scale.is_quick { (11, "30s") } else { (92, "2m") };
     let x = f64::from(nodes);
     let plan = format!(
         "name = \"sproull-daemons\"\ntopology = {{ tree = {{ nodes = {nodes} }} }}\narchitecture = \"super-node\"\n\
          duration = \"{duration}\"\nsuper_nodes = 1\nlinktest = false\n"
     );
-    let simulated = Point::virtual_run(SIMULATED, x, plan.clone(), scale);
+    let simulated = StudyPoint::virtual_run(SIMULATED, x, plan.clone(), scale);
     // In real time: a quick one is made once.
     let seeds = if scale.is_quick { 1 } else { scale.seeds };
-    let emulated = Point { series: EMULATED.to_owned(), make: Make::Emulated { plan }, seeds, ..simulated.clone() };
+    let emulated =
+        StudyPoint { series: EMULATED.to_owned(), make: RunMethod::Emulated { plan }, seeds, ..simulated.clone() };
     let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
     Study {
         id: "sproull-daemons",
@@ -39,12 +40,12 @@ pub(super) fn study(scale: Scale) -> Study {
         has_kinds: true,
         points: vec![emulated, simulated],
         plots: vec![
-            plot("processor", "Processor time of the super node, of one processor", "hub.cpu", Unit::Part),
-            plot("both ways", "Services completed", "completed", Unit::Count),
-            plot("both ways", "Video: to the first byte, median", "video.p50", Unit::Ms),
-            plot("both ways", "Track: to the first byte, median", "track.p50", Unit::Ms),
-            plot("both ways", "Image: to the last byte, median", "image.p50", Unit::Ms),
-            plot("both ways", "Sensor: to the last byte, median", "sensor.p50", Unit::Ms),
+            plot("processor", "Processor time of the super node, of one processor", "hub.cpu", StudyUnit::Part),
+            plot("both ways", "Services completed", "completed", StudyUnit::Count),
+            plot("both ways", "Video: to the first byte, median", "video.p50", StudyUnit::Ms),
+            plot("both ways", "Track: to the first byte, median", "track.p50", StudyUnit::Ms),
+            plot("both ways", "Image: to the last byte, median", "image.p50", StudyUnit::Ms),
+            plot("both ways", "Sensor: to the last byte, median", "sensor.p50", StudyUnit::Ms),
         ],
         // The paper's figure is of 92 nodes.
         claims: [(!scale.is_quick).then(|| processor(x)).into_iter().collect(), agreements(x)].concat(),
@@ -66,11 +67,11 @@ fn processor(x: f64) -> Claim {
         id: "sproull-cpu".to_owned(),
         figure: "processor",
         sentence: "A super node that serves 91 nodes saturates one processor, at 99 %.".to_owned(),
-        says: Says::exactly("99 %", 0.99),
-        ours: Estimator::Mean(At::new(EMULATED, x, "hub.cpu")),
-        unit: Unit::Part,
+        says: PaperStatement::exactly("99 %", 0.99),
+        ours: Estimator::Mean(MeasureKey::new(EMULATED, x, "hub.cpu")),
+        unit: StudyUnit::Part,
         holds: Band::Above(0.9),
-        better: Better::Less,
+        better: PreferredAmount::Less,
         why: "A request is a few packets of a compiled program here, and XML in Java there; and the processor is one \
               of twenty years later. The super node is not what ends growth at this size.",
     }
@@ -82,11 +83,11 @@ fn agree(id: &str, sentence: &str, measure: &str, band: f64, x: f64) -> Claim {
         id: format!("sproull-{id}"),
         figure: "both ways",
         sentence: sentence.to_owned(),
-        says: Says::Nothing("1 ×"),
-        ours: Estimator::Ratio(At::new(EMULATED, x, measure), At::new(SIMULATED, x, measure)),
-        unit: Unit::Times,
+        says: PaperStatement::Nothing("1 ×"),
+        ours: Estimator::Ratio(MeasureKey::new(EMULATED, x, measure), MeasureKey::new(SIMULATED, x, measure)),
+        unit: StudyUnit::Times,
         holds: Band::Between(1.0 - band, 1.0 + band),
-        better: Better::Neither,
+        better: PreferredAmount::Neither,
         why: "Processors take time in emulation and none in simulation.",
     }
 }

@@ -1,9 +1,9 @@
 //! From a radio link to several satellites in a row: how far apart hosts may be.
 
-use super::claim::{At, Band, Better, Claim, Says};
+use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::sproull::{CLIENT_SERVER, ONE, plan};
-use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
 
 /// One way from host to host, milliseconds.
 const DELAYS: [u32; 10] = [50, 100, 200, 400, 600, 800, 1_200, 2_000, 3_500, 5_000];
@@ -14,7 +14,7 @@ const QUICK_EMULATED: [u32; 1] = [2_000];
 /// The architectures as plans call them, and their lines, in virtual and in real time.
 const SIDES: [(&str, &str, &str); 2] =
     [("client-server", CLIENT_SERVER, "client/server, emulated"), ("super-node", ONE, "1 super node, emulated")];
-type Side = (&'static str, &'static str, &'static str);
+type ArchitectureSeries = (&'static str, &'static str, &'static str);
 /// The transports of the product, each by itself: its name, and the lines over it.
 const OVER: [(&str, [&str; 2]); 3] = [
     ("udp", ["client/server over udp", "1 super node over udp"]),
@@ -42,13 +42,13 @@ fn text(delay: u32, architecture: &str, duration: &str, more: &str) -> String {
 }
 
 /// All services over one transport each.
-fn over_points(scale: Scale) -> Vec<Point> {
+fn over_points(scale: StudyScale) -> Vec<StudyPoint> {
     let mut points = Vec::new();
     for delay in scale.places(&[800, 2_000, 5_000], &[5_000]) {
         for (transport, lines) in OVER {
             for ((architecture, ..), series) in SIDES.into_iter().zip(lines) {
                 let plan = text(delay, architecture, scale.duration(), &format!("transport = \"{transport}\"\n"));
-                let point = Point::virtual_run(series, f64::from(delay), plan, scale);
+                let point = StudyPoint::virtual_run(series, f64::from(delay), plan, scale);
                 points.push(point.on_logarithmic_axis());
             }
         }
@@ -57,34 +57,38 @@ fn over_points(scale: Scale) -> Vec<Point> {
 }
 
 /// With a handshake that does not follow the path.
-fn cliff(scale: Scale) -> Vec<Point> {
-    let point = |delay: u32, ((architecture, ..), series): (Side, &str)| {
-        let point =
-            Point::virtual_run(series, f64::from(delay), text(delay, architecture, scale.duration(), FIXED), scale);
-        Point { seeds: point.seeds.min(CLIFF_SEEDS), ..point }.on_logarithmic_axis()
+fn cliff(scale: StudyScale) -> Vec<StudyPoint> {
+    let point = |delay: u32, ((architecture, ..), series): (ArchitectureSeries, &str)| {
+        let point = StudyPoint::virtual_run(
+            series,
+            f64::from(delay),
+            text(delay, architecture, scale.duration(), FIXED),
+            scale,
+        );
+        StudyPoint { seeds: point.seeds.min(CLIFF_SEEDS), ..point }.on_logarithmic_axis()
     };
     let delays = scale.places(&CLIFF, &[800, 840]);
     delays.iter().flat_map(|delay| SIDES.into_iter().zip(FIXED_LINES).map(|side| point(*delay, side))).collect()
 }
 
 /// The study.
-pub(super) fn study(scale: Scale) -> Study {
-    let simulated = |delay: u32, (architecture, series, _): Side| {
-        Point::virtual_run(series, f64::from(delay), text(delay, architecture, scale.duration(), ""), scale)
+pub(super) fn study(scale: StudyScale) -> Study {
+    let simulated = |delay: u32, (architecture, series, _): ArchitectureSeries| {
+        StudyPoint::virtual_run(series, f64::from(delay), text(delay, architecture, scale.duration(), ""), scale)
             .on_logarithmic_axis()
     };
-    let emulated = |delay: u32, (architecture, _, series): Side| {
+    let emulated = |delay: u32, (architecture, _, series): ArchitectureSeries| {
         let plan = text(delay, architecture, if scale.is_quick { "1m" } else { "4m" }, "linktest = false\n");
         // Distance, not chance, is in question, and it takes minutes: once.
-        Point {
-            make: Make::Emulated { plan },
+        StudyPoint {
+            make: RunMethod::Emulated { plan },
             seeds: 1,
-            ..Point::virtual_run(series, f64::from(delay), String::new(), scale)
+            ..StudyPoint::virtual_run(series, f64::from(delay), String::new(), scale)
         }
         .on_logarithmic_axis()
     };
-    let all = |delays: Vec<u32>, point: &dyn Fn(u32, Side) -> Point| {
-        delays.iter().flat_map(|delay| SIDES.map(|side| point(*delay, side))).collect::<Vec<Point>>()
+    let all = |delays: Vec<u32>, point: &dyn Fn(u32, ArchitectureSeries) -> StudyPoint| {
+        delays.iter().flat_map(|delay| SIDES.map(|side| point(*delay, side))).collect::<Vec<StudyPoint>>()
     };
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
     Study {
@@ -114,12 +118,12 @@ pub(super) fn study(scale: Scale) -> Study {
         ]
         .concat(),
         plots: vec![
-            plot("Part of requests completed", "success", Unit::Part),
-            plot("Part of streams completed: track", "track.success", Unit::Part),
-            plot("Part of objects completed: sensor", "sensor.success", Unit::Part),
-            plot("Services completed", "completed", Unit::Count),
-            plot("Track: to the first byte", "track.mean", Unit::Ms),
-            plot("Sensor: to the last byte", "sensor.mean", Unit::Ms),
+            plot("Part of requests completed", "success", StudyUnit::Part),
+            plot("Part of streams completed: track", "track.success", StudyUnit::Part),
+            plot("Part of objects completed: sensor", "sensor.success", StudyUnit::Part),
+            plot("Services completed", "completed", StudyUnit::Count),
+            plot("Track: to the first byte", "track.mean", StudyUnit::Ms),
+            plot("Sensor: to the last byte", "sensor.mean", StudyUnit::Ms),
         ],
         claims: claims(),
     }
@@ -131,7 +135,7 @@ fn claims() -> Vec<Claim> {
 
 /// The part of requests that was completed, of all seeds together.
 fn completed(series: &str, x: f64) -> Estimator {
-    Estimator::Share { part: At::new(series, x, "success"), of: "ended" }
+    Estimator::Share { part: MeasureKey::new(series, x, "success"), of: "ended" }
 }
 
 /// Each transport by itself.
@@ -140,11 +144,11 @@ fn over_each() -> Vec<Claim> {
         id: format!("beyond-distance-{transport}-{architecture}"),
         figure: "beyond",
         sentence: format!("With 5 s one way 99 of 100 requests are completed: {series}."),
-        says: Says::Nothing("99 %"),
+        says: PaperStatement::Nothing("99 %"),
         ours: completed(series, FARTHEST),
-        unit: Unit::Part,
+        unit: StudyUnit::Part,
         holds: Band::Above(0.99),
-        better: Better::Neither,
+        better: PreferredAmount::Neither,
         why: WHY,
     };
     let of = |(transport, lines): (&str, [&str; 2])| {
@@ -156,14 +160,14 @@ fn over_each() -> Vec<Claim> {
 /// Streams over UDP and objects over TCP, as in the paper.
 fn published() -> Vec<Claim> {
     let claim = |id: &str, sentence: &str, aim, ours, (unit, holds)| {
-        let (id, sentence, says) = (format!("beyond-distance-{id}"), sentence.to_owned(), Says::Nothing(aim));
-        Claim { id, figure: "beyond", sentence, says, ours, unit, holds, better: Better::Neither, why: WHY }
+        let (id, sentence, says) = (format!("beyond-distance-{id}"), sentence.to_owned(), PaperStatement::Nothing(aim));
+        Claim { id, figure: "beyond", sentence, says, ours, unit, holds, better: PreferredAmount::Neither, why: WHY }
     };
     let of = |measure: &str, [one, other]: [&str; 2], x| {
-        Estimator::Ratio(At::new(one, x, measure), At::new(other, x, measure))
+        Estimator::Ratio(MeasureKey::new(one, x, measure), MeasureKey::new(other, x, measure))
     };
     let [(_, server, server_emulated), (.., peers_emulated)] = SIDES;
-    let (nearly_all, alike) = ((Unit::Part, Band::Above(0.99)), (Unit::Times, Band::Between(0.9, 1.1)));
+    let (nearly_all, alike) = ((StudyUnit::Part, Band::Above(0.99)), (StudyUnit::Times, Band::Between(0.9, 1.1)));
     vec![
         claim(
             "server",
@@ -178,7 +182,7 @@ fn published() -> Vec<Claim> {
             "With 5 s one way peer to peer completes more services than client/server.",
             "more",
             of("completed", [ONE, CLIENT_SERVER], FARTHEST),
-            (Unit::Times, Band::Above(1.0)),
+            (StudyUnit::Times, Band::Above(1.0)),
         ),
         claim(
             "emulated-server",

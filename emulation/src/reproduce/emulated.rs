@@ -26,7 +26,8 @@ pub(super) fn run(
         ["run".as_ref(), plan.as_os_str(), "-o".as_ref(), folder.as_os_str(), "--seed".as_ref(), OsStr::new(&seed)];
     let ended = process::run(&words, interrupt).map_err(|error| format!("cannot run emulate run: {error}"))?;
     let Some(ended) = ended else { return Ok(None) };
-    let results = report::read(folder)
-        .map_err(|error| format!("emulate run {} left no records: {} ({error})", plan.display(), ended.said.trim()))?;
-    Ok(Some((measures::of(prepared, &results, None), results.run.verdict)))
+    let results = report::read(folder).map_err(|error| {
+        format!("emulate run {} left no records: {} ({error})", plan.display(), ended.stderr.trim())
+    })?;
+    Ok(Some((measures::compute_measures(prepared, &results, None), results.run.verdict)))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::claim::{At, Values};
-use super::study::Unit;
+use super::claim::{MeasureKey, StudyValues};
+use super::study::StudyUnit;
 use crate::report::words::capital;
 use crate::statistics::{mean_and_half_width, paired, wilson};
 
@@ -12,13 +12,13 @@ use crate::statistics::{mean_and_half_width, paired, wilson};
 #[non_exhaustive]
 pub enum Estimator {
     /// The mean over seeds.
-    Mean(At),
+    Mean(MeasureKey),
     /// The first over the second, seed by seed: the geometric mean.
-    Ratio(At, At),
+    Ratio(MeasureKey, MeasureKey),
     /// The part of requests, or of the like, that a measure is, over all seeds together.
     Share {
         /// The part.
-        part: At,
+        part: MeasureKey,
         /// The measure of the same runs that counts what it is a part of.
         of: &'static str,
     },
@@ -50,12 +50,12 @@ pub(super) struct Estimate {
 }
 
 impl Estimator {
-    pub(super) fn estimate(&self, values: &impl Values, unit: Unit) -> Estimate {
+    pub(super) fn estimate(&self, values: &impl StudyValues, unit: StudyUnit) -> Estimate {
         match self {
             Self::Mean(at) => Estimate::of_mean(&values.at(at).into_values().collect::<Vec<_>>()),
             Self::Ratio(of, to) => Estimate::of_ratio(&values.at(of), &values.at(to)),
             Self::Share { part, of } => {
-                let counts = At { measure: (*of).to_owned(), ..part.clone() };
+                let counts = MeasureKey { measure: (*of).to_owned(), ..part.clone() };
                 Estimate::of_share(&values.at(part), &values.at(&counts))
             }
             Self::Crossing { above, below, measure, from_far } => {
@@ -103,13 +103,13 @@ impl Estimate {
 }
 
 /// The place at which the first line comes to lie above the second, over all seeds.
-fn crossing(values: &impl Values, lines: [&str; 2], measure: &str, from_far: bool, unit: Unit) -> Estimate {
+fn crossing(values: &impl StudyValues, lines: [&str; 2], measure: &str, from_far: bool, unit: StudyUnit) -> Estimate {
     let mut places = values.places(lines[1]);
     if from_far {
         places.reverse();
     }
     let of = |line: &str| -> Vec<(f64, BTreeMap<u64, f64>)> {
-        places.iter().map(|x| (*x, values.at(&At::new(line, *x, measure)))).collect()
+        places.iter().map(|x| (*x, values.at(&MeasureKey::new(line, *x, measure)))).collect()
     };
     let (above, below) = (of(lines[0]), of(lines[1]));
     let seeds: Vec<u64> = below.first().map(|(_, values)| values.keys().copied().collect()).unwrap_or_default();

@@ -1,11 +1,11 @@
 //! More nodes than the papers had: what the design promises of a thousand nodes
 //! and of a hundred thousand.
 
-use super::claim::{At, Band, Better, Claim, Says};
+use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::measures::Measures;
-use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
-use crate::sim::growth::Size;
+use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+use crate::sim::growth::GrowthResult;
 
 /// The line of its figures.
 const FOREST: &str = "forest";
@@ -20,14 +20,14 @@ const MANY: u32 = 100_000;
 const SEEDS_OF_MANY: u64 = 3;
 
 /// The study.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let sizes: Vec<u32> = scale.places(&[1_000, 10_000, MANY], &[1_000, 3_000]);
     let (moving_s, lookups) = if scale.is_quick { (60, 150) } else { (60, 200) };
     let largest = sizes.iter().copied().max().map_or(SMALL, f64::from);
     let point = |nodes: u32| {
-        let point = Point::virtual_run(FOREST, f64::from(nodes), String::new(), scale);
+        let point = StudyPoint::virtual_run(FOREST, f64::from(nodes), String::new(), scale);
         let seeds = if nodes < MANY { scale.seeds } else { scale.seeds.min(SEEDS_OF_MANY) };
-        Point { make: Make::Growth { nodes, moving_s, lookups }, seeds, name: nodes.to_string(), ..point }
+        StudyPoint { make: RunMethod::Growth { nodes, moving_s, lookups }, seeds, name: nodes.to_string(), ..point }
             .on_logarithmic_axis()
     };
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
@@ -48,24 +48,29 @@ pub(super) fn study(scale: Scale) -> Study {
         has_kinds: false,
         points: sizes.into_iter().map(point).collect(),
         plots: vec![
-            plot("Lookup across the top, median", "lookup.across.p50", Unit::Ms),
-            plot("Request across the top until it is accepted, median", "request.across.p50", Unit::Ms),
-            plot("Request at home until it is accepted, median", "request.home.p50", Unit::Ms),
-            plot("Messages for a lookup across the top", "lookup.across.messages", Unit::Count),
-            plot("Bytes for a lookup across the top, without headers", "lookup.across.bytes", Unit::Bytes),
-            plot("What a home says to other super nodes, without headers", "home.says", Unit::MbitS),
-            plot("What a top says to other super nodes, without headers", "top.says", Unit::MbitS),
-            plot("Entries in a home's tables", "home.holds", Unit::Count),
-            plot("Entries in a top's tables", "top.holds", Unit::Count),
+            plot("Lookup across the top, median", "lookup.across.p50", StudyUnit::Ms),
+            plot("Request across the top until it is accepted, median", "request.across.p50", StudyUnit::Ms),
+            plot("Request at home until it is accepted, median", "request.home.p50", StudyUnit::Ms),
+            plot("Messages for a lookup across the top", "lookup.across.messages", StudyUnit::Count),
+            plot("Bytes for a lookup across the top, without headers", "lookup.across.bytes", StudyUnit::Bytes),
+            plot("What a home says to other super nodes, without headers", "home.says", StudyUnit::MbitS),
+            plot("What a top says to other super nodes, without headers", "top.says", StudyUnit::MbitS),
+            plot("Entries in a home's tables", "home.holds", StudyUnit::Count),
+            plot("Entries in a top's tables", "top.holds", StudyUnit::Count),
         ],
         claims: [latency(largest), costs(largest)].concat(),
     }
 }
 
 /// A promise of the design, which no paper measured.
-fn promise(id: &str, sentence: &str, (aim, ours): (&'static str, Estimator), (unit, holds): (Unit, Band)) -> Claim {
+fn promise(
+    id: &str,
+    sentence: &str,
+    (aim, ours): (&'static str, Estimator),
+    (unit, holds): (StudyUnit, Band),
+) -> Claim {
     let (id, sentence) = (id.to_owned(), sentence.to_owned());
-    let (figure, says, better, why) = ("the design", Says::Nothing(aim), Better::Neither, "");
+    let (figure, says, better, why) = ("the design", PaperStatement::Nothing(aim), PreferredAmount::Neither, "");
     Claim { id, figure, sentence, says, ours, unit, holds, better, why }
 }
 
@@ -75,8 +80,8 @@ impl Claim {
     }
 }
 
-fn at(nodes: f64, measure: &str) -> At {
-    At::new(FOREST, nodes, measure)
+fn at(nodes: f64, measure: &str) -> MeasureKey {
+    MeasureKey::new(FOREST, nodes, measure)
 }
 
 /// One size over the small one.
@@ -91,19 +96,19 @@ fn latency(largest: f64) -> Vec<Claim> {
             "beyond-growth-found",
             "In the largest network, too, 99 of 100 lookups across the top find what they are for.",
             ("99 %", Estimator::Share { part: at(largest, "lookup.across.found"), of: "lookup.across.asked" }),
-            (Unit::Part, Band::Above(0.99)),
+            (StudyUnit::Part, Band::Above(0.99)),
         ),
         promise(
             "beyond-growth-lookup",
             "In the largest network, too, the median lookup across the top takes its hops' round trips and nothing else.",
             excess("lookup.across.excess"),
-            (Unit::Times, Band::Below(1.05)),
+            (StudyUnit::Times, Band::Below(1.05)),
         ),
         promise(
             "beyond-growth-request",
             "And the median request across the top takes its way there and back and nothing else.",
             excess("request.across.excess"),
-            (Unit::Times, Band::Below(1.05)),
+            (StudyUnit::Times, Band::Below(1.05)),
         )
         .because(
             "Super nodes have two parents and are announced to both. A lookup asks all ways at once, but a request takes \
@@ -114,7 +119,7 @@ fn latency(largest: f64) -> Vec<Claim> {
             "beyond-growth-home",
             "What is near stays as near: a request at home takes no longer in the largest network than in one of 1000 nodes.",
             ("the same", growth(largest, "request.home.p50")),
-            (Unit::Change, Band::Between(0.98, 1.02)),
+            (StudyUnit::Change, Band::Between(0.98, 1.02)),
         ),
     ]
 }
@@ -126,32 +131,32 @@ fn costs(largest: f64) -> Vec<Claim> {
             "A lookup across the top takes no more than half as many messages again in the largest network as in one of \
              1000 nodes.",
             ("at most 1.5 ×", growth(largest, "lookup.across.messages")),
-            (Unit::Times, Band::Below(1.5)),
+            (StudyUnit::Times, Band::Below(1.5)),
         ),
         promise(
             "beyond-growth-uplink",
             "A home says no more than 1 kbit/s to other super nodes while its hundred nodes move once a minute.",
             ("1 kbit/s", Estimator::Mean(at(largest, "home.says"))),
-            (Unit::MbitS, Band::Below(0.001)),
+            (StudyUnit::MbitS, Band::Below(0.001)),
         ),
         promise(
             "beyond-growth-tables",
             "What a home holds does not grow with the network.",
             ("the same", growth(largest, "home.holds")),
-            (Unit::Change, Band::Below(1.05)),
+            (StudyUnit::Change, Band::Below(1.05)),
         ),
         promise(
             "beyond-growth-top",
             "What a top holds grows no faster than the number of nodes: its entries for each node, over those in a network \
              of 1000.",
             ("at most 1 ×", growth(largest, "top.holds.each")),
-            (Unit::Times, Band::Below(1.0)),
+            (StudyUnit::Times, Band::Below(1.0)),
         ),
     ]
 }
 
 /// The figures of a size, by name.
-pub(super) fn measures(size: &Size) -> Measures {
+pub(super) fn measures(size: &GrowthResult) -> Measures {
     let mut all = Measures::new();
     let mut put = |name: String, value: f64| all.extend(value.is_finite().then_some((name, value)));
     for (distance, lookups) in DISTANCES.iter().zip(&size.lookups) {
@@ -176,7 +181,7 @@ pub(super) fn measures(size: &Size) -> Measures {
     }
     for ((tier, uplink), holds) in TIERS.iter().zip(&size.uplinks).zip(&size.holds) {
         put(format!("{tier}.says"), uplink.mean / 1e6);
-        let entries = (holds.nodes + holds.copies + holds.patches + holds.links) as f64;
+        let entries = (holds.nodes + holds.replicas + holds.block_services + holds.links) as f64;
         put(format!("{tier}.holds"), entries);
         put(format!("{tier}.holds.each"), entries / size.nodes as f64);
     }
@@ -185,8 +190,8 @@ pub(super) fn measures(size: &Size) -> Measures {
 }
 
 /// Why its figures cannot be trusted.
-pub(super) fn doubts(size: &Size) -> Vec<String> {
-    let Size { violations, overflows, .. } = size;
+pub(super) fn doubts(size: &GrowthResult) -> Vec<String> {
+    let GrowthResult { violations, overflows, .. } = size;
     let said = [
         (*violations > 0).then(|| format!("{violations} rules were broken")),
         (*overflows > 0).then(|| format!("the simulated network had no memory for {overflows} packets")),
@@ -199,14 +204,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sim::growth::{Settings, measure};
+    use crate::sim::growth::{GrowthSettings, measure};
 
     #[test]
     fn size_has_drawn_and_claimed_measures() {
-        let settings = Settings { seed: 1, quiet: Duration::from_secs(60), lookups: 5 };
+        let settings = GrowthSettings { seed: 1, quiet: Duration::from_secs(60), lookups: 5 };
         let size = measure(600, &settings).unwrap();
         let measures = measures(&size);
-        let study = study(Scale::new(true, None));
+        let study = study(StudyScale::new(true, None));
         let claimed = study.claims.iter().flat_map(|claim| match &claim.ours {
             Estimator::Ratio(of, to) => vec![of.measure.as_str(), to.measure.as_str()],
             Estimator::Mean(of) => vec![of.measure.as_str()],
@@ -217,6 +222,6 @@ mod tests {
             assert!(measures.contains_key(name), "{name} is not among {measures:?}");
         }
         assert_eq!((measures["lookup.across.found"], doubts(&size).len()), (1.0, 0));
-        assert_eq!(doubts(&Size { overflows: 3, ..size }).len(), 1);
+        assert_eq!(doubts(&GrowthResult { overflows: 3, ..size }).len(), 1);
     }
 }

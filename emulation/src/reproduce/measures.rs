@@ -26,13 +26,13 @@ use crate::experiment::Prepared;
 use crate::report::Results;
 use crate::report::metrics::{Metrics, per_service};
 use crate::report::record::{RequestOutcome, RequestRecord};
-use crate::sim::Shares;
-use crate::siting::Limits;
+use crate::sim::TrafficBreakdown;
+use crate::siting::LatencyBounds;
 use crate::statistics::{mean, quantile};
 
 /// What a message beside data costs at most in headers, with the packet that
 /// acknowledges it: Ethernet, IP, UDP and DTLS twice.
-const ASIDE_HEADERS: u64 = 2 * 80;
+const CONTROL_HEADERS: u64 = 2 * 80;
 /// The same of one that shares the packet of another message: a record's and a message's head.
 const SHARED_HEADERS: u64 = 22 + 13;
 
@@ -40,7 +40,7 @@ const SHARED_HEADERS: u64 = 22 + 13;
 pub type Measures = BTreeMap<String, f64>;
 
 /// The figures of a run of this plan.
-pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>) -> Measures {
+pub(super) fn compute_measures(prepared: &Prepared, results: &Results, shares: Option<TrafficBreakdown>) -> Measures {
     let metrics = Metrics::from_results(results);
     let mut all = Measures::new();
     let completed = metrics.requests.completed;
@@ -76,12 +76,12 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
         put(&name("warm.mean"), service.warm.mean);
         put(&name("cold.mean"), service.first_contacts.mean);
     }
-    all.extend(against_limits(prepared, results));
+    all.extend(compare_with_bounds(prepared, results));
     all
 }
 
 /// Those of a run whose nodes never came to ask.
-pub(super) fn of_nothing() -> Measures {
+pub(super) fn empty_measures() -> Measures {
     let services = Service::ALL.map(|service| format!("{}.success", service.name()));
     let names = ["completed", "asked", "ended", "success"].map(str::to_owned).into_iter().chain(services);
     names.map(|name| (name, 0.0)).collect()
@@ -89,22 +89,30 @@ pub(super) fn of_nothing() -> Measures {
 
 /// What found services and arranged them: all that hubs have to do with but the
 /// data that they relay, what nodes said to one another beside data, and their handshakes.
-fn arranged(shares: Shares) -> u64 {
-    let Shares {
-        hub_bytes, relayed_bytes, handshake_bytes, multicast_bytes, asides, shared_asides, aside_bytes, ..
+fn arranged(shares: TrafficBreakdown) -> u64 {
+    let TrafficBreakdown {
+        hub_bytes,
+        relayed_bytes,
+        handshake_bytes,
+        multicast_bytes,
+        control_messages: asides,
+        shared_control_messages: shared_asides,
+        control_message_bytes: aside_bytes,
+        ..
     } = shares;
-    let headers = asides * ASIDE_HEADERS + shared_asides * SHARED_HEADERS;
+    let headers = asides * CONTROL_HEADERS + shared_asides * SHARED_HEADERS;
     // What is relayed counts as sent when it is queued, and may be lost there.
     hub_bytes.saturating_sub(relayed_bytes) + handshake_bytes + multicast_bytes + aside_bytes + headers
 }
 
-fn all_bytes(shares: Shares) -> u64 {
+fn all_bytes(shares: TrafficBreakdown) -> u64 {
     shares.hub_bytes + shares.handshake_bytes + shares.multicast_bytes + shares.node_bytes
 }
 
 /// Latencies beside the least that they could be, where hubs alone find providers.
-fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
-    let limits = Some(Limits::of(prepared)).filter(|_| prepared.plan.architecture.discovery().is_none());
+fn compare_with_bounds(prepared: &Prepared, results: &Results) -> Measures {
+    let limits =
+        Some(LatencyBounds::from_prepared(prepared)).filter(|_| prepared.plan.architecture.discovery().is_none());
     let nodes = &prepared.placement.nodes;
     let places: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let mut least: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -145,7 +153,7 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
 }
 
 /// The least latency of a request, and its least time to the first byte.
-fn limits_of(limits: &Limits<'_>, places: &HashMap<&str, usize>, request: &RequestRecord) -> Option<(f64, f64)> {
+fn limits_of(limits: &LatencyBounds<'_>, places: &HashMap<&str, usize>, request: &RequestRecord) -> Option<(f64, f64)> {
     let from = *places.get(request.node.as_str())?;
     let to = *places.get(request.provider.as_deref()?)?;
     let service: Service = Service::ALL.into_iter().find(|service| service.name() == request.service)?;
@@ -161,17 +169,17 @@ mod tests {
 
     #[test]
     fn setup_traffic_is_separated_from_data() {
-        let shares = Shares {
+        let shares = TrafficBreakdown {
             hub_bytes: 1300,
             relayed_bytes: 1000,
             handshake_bytes: 50,
             node_bytes: 9000,
             multicast_bytes: 7,
-            asides: 2,
-            shared_asides: 1,
-            aside_bytes: 40,
+            control_messages: 2,
+            shared_control_messages: 1,
+            control_message_bytes: 40,
         };
-        assert_eq!(arranged(shares), 300 + 50 + 7 + 40 + 2 * ASIDE_HEADERS + SHARED_HEADERS);
+        assert_eq!(arranged(shares), 300 + 50 + 7 + 40 + 2 * CONTROL_HEADERS + SHARED_HEADERS);
     }
 
     #[test]
@@ -179,8 +187,8 @@ mod tests {
         let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '120s'\n\
                     idle = '2s'\nstream = '1s'\n[classes.star]\nmix = { track = 30, sensor = 20, idle = 50 }\n";
         let prepared = Prepared::from_text(plan, Path::new("p.toml")).unwrap();
-        let (outcome, results) = sim::simulate_and_keep(&prepared, Detail::Packet).unwrap();
-        let measures = of(&prepared, &results, Some(outcome.shares));
+        let (outcome, results) = sim::simulate_with_results(&prepared, Detail::Packet).unwrap();
+        let measures = compute_measures(&prepared, &results, Some(outcome.shares));
         let at = |name: &str| measures[name];
         assert_eq!(at("completed"), outcome.completed as f64);
         assert!(at("track.excess.p50") >= 1.0 && at("track.excess.p95") < 1.15, "{measures:?}");
@@ -192,8 +200,8 @@ mod tests {
         // Whoever asks the nodes on the link as well may be sooner.
         let both = plan.replace("super-node", "super-node-multicast");
         let prepared = Prepared::from_text(&both, Path::new("p.toml")).unwrap();
-        let (outcome, results) = sim::simulate_and_keep(&prepared, Detail::Packet).unwrap();
-        let measures = of(&prepared, &results, Some(outcome.shares));
+        let (outcome, results) = sim::simulate_with_results(&prepared, Detail::Packet).unwrap();
+        let measures = compute_measures(&prepared, &results, Some(outcome.shares));
         assert!(measures.contains_key("first_contacts") && !measures.contains_key("track.limit"), "{measures:?}");
     }
 }

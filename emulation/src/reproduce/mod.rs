@@ -55,17 +55,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use claim::{At, Band, Better, Claim, Says, Values};
+pub use claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount, StudyValues};
 pub use estimate::Estimator;
 pub use measures::Measures;
 pub use page::write;
 pub use runner::{RunnerError, run};
-pub use store::{Kept, Store, StoreError};
-pub use study::{Limit, Make, Paper, Plot, Point, Scale, Study, Unit};
-pub use verdict::{Amount, Judgement, Kind, Tally, Verdict};
+pub use store::{Store, StoreError, StoredRun};
+pub use study::{Paper, Plot, PlotLimit, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+pub use verdict::{Amount, ClaimKind, ClaimTally, ClaimVerdict, Judgement};
 
 /// All studies, in the order of the page.
-pub fn catalogue(scale: Scale) -> Vec<Study> {
+pub fn catalogue(scale: StudyScale) -> Vec<Study> {
     [
         sproull::studies(scale),
         vec![daemons::study(scale)],
@@ -82,7 +82,7 @@ pub fn catalogue(scale: Scale) -> Vec<Study> {
 ///
 /// # Errors
 /// The name that no study has.
-pub fn chosen(names: &[String], scale: Scale) -> Result<Vec<Study>, String> {
+pub fn select_studies(names: &[String], scale: StudyScale) -> Result<Vec<Study>, String> {
     let studies = catalogue(scale);
     let is = |study: &Study, name: &str| {
         study.id.starts_with(name) || study.claims.iter().any(|claim| claim.id.starts_with(name))
@@ -95,7 +95,7 @@ pub fn chosen(names: &[String], scale: Scale) -> Result<Vec<Study>, String> {
 
 /// A run that was found or made.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct StudyRun {
     /// Its study, by its place among all.
     pub study: usize,
     /// Its point, by its place in the study.
@@ -103,12 +103,12 @@ pub struct Made {
     /// Its seed.
     pub seed: u64,
     /// What it has left.
-    pub kept: Kept,
+    pub kept: StoredRun,
 }
 
 /// How far it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct ReproductionProgress<'a> {
     /// Runs that were there already.
     pub found: usize,
     /// Of those that are to be made, runs that were there and were not valid, or lacked something.
@@ -125,22 +125,22 @@ pub struct Progress<'a> {
 
 /// A study and its runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct StudyResults<'a> {
     /// The study.
     pub study: &'a Study,
     /// Its place among all, which its runs name.
     index: usize,
-    runs: &'a [Made],
+    runs: &'a [StudyRun],
 }
 
-impl<'a> Found<'a> {
+impl<'a> StudyResults<'a> {
     /// The study at this place, of all runs.
-    pub fn new(studies: &'a [Study], index: usize, runs: &'a [Made]) -> Self {
+    pub fn new(studies: &'a [Study], index: usize, runs: &'a [StudyRun]) -> Self {
         Self { study: &studies[index], index, runs }
     }
 
     /// Its runs, valid or not.
-    pub fn runs(self) -> impl Iterator<Item = &'a Made> {
+    pub fn runs(self) -> impl Iterator<Item = &'a StudyRun> {
         self.runs.iter().filter(move |run| run.study == self.index)
     }
 
@@ -150,10 +150,10 @@ impl<'a> Found<'a> {
     }
 }
 
-impl Values for Found<'_> {
-    fn at(&self, at: &At) -> BTreeMap<u64, f64> {
-        let is_there = |run: &&Made| self.study.points[run.point].is_at(at) && run.kept.valid;
-        let value = |run: &Made| Some((run.seed, *run.kept.measures.get(&at.measure)?));
+impl StudyValues for StudyResults<'_> {
+    fn at(&self, at: &MeasureKey) -> BTreeMap<u64, f64> {
+        let is_there = |run: &&StudyRun| self.study.points[run.point].is_at(at) && run.kept.valid;
+        let value = |run: &StudyRun| Some((run.seed, *run.kept.measures.get(&at.measure)?));
         self.runs().filter(is_there).filter_map(value).collect()
     }
 
@@ -167,7 +167,7 @@ impl Values for Found<'_> {
 
 /// What was written.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct WrittenReproduction {
     /// The page to look at.
     pub page: PathBuf,
     /// What has come of each claim.
@@ -186,16 +186,16 @@ mod tests {
 
     #[test]
     fn every_catalogue_plan_is_valid() {
-        for scale in [Scale::new(false, None), Scale::new(true, None)] {
+        for scale in [StudyScale::new(false, None), StudyScale::new(true, None)] {
             let folder = tempfile::tempdir().unwrap();
             for study in catalogue(scale) {
                 let mut folders = BTreeSet::new();
                 for point in &study.points {
                     assert!(folders.insert(point.folder()), "{} has two points in {}", study.id, point.folder());
                     let (plan, network) = match &point.make {
-                        Make::Virtual { plan, network } => (plan, network.clone().unwrap_or_default()),
-                        Make::Emulated { plan } => (plan, String::new()),
-                        Make::Growth { .. } | Make::Bench { .. } => continue,
+                        RunMethod::Virtual { plan, network } => (plan, network.clone().unwrap_or_default()),
+                        RunMethod::Emulated { plan } => (plan, String::new()),
+                        RunMethod::Growth { .. } | RunMethod::Bench { .. } => continue,
                     };
                     std::fs::write(folder.path().join("network.toml"), network).unwrap();
                     let file = Path::new(folder.path()).join("plan.toml");
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn claims_and_plots_match_runs() {
-        for scale in [Scale::new(false, None), Scale::new(true, None)] {
+        for scale in [StudyScale::new(false, None), StudyScale::new(true, None)] {
             let studies = catalogue(scale);
             let ids: Vec<&str> =
                 studies.iter().flat_map(|study| &study.claims).map(|claim| claim.id.as_str()).collect();
@@ -229,8 +229,8 @@ mod tests {
     /// Every measure has this value, with every seed.
     struct Everywhere<'a>(&'a Study, &'a Claim, f64);
 
-    impl Values for Everywhere<'_> {
-        fn at(&self, at: &At) -> BTreeMap<u64, f64> {
+    impl StudyValues for Everywhere<'_> {
+        fn at(&self, at: &MeasureKey) -> BTreeMap<u64, f64> {
             let value = match &self.1.ours {
                 // The first line has the value where the claim looks for it, and the other one 1.
                 Estimator::Ratio(of, _)
@@ -262,16 +262,16 @@ mod tests {
 
     #[test]
     fn every_claim_can_fail() {
-        for scale in [Scale::new(false, None), Scale::new(true, None)] {
+        for scale in [StudyScale::new(false, None), StudyScale::new(true, None)] {
             for study in catalogue(scale) {
                 for claim in &study.claims {
                     let failing = claim.holds.failing(claim.unit);
                     assert!(!failing.is_empty(), "{}: nothing that could be measured fails", claim.id);
                     for value in failing {
                         let judged = claim.judge(&Everywhere(&study, claim, value));
-                        assert_eq!(judged.verdict, Verdict::DoesNotHold, "{} with {value}: {judged:?}", claim.id);
+                        assert_eq!(judged.verdict, ClaimVerdict::DoesNotHold, "{} with {value}: {judged:?}", claim.id);
                     }
-                    let Says::Figure { from, to, .. } = claim.says else { continue };
+                    let PaperStatement::Figure { from, to, .. } = claim.says else { continue };
                     assert!(claim.unit.most().is_none_or(|most| to <= most), "{}", claim.id);
                     // Of what is to be less than the paper's, the paper's own is the end of the band.
                     let ends = [from, to].map(|end| claim.holds.has(end) || claim.holds == Band::Below(end));
@@ -283,21 +283,21 @@ mod tests {
 
     #[test]
     fn mixed_study_keeps_remaining_claims() {
-        let study = daemons::study(Scale::new(true, None));
+        let study = daemons::study(StudyScale::new(true, None));
         let parts = [true, false].map(|real_time| study.clone().only(real_time).unwrap());
         assert_eq!(parts.each_ref().map(|part| part.points.len()), [1, 1]);
         // That on the processor is of 92 nodes, and a quick run has 11.
         assert_eq!(parts.each_ref().map(|part| part.claims.len()), [0, 0]);
-        let published = daemons::study(Scale::new(false, None)).only(true).unwrap();
+        let published = daemons::study(StudyScale::new(false, None)).only(true).unwrap();
         assert_eq!(published.claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), ["sproull-cpu"]);
-        assert!(benches::studies(Scale::new(true, None)).into_iter().all(|study| study.only(false).is_none()));
+        assert!(benches::studies(StudyScale::new(true, None)).into_iter().all(|study| study.only(false).is_none()));
     }
 
     #[test]
     fn studies_match_study_or_claim_names() {
         let names = |words: &[&str]| -> Result<Vec<&str>, String> {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            Ok(chosen(&words, Scale::new(true, None))?.iter().map(|study| study.id).collect())
+            Ok(select_studies(&words, StudyScale::new(true, None))?.iter().map(|study| study.id).collect())
         };
         assert_eq!(names(&["sproull-fig4"]).unwrap(), ["sproull-fig4"]);
         assert_eq!(names(&["sproull-fig21", "sproull-fig5"]).unwrap(), ["sproull-fig5", "sproull-tree"]);

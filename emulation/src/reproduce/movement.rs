@@ -1,10 +1,10 @@
 //! Nodes that move over the grid: the client/server with caching that the paper
 //! describes, and the overlay.
 
-use super::claim::{At, Band, Better, Claim, Says};
+use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::sproull::{ONE, plan};
-use super::study::{Paper, Plot, Point, Scale, Study, Unit};
+use super::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 const TREE: &str = "{ tree = { nodes = 31 } }";
 const CACHING: &str = "with 3 caches";
@@ -20,16 +20,16 @@ const STILL: f64 = 0.0;
 const FAST: f64 = 6.0;
 
 /// All of them.
-pub(super) fn studies(scale: Scale) -> Vec<Study> {
+pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![study(scale)]
 }
 
-fn study(scale: Scale) -> Study {
+fn study(scale: StudyScale) -> Study {
     let speeds: Vec<f64> = scale.places(&[STILL, 2.0, FAST, 20.0], &[STILL, FAST]);
     let point = |speed: f64, (series, architecture, more): (&str, &str, &str)| {
         let moving = if speed > STILL { format!("[movement]\nspeed = {speed:?}\n") } else { String::new() };
         let text = plan("beyond-movement", TREE, architecture, scale.duration(), &format!("{more}{moving}"));
-        Point::virtual_run(series, speed, text, scale)
+        StudyPoint::virtual_run(series, speed, text, scale)
     };
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
     Study {
@@ -51,13 +51,13 @@ fn study(scale: Scale) -> Study {
         has_kinds: false,
         points: speeds.iter().flat_map(|speed| SIDES.map(|side| point(*speed, side))).collect(),
         plots: vec![
-            plot("Services completed", "completed", Unit::Count),
-            plot("Part of requests completed", "success", Unit::Part),
-            plot("Of the completed, provided by the host that was asked for", "at_target", Unit::Part),
-            plot("Overhead, control traffic alone, for each completed service", "overhead.each", Unit::Bytes),
-            plot("Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
-            plot("Track: to the first byte", "track.mean", Unit::Ms),
-            plot("Sensor: to the last byte", "sensor.mean", Unit::Ms),
+            plot("Services completed", "completed", StudyUnit::Count),
+            plot("Part of requests completed", "success", StudyUnit::Part),
+            plot("Of the completed, provided by the host that was asked for", "at_target", StudyUnit::Part),
+            plot("Overhead, control traffic alone, for each completed service", "overhead.each", StudyUnit::Bytes),
+            plot("Traffic over all ports for each service", "traffic.ports.each", StudyUnit::Bytes),
+            plot("Track: to the first byte", "track.mean", StudyUnit::Ms),
+            plot("Sensor: to the last byte", "sensor.mean", StudyUnit::Ms),
         ],
         claims: claims(),
     }
@@ -65,10 +65,10 @@ fn study(scale: Scale) -> Study {
 
 fn claims() -> Vec<Claim> {
     let ratio = |of: (&str, f64), over: (&str, f64), measure: &str| {
-        Estimator::Ratio(At::new(of.0, of.1, measure), At::new(over.0, over.1, measure))
+        Estimator::Ratio(MeasureKey::new(of.0, of.1, measure), MeasureKey::new(over.0, over.1, measure))
     };
     let claim = |id: &str, figure, (sentence, says): (&str, _), ours, (unit, holds), why| {
-        let (id, sentence, better) = (id.to_owned(), sentence.to_owned(), Better::Neither);
+        let (id, sentence, better) = (id.to_owned(), sentence.to_owned(), PreferredAmount::Neither);
         Claim { id, figure, sentence, says, ours, unit, holds, better, why }
     };
     vec![
@@ -78,10 +78,10 @@ fn claims() -> Vec<Claim> {
             (
                 "Movement invalidates what caches hold: client/server with caches completes less with nodes that go six \
                  cells a minute than with nodes that stand still.",
-                Says::Direction("less, not measured there"),
+                PaperStatement::Direction("less, not measured there"),
             ),
             ratio((CACHING, FAST), (CACHING, STILL), "completed"),
-            (Unit::Change, Band::Below(0.99)),
+            (StudyUnit::Change, Band::Below(0.99)),
             "Caches here answer lookups alone: requests go by what the server knows, and what a cache holds of the past misleads none.",
         ),
         claim(
@@ -89,10 +89,10 @@ fn claims() -> Vec<Claim> {
             "section 3",
             (
                 "With moving nodes peer to peer completes more than client/server with caches.",
-                Says::Direction("more, not measured there"),
+                PaperStatement::Direction("more, not measured there"),
             ),
             ratio((ONE, FAST), (CACHING, FAST), "completed"),
-            (Unit::Times, Band::Above(1.0)),
+            (StudyUnit::Times, Band::Above(1.0)),
             "",
         ),
         claim(
@@ -100,10 +100,10 @@ fn claims() -> Vec<Claim> {
             "the design",
             (
                 "Three super nodes complete at least 98 % of what they complete with nodes that stand still.",
-                Says::Nothing("at least 98 %"),
+                PaperStatement::Nothing("at least 98 %"),
             ),
             ratio((THREE, FAST), (THREE, STILL), "completed"),
-            (Unit::Times, Band::Above(0.98)),
+            (StudyUnit::Times, Band::Above(0.98)),
             "Who asks for a cell within a move's way to the super node is told that nobody is there.",
         ),
         claim(
@@ -112,18 +112,18 @@ fn claims() -> Vec<Claim> {
             (
                 "A requester finds the provider where it is now and not where it was: of completed requests at six cells \
                  a minute 99 of 100 are provided by the host that stands where was asked, with three super nodes.",
-                Says::Nothing("99 %"),
+                PaperStatement::Nothing("99 %"),
             ),
-            Estimator::Share { part: At::new(THREE, FAST, "at_target"), of: "completed" },
-            (Unit::Part, Band::Above(0.99)),
+            Estimator::Share { part: MeasureKey::new(THREE, FAST, "at_target"), of: "completed" },
+            (StudyUnit::Part, Band::Above(0.99)),
             "",
         ),
         claim(
             "beyond-movement-success",
             "the design",
-            ("And 98 of 100 requests are completed.", Says::Nothing("98 %")),
-            Estimator::Share { part: At::new(THREE, FAST, "success"), of: "ended" },
-            (Unit::Part, Band::Above(0.98)),
+            ("And 98 of 100 requests are completed.", PaperStatement::Nothing("98 %")),
+            Estimator::Share { part: MeasureKey::new(THREE, FAST, "success"), of: "ended" },
+            (StudyUnit::Part, Band::Above(0.98)),
             "Who asks for a cell within a move's way to the super node is told that nobody is there.",
         ),
         claim(
@@ -131,10 +131,10 @@ fn claims() -> Vec<Claim> {
             "the design",
             (
                 "What is found is found as soon: the first byte of a track comes at most a tenth later than with nodes that stand still.",
-                Says::Nothing("at most 1.1 ×"),
+                PaperStatement::Nothing("at most 1.1 ×"),
             ),
             ratio((THREE, FAST), (THREE, STILL), "track.mean"),
-            (Unit::Change, Band::Below(1.1)),
+            (StudyUnit::Change, Band::Below(1.1)),
             "",
         ),
     ]

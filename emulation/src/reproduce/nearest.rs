@@ -2,14 +2,14 @@
 
 use roost_proto::Service;
 
-use super::Found;
+use super::StudyResults;
 
 /// By how much one may seem to be below it: the numbers in packets take some bytes more or less.
 const BYTES: f64 = 1e-3;
 
 /// Of all mean latencies, the one that is nearest to the least that its own runs could have had.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Nearest {
+pub(super) struct NearestToBound {
     /// How many there are.
     of: usize,
     /// Of that one its limit.
@@ -18,9 +18,9 @@ pub(super) struct Nearest {
     place: String,
 }
 
-impl Nearest {
+impl NearestToBound {
     /// Among all studies; none if no latency has a limit.
-    pub(super) fn of(all: &[Found<'_>]) -> Option<Self> {
+    pub(super) fn from_studies(all: &[StudyResults<'_>]) -> Option<Self> {
         let mut ratios = Vec::new();
         for found in all {
             for point in &found.study.points {
@@ -61,7 +61,7 @@ mod tests {
     fn latency_below_bound_is_reported() {
         let told = |ratios: &[f64]| {
             let ratios = ratios.iter().map(|ratio| (*ratio, format!("at {ratio}"))).collect();
-            Nearest::among(ratios).map(|nearest| nearest.sentence())
+            NearestToBound::among(ratios).map(|nearest| nearest.sentence())
         };
         assert_eq!(told(&[]), None);
         let above = "None is below it: of 2 mean latencies the nearest is 1.500 × its own limit (at 1.5).";

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::claim::{At, Values};
-use super::nearest::Nearest;
-use super::study::{Make, Plot, Point, Scale, Study, Unit};
-use super::verdict::{Amount, Judgement, Kind, Tally, Verdict};
-use super::{Found, Made, Store, StoreError, Written, catalogue, software};
+use super::claim::{MeasureKey, StudyValues};
+use super::nearest::NearestToBound;
+use super::study::{Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+use super::verdict::{Amount, ClaimKind, ClaimTally, ClaimVerdict, Judgement};
+use super::{Store, StoreError, StudyResults, StudyRun, WrittenReproduction, catalogue, software};
 use crate::report::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, Sheet, bars, lines};
 use crate::report::page::{Page, Rows};
 use crate::report::words::{capital, counted};
@@ -23,24 +23,28 @@ const SCHEMA: u32 = 2;
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn write(studies: &[Study], runs: &[Made], scale: Scale, store: &Store) -> Result<Written, StoreError> {
-    let all: Vec<Found<'_>> = (0..studies.len()).map(|index| Found::new(studies, index, runs)).collect();
-    let judged: Vec<Vec<Judgement>> = all.iter().map(Found::judgements).collect();
+pub fn write(
+    studies: &[Study],
+    runs: &[StudyRun],
+    scale: StudyScale,
+    store: &Store,
+) -> Result<WrittenReproduction, StoreError> {
+    let all: Vec<StudyResults<'_>> = (0..studies.len()).map(|index| StudyResults::new(studies, index, runs)).collect();
+    let judged: Vec<Vec<Judgement>> = all.iter().map(StudyResults::judgements).collect();
     for found in &all {
         for figure in figures(*found, &[]) {
             store.put(&format!("figures/{}.svg", figure.name), &figure.sheet.standing(&figure.title))?;
         }
     }
     let judgements: Vec<Judgement> = judged.iter().flatten().cloned().collect();
-    let claims =
-        json!({ "schema": SCHEMA, "quick": scale.is_quick, "counts": Tally::of(&judgements), "claims": judgements });
+    let claims = json!({ "schema": SCHEMA, "quick": scale.is_quick, "counts": ClaimTally::from_judgements(&judgements), "claims": judgements });
     store.put("claims.json", &format!("{claims:#}\n"))?;
     let page = store.put("index.html", &document(&all, &judged, runs, scale))?;
     let invalid = runs.iter().filter(|run| !run.kept.valid).count();
-    Ok(Written { page, judgements, invalid })
+    Ok(WrittenReproduction { page, judgements, invalid })
 }
 
-fn document(all: &[Found<'_>], judged: &[Vec<Judgement>], runs: &[Made], scale: Scale) -> String {
+fn document(all: &[StudyResults<'_>], judged: &[Vec<Judgement>], runs: &[StudyRun], scale: StudyScale) -> String {
     let mut page = Page::default();
     page.markup("<header>");
     page.element("p", "kind", "Roost: published experiments, made again");
@@ -72,9 +76,9 @@ fn document(all: &[Found<'_>], judged: &[Vec<Judgement>], runs: &[Made], scale: 
     page.document("The papers reproduced · Roost", "")
 }
 
-fn lead(all: &[Found<'_>], runs: &[Made], scale: Scale) -> String {
+fn lead(all: &[StudyResults<'_>], runs: &[StudyRun], scale: StudyScale) -> String {
     let which = if scale.is_quick { "Quick: shorter runs, fewer seeds and places than published. " } else { "" };
-    let is_real = |found: &Found<'_>| found.study.points.iter().any(|point| point.make.is_real_time());
+    let is_real = |found: &StudyResults<'_>| found.study.points.iter().any(|point| point.make.is_real_time());
     let in_real_time = all.iter().filter(|found| is_real(found)).count();
     let real = match in_real_time {
         0 => String::new(),
@@ -91,7 +95,7 @@ fn lead(all: &[Found<'_>], runs: &[Made], scale: Scale) -> String {
 }
 
 /// What is not on the page, and how it comes there.
-fn rest(all: &[Found<'_>], scale: Scale) -> Option<String> {
+fn rest(all: &[StudyResults<'_>], scale: StudyScale) -> Option<String> {
     let shown = |id: &str| all.iter().find(|found| found.study.id == id).map_or(0, |found| found.study.points.len());
     let lacks: Vec<&str> =
         catalogue(scale).iter().filter(|study| shown(study.id) < study.points.len()).map(|study| study.id).collect();
@@ -104,13 +108,13 @@ fn studies(count: usize) -> String {
     if count == 1 { "1 study".to_owned() } else { format!("{count} studies") }
 }
 
-fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[Made]) {
-    let tally = Tally::of(judged.iter().flatten());
+fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[StudyRun]) {
+    let tally = ClaimTally::from_judgements(judged.iter().flatten());
     let all = format!(
         "of {}: the paper's lies in the interval that is measured, and that is no wider than half of it",
         counted(tally.figures as u64, "figure")
     );
-    let Tally { better, worse, other, unsure, .. } = tally;
+    let ClaimTally { better, worse, other, unsure, .. } = tally;
     let others = format!("by another amount: {better} better, {worse} worse, {other} neither, {unsure} perhaps equal");
     let said = format!("of {} without a figure, which hold", counted(tally.directions as u64, "statement"));
     let aims = format!("of {} that no paper has, which are met", counted(tally.ours as u64, "aim"));
@@ -131,7 +135,7 @@ fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[Made]) {
     page.markup("</dl>");
 }
 
-fn validity(page: &mut Page, all: &[Found<'_>], runs: &[Made]) {
+fn validity(page: &mut Page, all: &[StudyResults<'_>], runs: &[StudyRun]) {
     let invalid = all.iter().flat_map(|found| found.runs().map(|run| (found.study, run)));
     let reasons: Vec<String> = invalid
         .filter(|(_, run)| !run.kept.valid)
@@ -149,24 +153,24 @@ fn validity(page: &mut Page, all: &[Found<'_>], runs: &[Made]) {
     }
 }
 
-fn name(study: &Study, run: &Made) -> String {
+fn name(study: &Study, run: &StudyRun) -> String {
     format!("{}/{}, seed {}", study.id, study.points[run.point].folder(), run.seed)
 }
 
 /// The kinds of claims, each with its heading and those of its table.
-const TABLES: [(Kind, &str, [&str; 5]); 3] = [
+const TABLES: [(ClaimKind, &str, [&str; 5]); 3] = [
     (
-        Kind::Figure,
+        ClaimKind::Figure,
         "Every figure of the papers",
         ["", "<what the paper says", "<its figure", "<here, with the 95 % interval", "<so it is"],
     ),
     (
-        Kind::Direction,
+        ClaimKind::Direction,
         "What the papers say without a figure",
         ["", "<what the paper says", "<in a word", "<here, with the 95 % interval", "<so it is"],
     ),
     (
-        Kind::Ours,
+        ClaimKind::Ours,
         "Our own aims, which no paper has",
         ["", "<aim", "<at least or at most", "<here, with the 95 % interval", "<it is"],
     ),
@@ -183,11 +187,11 @@ fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
         let mut rows = Rows::new(&headings);
         for one in of {
             let mark = match (one.verdict, one.amount) {
-                (Verdict::Equal, _) => "+",
-                (Verdict::Holds, Some(Amount::Worse | Amount::Unsure)) => "<",
-                (Verdict::Holds, _) => "+",
-                (Verdict::Open, _) => "<",
-                (Verdict::DoesNotHold, _) => "!",
+                (ClaimVerdict::Equal, _) => "+",
+                (ClaimVerdict::Holds, Some(Amount::Worse | Amount::Unsure)) => "<",
+                (ClaimVerdict::Holds, _) => "+",
+                (ClaimVerdict::Open, _) => "<",
+                (ClaimVerdict::DoesNotHold, _) => "!",
             };
             let cells = [
                 format!("<{}", one.claim),
@@ -201,7 +205,7 @@ fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
     }
 }
 
-fn terms(page: &mut Page, all: &[Found<'_>]) {
+fn terms(page: &mut Page, all: &[StudyResults<'_>]) {
     page.markup("<div class=\"terms\">");
     page.element(
         "p",
@@ -218,13 +222,13 @@ fn terms(page: &mut Page, all: &[Found<'_>]) {
          to the provider, and from there back, with packets of the real sizes, and nothing in their way. Who finds \
          the provider without a super node may be below it.",
     );
-    if let Some(nearest) = Nearest::of(all) {
+    if let Some(nearest) = NearestToBound::from_studies(all) {
         page.element("p", "", &nearest.sentence());
     }
     page.markup("</div>");
 }
 
-fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
+fn study(page: &mut Page, found: StudyResults<'_>, judged: &[Judgement]) {
     let study = found.study;
     let mut of: Vec<&str> = study.plots.iter().map(|plot| plot.figure).filter(|figure| !figure.is_empty()).collect();
     of.dedup();
@@ -254,10 +258,14 @@ fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
 fn verdicts(page: &mut Page, judged: &[Judgement]) {
     let is = |kind: fn(&Judgement) -> bool| kind;
     let kinds = [
-        (is(|one| one.kind != Kind::Ours && one.verdict == Verdict::DoesNotHold), "bad", "Does not hold"),
-        (is(|one| one.kind == Kind::Ours && one.verdict == Verdict::DoesNotHold), "bad", "Our own aims, not met"),
+        (is(|one| one.kind != ClaimKind::Ours && one.verdict == ClaimVerdict::DoesNotHold), "bad", "Does not hold"),
+        (
+            is(|one| one.kind == ClaimKind::Ours && one.verdict == ClaimVerdict::DoesNotHold),
+            "bad",
+            "Our own aims, not met",
+        ),
         (is(|one| one.amount == Some(Amount::Worse)), "doubt", "Holds, by a worse amount"),
-        (is(|one| one.verdict == Verdict::Open), "doubt", "Open"),
+        (is(|one| one.verdict == ClaimVerdict::Open), "doubt", "Open"),
         (is(|one| one.amount == Some(Amount::Better)), "", "Holds, by a better amount"),
         (
             is(|one| one.amount == Some(Amount::Unsure)),
@@ -265,9 +273,13 @@ fn verdicts(page: &mut Page, judged: &[Judgement]) {
             "Holds, perhaps equal: runs differ by more than the claim",
         ),
         (is(|one| one.amount == Some(Amount::Other)), "", "Holds, by another amount"),
-        (is(|one| one.verdict == Verdict::Equal), "", "Equal"),
-        (is(|one| one.kind == Kind::Direction && one.verdict == Verdict::Holds), "", "Holds; the paper has no figure"),
-        (is(|one| one.kind == Kind::Ours && one.verdict == Verdict::Holds), "", "Our own aims, met"),
+        (is(|one| one.verdict == ClaimVerdict::Equal), "", "Equal"),
+        (
+            is(|one| one.kind == ClaimKind::Direction && one.verdict == ClaimVerdict::Holds),
+            "",
+            "Holds; the paper has no figure",
+        ),
+        (is(|one| one.kind == ClaimKind::Ours && one.verdict == ClaimVerdict::Holds), "", "Our own aims, met"),
     ];
     for (is_it, class, title) in kinds {
         let of = judged.iter().filter(|one| is_it(one));
@@ -280,7 +292,7 @@ fn verdicts(page: &mut Page, judged: &[Judgement]) {
 }
 
 /// The study's figures; what the paper says stands below those that it is about.
-fn figures(found: Found<'_>, judged: &[Judgement]) -> Vec<Figure> {
+fn figures(found: StudyResults<'_>, judged: &[Judgement]) -> Vec<Figure> {
     let study = found.study;
     let is_one_command = matches!(study.points.as_slice(), [point] if point.make.is_real_time());
     if !is_one_command {
@@ -293,7 +305,7 @@ fn figures(found: Found<'_>, judged: &[Judgement]) -> Vec<Figure> {
 }
 
 /// The measures of one figure, a bar each.
-fn beside(found: Found<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure> {
+fn beside(found: StudyResults<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure> {
     let point = found.study.points.first()?;
     let plots = found.study.plots.iter().filter(|plot| plot.figure == figure);
     let bar = |plot: &Plot| {
@@ -310,18 +322,18 @@ fn beside(found: Found<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure
 
 /// How a figure is read, and what the paper says of it.
 fn caption(figure: &str, judged: &[Judgement]) -> String {
-    let is_papers = |one: &&Judgement| one.kind != Kind::Ours && one.figure == figure && !figure.is_empty();
+    let is_papers = |one: &&Judgement| one.kind != ClaimKind::Ours && one.figure == figure && !figure.is_empty();
     let about = judged.iter().filter(is_papers);
     let says: Vec<String> = about.map(|one| format!("{} Here: {}.", one.claim, one.words())).collect();
     let read = "Means over seeds with 95 % intervals.";
     if says.is_empty() { read.to_owned() } else { format!("{read} The paper: {}", says.join(" ")) }
 }
 
-fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure> {
+fn figure(found: StudyResults<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure> {
     let study = found.study;
     let line = |series: &str, measure: &str| {
         let places = found.points(series);
-        let value = |point: &Point| {
+        let value = |point: &StudyPoint| {
             let (mean, half) = found.mean(point, measure)?;
             Some((point.place, mean, half))
         };
@@ -357,9 +369,9 @@ fn lines_of(study: &Study, plot: &Plot, all: &[PlotLine]) -> Sheet {
 }
 
 /// A bar for each line at each kind, in the order of the points.
-fn bars_of(found: Found<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
+fn bars_of(found: StudyResults<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
     let study = found.study;
-    let bar = |point: &Point, (measure, line, ink): (&str, &str, Ink)| {
+    let bar = |point: &StudyPoint, (measure, line, ink): (&str, &str, Ink)| {
         let (mean, half) = found.mean(point, measure)?;
         let name = match line {
             "" => point.name.clone(),
@@ -368,12 +380,12 @@ fn bars_of(found: Found<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
         let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
         Some(FigureBar { name, parts: vec![(mean, ink)], value })
     };
-    let seen = |point: &Point| {
+    let seen = |point: &StudyPoint| {
         let kind = all.iter().position(|line| line.name == point.series)?;
         let line = if study.series().len() > 1 { point.series.as_str() } else { "" };
         bar(point, (plot.measure, line, Ink::kind(kind)))
     };
-    let least = |point: &Point| {
+    let least = |point: &StudyPoint| {
         let limit = plot.limit.as_ref().filter(|limit| limit.series == point.series)?;
         bar(point, (limit.measure, "limit", Ink::Muted))
     };
@@ -382,18 +394,18 @@ fn bars_of(found: Found<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
 }
 
 /// What is seen at each place of each line.
-fn table(page: &mut Page, found: Found<'_>) {
+fn table(page: &mut Page, found: StudyResults<'_>) {
     let study = found.study;
-    let has = |measure: &(&str, Unit)| study.points.iter().any(|point| found.mean(point, measure.0).is_some());
+    let has = |measure: &(&str, StudyUnit)| study.points.iter().any(|point| found.mean(point, measure.0).is_some());
     let also = ALSO.map(|(measure, unit, _)| (measure, unit));
-    let drawn: Vec<(&str, Unit)> = study.plots.iter().map(|plot| (plot.measure, plot.unit)).collect();
+    let drawn: Vec<(&str, StudyUnit)> = study.plots.iter().map(|plot| (plot.measure, plot.unit)).collect();
     let also = also.into_iter().filter(|one| !drawn.contains(one));
-    let shown: Vec<(&str, Unit)> = drawn.iter().copied().chain(also).filter(has).collect();
+    let shown: Vec<(&str, StudyUnit)> = drawn.iter().copied().chain(also).filter(has).collect();
     let headings: Vec<String> = shown.iter().map(|(measure, _)| heading(measure, study)).collect();
     let headings = ["", study.axis, "runs"].into_iter().chain(headings.iter().map(String::as_str));
     let mut rows = Rows::new(&headings.collect::<Vec<_>>());
     for point in &study.points {
-        let value = |(measure, unit): &(&str, Unit)| match found.mean(point, measure) {
+        let value = |(measure, unit): &(&str, StudyUnit)| match found.mean(point, measure) {
             Some((mean, Some(half))) => unit.around(mean, half),
             Some((mean, None)) => unit.show(mean),
             None => "–".to_owned(),
@@ -408,14 +420,14 @@ fn table(page: &mut Page, found: Found<'_>) {
 }
 
 /// What tables show beside what is drawn.
-const ALSO: [(&str, Unit, &str); 7] = [
-    ("first_contacts", Unit::Part, "first contacts"),
-    ("overhead.each", Unit::Bytes, "overhead a service"),
-    ("track.excess.p95", Unit::Times, "warm first byte of a track over its limit, p95"),
-    ("printed", Unit::Count, "Table 3, as printed"),
-    ("printed_receive_only", Unit::Count, "Table 2, as printed"),
-    ("counted", Unit::Count, "equation (4)"),
-    ("balanced", Unit::Count, "shared evenly"),
+const ALSO: [(&str, StudyUnit, &str); 7] = [
+    ("first_contacts", StudyUnit::Part, "first contacts"),
+    ("overhead.each", StudyUnit::Bytes, "overhead a service"),
+    ("track.excess.p95", StudyUnit::Times, "warm first byte of a track over its limit, p95"),
+    ("printed", StudyUnit::Count, "Table 3, as printed"),
+    ("printed_receive_only", StudyUnit::Count, "Table 2, as printed"),
+    ("counted", StudyUnit::Count, "equation (4)"),
+    ("balanced", StudyUnit::Count, "shared evenly"),
 ];
 
 fn heading(measure: &str, study: &Study) -> String {
@@ -425,24 +437,24 @@ fn heading(measure: &str, study: &Study) -> String {
 }
 
 /// All runs, and how one is made again.
-fn runs(page: &mut Page, found: Found<'_>) {
+fn runs(page: &mut Page, found: StudyResults<'_>) {
     let study = found.study;
     let Some(first) = found.runs().next() else { return };
     let (all, invalid) = (found.runs().count(), found.runs().filter(|run| !run.kept.valid).count());
     let valid = if invalid == 0 { "all valid".to_owned() } else { format!("{invalid} not valid") };
     let again = match &study.points[first.point].make {
-        Make::Virtual { .. } => {
+        RunMethod::Virtual { .. } => {
             let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
             format!("emulate simulate {} --seed {}", plan.display(), first.seed)
         }
-        Make::Emulated { .. } => {
+        RunMethod::Emulated { .. } => {
             let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
             format!("emulate run {} --seed {}", plan.display(), first.seed)
         }
-        Make::Growth { nodes, moving_s, lookups } => {
+        RunMethod::Growth { nodes, moving_s, lookups } => {
             format!("emulate growth {nodes} --moving {moving_s}s --lookups {lookups} --seed {}", first.seed)
         }
-        Make::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
+        RunMethod::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
     };
     page.markup("<details>");
     page.element("summary", "", &format!("{}, {valid}, and how to repeat one", counted(all as u64, "run")));
@@ -475,17 +487,17 @@ impl Study {
     }
 }
 
-impl<'a> Found<'a> {
+impl<'a> StudyResults<'a> {
     /// A line's points, along the axis.
-    fn points(self, series: &str) -> Vec<&'a Point> {
-        let mut points: Vec<&Point> = self.study.points.iter().filter(|point| point.series == series).collect();
+    fn points(self, series: &str) -> Vec<&'a StudyPoint> {
+        let mut points: Vec<&StudyPoint> = self.study.points.iter().filter(|point| point.series == series).collect();
         points.sort_by(|a, b| a.place.total_cmp(&b.place));
         points
     }
 
     /// The mean over a point's valid runs, and the half-width of its interval.
-    pub(super) fn mean(self, point: &Point, measure: &str) -> Option<(f64, Option<f64>)> {
-        let values: Vec<f64> = self.at(&At::new(&point.series, point.x, measure)).into_values().collect();
+    pub(super) fn mean(self, point: &StudyPoint, measure: &str) -> Option<(f64, Option<f64>)> {
+        let values: Vec<f64> = self.at(&MeasureKey::new(&point.series, point.x, measure)).into_values().collect();
         mean_and_half_width(&values)
     }
 }

@@ -19,19 +19,19 @@ const MAX_OUTPUT: u64 = 16 << 20;
 
 /// One that has ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EmulateOutput {
     pub(super) status: ExitStatus,
     /// Its output.
-    pub(super) printed: String,
+    pub(super) stdout: String,
     /// What it said beside that, of errors above all.
-    pub(super) said: String,
+    pub(super) stderr: String,
 }
 
 /// Runs `emulate WORDS` to its end; `None` if `interrupt` was set, and then it has ended as well.
 ///
 /// # Errors
 /// When it cannot be started or waited for.
-pub(super) fn run(words: &[impl AsRef<OsStr>], interrupt: &AtomicBool) -> io::Result<Option<Ended>> {
+pub(super) fn run(words: &[impl AsRef<OsStr>], interrupt: &AtomicBool) -> io::Result<Option<EmulateOutput>> {
     // Files that are gone with this process: a pipe would hold up who prints much.
     let (mut printed, mut said) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new(std::env::current_exe()?)
@@ -41,7 +41,7 @@ pub(super) fn run(words: &[impl AsRef<OsStr>], interrupt: &AtomicBool) -> io::Re
         .stderr(said.try_clone()?)
         .spawn()?;
     let Some(status) = wait(&mut child, interrupt, PATIENCE)? else { return Ok(None) };
-    Ok(Some(Ended { status, printed: read(&mut printed)?, said: read(&mut said)? }))
+    Ok(Some(EmulateOutput { status, stdout: read(&mut printed)?, stderr: read(&mut said)? }))
 }
 
 /// Its end; `None` if somebody interrupted. Then it has so long to end by itself.

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::measures::Measures;
-use super::store::{Kept, Store, StoreError};
+use super::store::{Store, StoreError, StoredRun};
 use super::study::Study;
-use super::tasks::{Task, distinct, tasks};
-use super::workers::{self, Ended, LOOK};
-use super::{Made, Progress};
+use super::tasks::{StudyTask, distinct, tasks};
+use super::workers::{self, LOOK, StudyTaskResult};
+use super::{ReproductionProgress, StudyRun};
 use crate::experiment::RunError;
 
 /// Why runs were not all made. Those that were are kept.
@@ -53,15 +53,15 @@ pub fn run(
     store: &Store,
     keep_records: bool,
     interrupt: &AtomicBool,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Vec<Made>, RunnerError> {
+    progress: &mut dyn FnMut(ReproductionProgress<'_>),
+) -> Result<Vec<StudyRun>, RunnerError> {
     let (mut made, mut open, mut again) = (Vec::new(), Vec::new(), 0);
     for (study, one) in studies.iter().enumerate() {
         for task in tasks(study, one, store, keep_records)? {
             let point = &one.points[task.point];
             match store.find(one.id, &point.folder(), task.seed, (&task.made_of, &task.daemons)) {
                 Some(kept) if task.is_done_by(&kept) => {
-                    made.push(Made { study, point: task.point, seed: task.seed, kept });
+                    made.push(StudyRun { study, point: task.point, seed: task.seed, kept });
                 }
                 kept => {
                     again += usize::from(kept.is_some_and(|kept| !kept.is_whole()));
@@ -70,25 +70,25 @@ pub fn run(
             }
         }
     }
-    let (real, simulated): (Vec<Task>, Vec<Task>) = open.into_iter().partition(Task::is_real_time);
-    let mut session = Session::new(studies, store, progress, made, again, real.len() + simulated.len());
+    let (real, simulated): (Vec<StudyTask>, Vec<StudyTask>) = open.into_iter().partition(StudyTask::is_real_time);
+    let mut session = StudyRunner::new(studies, store, progress, made, again, real.len() + simulated.len());
     session.make_all(simulated, real, interrupt)?;
     session.made.sort_by_key(|run| (run.study, run.point, run.seed));
     Ok(session.made)
 }
 
 /// Runs being made.
-struct Session<'a, 'p> {
+struct StudyRunner<'a, 'p> {
     studies: &'a [Study],
     store: &'a Store,
-    progress: &'p mut dyn FnMut(Progress<'_>),
+    progress: &'p mut dyn FnMut(ReproductionProgress<'_>),
     began: Instant,
     /// Runs that were there, and how many are to be made.
     found: usize,
     again: usize,
     of: usize,
     /// All that there are by now.
-    made: Vec<Made>,
+    made: Vec<StudyRun>,
 }
 
 /// How much is done of what, and how long that took.
@@ -107,25 +107,25 @@ impl Share {
 }
 
 /// What is left of both kinds of runs.
-struct Left {
+struct RemainingWork {
     simulated: Share,
     real: Share,
     /// Those among the real ones that wait for all that are simulated.
     alone: usize,
 }
 
-impl Left {
-    fn of(simulated: &[Task], real: &[Task]) -> Self {
+impl RemainingWork {
+    fn from_tasks(simulated: &[StudyTask], real: &[StudyTask]) -> Self {
         let share = |all| Share { all, ..Share::default() };
         Self {
-            simulated: share(simulated.iter().map(Task::cost).sum()),
+            simulated: share(simulated.iter().map(StudyTask::cost).sum()),
             real: share(real.len() as f64),
             alone: real.iter().filter(|task| task.is_alone()).count(),
         }
     }
 
     /// One has ended, at this time since the beginning, at which those that are simulated began.
-    fn count(&mut self, ended: &Ended, since: Duration) {
+    fn count(&mut self, ended: &StudyTaskResult, since: Duration) {
         if ended.task.is_real_time() {
             self.real.done += 1.0;
             self.real.took += ended.took;
@@ -145,25 +145,30 @@ impl Left {
     }
 }
 
-impl<'a, 'p> Session<'a, 'p> {
+impl<'a, 'p> StudyRunner<'a, 'p> {
     fn new(
         studies: &'a [Study],
         store: &'a Store,
-        progress: &'p mut dyn FnMut(Progress<'_>),
-        made: Vec<Made>,
+        progress: &'p mut dyn FnMut(ReproductionProgress<'_>),
+        made: Vec<StudyRun>,
         again: usize,
         of: usize,
     ) -> Self {
         let (began, found) = (Instant::now(), made.len());
         let mut session = Self { studies, store, progress, began, found, again, of, made };
-        session.tell(None, "");
+        session.report_progress(None, "");
         session
     }
 
     /// What several studies have in common once.
-    fn make_all(&mut self, simulated: Vec<Task>, real: Vec<Task>, interrupt: &AtomicBool) -> Result<(), RunnerError> {
+    fn make_all(
+        &mut self,
+        simulated: Vec<StudyTask>,
+        real: Vec<StudyTask>,
+        interrupt: &AtomicBool,
+    ) -> Result<(), RunnerError> {
         let (first, mut twins) = distinct(simulated);
-        let (count, mut left) = (first.len() + real.len(), Left::of(&first, &real));
+        let (count, mut left) = (first.len() + real.len(), RemainingWork::from_tasks(&first, &real));
         let (sender, results) = mpsc::channel();
         thread::scope(|scope| {
             let others = workers::simulate_all(first, &sender);
@@ -171,7 +176,7 @@ impl<'a, 'p> Session<'a, 'p> {
             let made = (0..count).try_for_each(|_| {
                 let ended = next(&results, interrupt)?;
                 left.count(&ended, self.began.elapsed());
-                let Ended { task, result, .. } = ended;
+                let StudyTaskResult { task, result, .. } = ended;
                 for twin in twins.remove(&task.identity()).unwrap_or_default() {
                     self.keep(&twin, result.clone(), left.time())?;
                 }
@@ -186,34 +191,38 @@ impl<'a, 'p> Session<'a, 'p> {
     /// A run has been made.
     fn keep(
         &mut self,
-        task: &Task,
-        result: Result<Option<Kept>, String>,
+        task: &StudyTask,
+        result: Result<Option<StoredRun>, String>,
         left: Option<Duration>,
     ) -> Result<(), RunnerError> {
-        let Task { study, point, seed, .. } = *task;
+        let StudyTask { study, point, seed, .. } = *task;
         let (id, folder) = (self.studies[study].id, self.studies[study].points[point].folder());
         let name = format!("{id}/{folder}, seed {seed}");
         let kept = match result {
-            Ok(Some(kept)) => self.store.keep(id, &folder, seed, Kept { daemons: task.daemons.clone(), ..kept })?,
+            Ok(Some(kept)) => {
+                self.store.keep(id, &folder, seed, StoredRun { daemons: task.daemons.clone(), ..kept })?
+            }
             Ok(None) => return Err(RunnerError::Interrupted),
             // This machine may lack what it needs: the rest is worth a page, and the
             // same command tries it again.
-            Err(error) if task.is_real_time() => Kept::new(task.made_of.clone(), Measures::new()).doubted(vec![error]),
+            Err(error) if task.is_real_time() => {
+                StoredRun::new(task.made_of.clone(), Measures::new()).doubted(vec![error])
+            }
             Err(error) => return Err(RunnerError::Run { name, error }),
         };
-        self.made.push(Made { study, point, seed, kept });
-        self.tell(left, &name);
+        self.made.push(StudyRun { study, point, seed, kept });
+        self.report_progress(left, &name);
         Ok(())
     }
 
-    fn tell(&mut self, left: Option<Duration>, last: &str) {
+    fn report_progress(&mut self, left: Option<Duration>, last: &str) {
         let made = self.made.len() - self.found;
-        (self.progress)(Progress { found: self.found, again: self.again, made, of: self.of, left, last });
+        (self.progress)(ReproductionProgress { found: self.found, again: self.again, made, of: self.of, left, last });
     }
 }
 
 /// The next result; once somebody interrupts, only what is there already.
-fn next(results: &mpsc::Receiver<Ended>, interrupt: &AtomicBool) -> Result<Ended, RunnerError> {
+fn next(results: &mpsc::Receiver<StudyTaskResult>, interrupt: &AtomicBool) -> Result<StudyTaskResult, RunnerError> {
     loop {
         let is_interrupted = interrupt.load(Ordering::Relaxed);
         let wait = if is_interrupted { Duration::ZERO } else { LOOK };
@@ -231,19 +240,19 @@ fn next(results: &mpsc::Receiver<Ended>, interrupt: &AtomicBool) -> Result<Ended
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Scale, chosen};
+    use super::super::{StudyScale, select_studies};
     use super::*;
 
     #[test]
     fn partial_or_invalid_runs_are_repeated() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path(), "a", false);
-        let studies = chosen(&["wars-window".to_owned()], Scale::new(true, None)).unwrap();
+        let studies = select_studies(&["wars-window".to_owned()], StudyScale::new(true, None)).unwrap();
         let point = &studies[0].points[0];
         let task = tasks(0, &studies[0], &store, false).unwrap().remove(0);
-        let whole = Kept::new(task.made_of.clone(), Measures::new());
+        let whole = StoredRun::new(task.made_of.clone(), Measures::new());
         let doubted = whole.clone().doubted(vec!["doubted".to_owned()]);
-        let partial = Kept { lacks: vec!["udt4".to_owned()], ..whole.clone() };
+        let partial = StoredRun { lacks: vec!["udt4".to_owned()], ..whole.clone() };
         for (kept, expected) in [(whole, (1, 0, 0)), (doubted, (0, 1, 1)), (partial, (0, 1, 1))] {
             store.keep(studies[0].id, &point.folder(), 1, kept.clone()).unwrap();
             let mut told = Vec::new();
@@ -254,8 +263,8 @@ mod tests {
         }
     }
 
-    fn task_of(study: &str) -> Task {
-        let studies = chosen(&[study.to_owned()], Scale::new(true, None)).unwrap();
+    fn task_of(study: &str) -> StudyTask {
+        let studies = select_studies(&[study.to_owned()], StudyScale::new(true, None)).unwrap();
         let folder = tempfile::tempdir().unwrap();
         tasks(0, &studies[0], &Store::new(folder.path(), "a", false), false).unwrap().remove(0)
     }
@@ -265,7 +274,7 @@ mod tests {
         let (sender, results) = mpsc::channel();
         let took = Duration::ZERO;
         for _ in 0..2 {
-            sender.send(Ended { task: task_of("wars-window"), took, result: Ok(None) }).unwrap();
+            sender.send(StudyTaskResult { task: task_of("wars-window"), took, result: Ok(None) }).unwrap();
         }
         let interrupt = AtomicBool::new(true);
         assert!(next(&results, &interrupt).is_ok() && next(&results, &interrupt).is_ok());
@@ -276,8 +285,8 @@ mod tests {
     fn wait_time_is_excluded_from_estimate() {
         let [simulated, real] = ["sproull-fig5", "erum-throughput"].map(task_of);
         assert!(real.is_alone() && !simulated.is_real_time());
-        let mut left = Left::of(std::slice::from_ref(&simulated), &[real, task_of("erum-throughput")]);
-        let end = |task, took| Ended { task, took: Duration::from_secs(took), result: Ok(None) };
+        let mut left = RemainingWork::from_tasks(std::slice::from_ref(&simulated), &[real, task_of("erum-throughput")]);
+        let end = |task, took| StudyTaskResult { task, took: Duration::from_secs(took), result: Ok(None) };
         assert_eq!(left.time(), None);
         left.count(&end(simulated, 100), Duration::from_secs(100));
         assert_eq!(left.time(), Some(Duration::ZERO));

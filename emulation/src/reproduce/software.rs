@@ -18,7 +18,7 @@ use super::sproull::plan;
 use crate::experiment::{Prepared, RunError};
 use crate::report::page::{Page, Rows};
 use crate::report::words::three;
-use crate::siting::Limits;
+use crate::siting::LatencyBounds;
 
 /// Round trips in which an object comes beyond its first byte, by service: 3 segments in the
 /// first (RFC 3390) and twice as many in each one after it, 69 segments of an image and 7 of a sensor.
@@ -32,21 +32,21 @@ const STEPS: u32 = 100;
 
 /// The two times that software takes for a request, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Software {
+pub struct SoftwareTimes {
     /// Finding a provider and opening a way to it, peer to peer.
     pub peers_s: f64,
     /// The processor of the server.
     pub server_s: f64,
 }
 
-impl Software {
+impl SoftwareTimes {
     /// Distance alone.
     pub const NONE: Self = Self { peers_s: 0.0, server_s: 0.0 };
 }
 
 /// A point of the paper's, and what the model makes of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
+pub struct ModelPoint {
     /// The figure.
     pub figure: &'static str,
     /// The subject.
@@ -63,9 +63,9 @@ pub struct Point {
 
 /// The model, fitted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fit {
+pub struct SoftwareFit {
     /// The two times.
-    pub software: Software,
+    pub software: SoftwareTimes,
     /// Waits of a request at 92 nodes, seconds: client/server and peer to peer.
     pub waits_s: (f64, f64),
     /// The same with distance alone.
@@ -73,11 +73,11 @@ pub struct Fit {
     /// The root of the mean square of residuals, and with distance alone.
     pub rms: (f64, f64),
     /// All points.
-    pub points: Vec<Point>,
+    pub points: Vec<ModelPoint>,
 }
 
 /// A node's requests, as distance has them.
-struct Asker {
+struct RequesterTimes {
     /// Of each decision: each service, and a pause.
     shares: [f64; 5],
     /// The mean first byte and the mean round trip of the data, seconds.
@@ -86,25 +86,25 @@ struct Asker {
 }
 
 /// A network with one architecture.
-struct Side {
-    askers: Vec<Asker>,
+struct ArchitectureModel {
+    askers: Vec<RequesterTimes>,
     is_server: bool,
     stream_s: f64,
     idle_s: f64,
 }
 
 /// Means over the nodes of a side: the latency of each service, and services a second.
-struct Seen {
+struct ModelMeans {
     latency_s: [f64; 4],
     services: f64,
     wait_s: f64,
 }
 
-impl Side {
-    fn of(network: &str, architecture: &str) -> Result<Self, RunError> {
+impl ArchitectureModel {
+    fn for_architecture(network: &str, architecture: &str) -> Result<Self, RunError> {
         let text = plan("software", network, architecture, "15m", "");
         let prepared = Prepared::from_text(&text, Path::new("software.toml"))?;
-        let limits = Limits::of(&prepared);
+        let limits = LatencyBounds::from_prepared(&prepared);
         let asker = |from: usize| {
             let node = &prepared.placement.nodes[from];
             let targets = (0..node.targets.len()).map(|at| node.targets.get(at));
@@ -115,7 +115,7 @@ impl Side {
                 .collect();
             let mean = |of: fn(&(f64, f64)) -> f64| times.iter().map(of).sum::<f64>() / times.len().max(1) as f64 / 1e3;
             let shares = node.mix.percentages().map(|percent| percent / 100.0);
-            Asker { shares, first_s: mean(|times| times.0), round_s: mean(|times| times.1) }
+            RequesterTimes { shares, first_s: mean(|times| times.0), round_s: mean(|times| times.1) }
         };
         Ok(Self {
             askers: (0..prepared.placement.nodes.len()).map(asker).collect(),
@@ -126,19 +126,19 @@ impl Side {
     }
 
     /// The latency of a node's requests for a service.
-    fn latency(&self, asker: &Asker, service: usize, software_s: f64) -> f64 {
+    fn latency(&self, asker: &RequesterTimes, service: usize, software_s: f64) -> f64 {
         let connect = if self.is_server || ROUNDS[service] == 0.0 { 0.0 } else { CONNECT };
         asker.first_s + (ROUNDS[service] + connect) * asker.round_s + software_s
     }
 
     /// The mean times of a node's decisions: in streams and pauses, and waiting.
-    fn cycle(&self, asker: &Asker, software_s: f64) -> (f64, f64) {
+    fn cycle(&self, asker: &RequesterTimes, software_s: f64) -> (f64, f64) {
         let [video, track, .., idle] = asker.shares;
         let waits = (0..4).map(|service| asker.shares[service] * self.latency(asker, service, software_s));
         ((video + track) * self.stream_s + idle * self.idle_s, waits.sum())
     }
 
-    fn seen(&self, software: Software) -> Seen {
+    fn seen(&self, software: SoftwareTimes) -> ModelMeans {
         let software_s = if self.is_server { self.queued(software.server_s) } else { software.peers_s };
         let (mut latency_s, mut asked, mut services, mut waited) = ([0.0; 4], [0.0; 4], 0.0, 0.0);
         for asker in &self.askers {
@@ -152,13 +152,13 @@ impl Side {
             }
         }
         latency_s.iter_mut().zip(asked).for_each(|(sum, asked)| *sum /= asked);
-        Seen { latency_s, services, wait_s: waited / services }
+        ModelMeans { latency_s, services, wait_s: waited / services }
     }
 
     /// The time that a request is at a server which takes one after the other, each node having one under way at most:
     /// mean value analysis of a closed network with one queue (Reiser and Lavenberg 1980).
     fn queued(&self, server_s: f64) -> f64 {
-        let away = |asker: &Asker| {
+        let away = |asker: &RequesterTimes| {
             let (busy, wait) = self.cycle(asker, 0.0);
             (busy + wait) / (1.0 - asker.shares[4])
         };
@@ -174,16 +174,19 @@ impl Side {
 
 /// A network with both architectures.
 struct Both {
-    server: Side,
-    peers: Side,
+    server: ArchitectureModel,
+    peers: ArchitectureModel,
 }
 
 impl Both {
-    fn of(network: &str) -> Result<Self, RunError> {
-        Ok(Self { server: Side::of(network, "client-server")?, peers: Side::of(network, "super-node")? })
+    fn for_network(network: &str) -> Result<Self, RunError> {
+        Ok(Self {
+            server: ArchitectureModel::for_architecture(network, "client-server")?,
+            peers: ArchitectureModel::for_architecture(network, "super-node")?,
+        })
     }
 
-    fn seen(&self, software: Software) -> (Seen, Seen) {
+    fn seen(&self, software: SoftwareTimes) -> (ModelMeans, ModelMeans) {
         (self.server.seen(software), self.peers.seen(software))
     }
 }
@@ -198,27 +201,28 @@ struct Networks {
 }
 
 /// Figure, subject, the paper's range, the model's value.
-type Row = (&'static str, &'static str, (f64, f64), f64);
+type ModelRow = (&'static str, &'static str, (f64, f64), f64);
 
 impl Networks {
     fn published() -> Result<Self, RunError> {
         Ok(Self {
-            crossing: Both::of("{ star = { nodes = 11, delay = \"50ms\", server_delay = \"200ms\" } }")?,
-            star: Both::of("{ star = { nodes = 51, delay = \"50ms\", server_delay = \"125ms\" } }")?,
-            before: Both::of("{ tree = { nodes = 75 } }")?,
-            largest: Both::of("{ tree = { nodes = 92 } }")?,
+            crossing: Both::for_network("{ star = { nodes = 11, delay = \"50ms\", server_delay = \"200ms\" } }")?,
+            star: Both::for_network("{ star = { nodes = 51, delay = \"50ms\", server_delay = \"125ms\" } }")?,
+            before: Both::for_network("{ tree = { nodes = 75 } }")?,
+            largest: Both::for_network("{ tree = { nodes = 92 } }")?,
         })
     }
 
-    fn rows(&self, software: Software) -> Vec<Row> {
+    fn rows(&self, software: SoftwareTimes) -> Vec<ModelRow> {
         const VIDEO: usize = 0;
         const TRACK: usize = 1;
         const IMAGE: usize = 2;
         const SENSOR: usize = 3;
         let (crossing, star) = (self.crossing.seen(software), self.star.seen(software));
         let (before, largest) = (self.before.seen(software), self.largest.seen(software));
-        let over = |seen: &(Seen, Seen), service: usize| seen.0.latency_s[service] / seen.1.latency_s[service];
-        let grown = |now: &Seen, then: &Seen| now.latency_s[SENSOR] / then.latency_s[SENSOR];
+        let over =
+            |seen: &(ModelMeans, ModelMeans), service: usize| seen.0.latency_s[service] / seen.1.latency_s[service];
+        let grown = |now: &ModelMeans, then: &ModelMeans| now.latency_s[SENSOR] / then.latency_s[SENSOR];
         let tree = |service| over(&largest, service);
         vec![
             ("Fig. 4", "services, with 200 ms to the server", (1.0, 1.0), crossing.1.services / crossing.0.services),
@@ -247,7 +251,7 @@ fn residual((from, to): (f64, f64), value: f64) -> f64 {
     (value / value.clamp(from, to)).ln()
 }
 
-fn mean_square(rows: &[Row]) -> f64 {
+fn mean_square(rows: &[ModelRow]) -> f64 {
     rows.iter().map(|(.., range, value)| residual(*range, *value).powi(2)).sum::<f64>() / rows.len() as f64
 }
 
@@ -255,35 +259,35 @@ fn mean_square(rows: &[Row]) -> f64 {
 ///
 /// # Errors
 /// A published network cannot be made, which is a fault of this program.
-pub fn fit() -> Result<Fit, RunError> {
+pub fn fit() -> Result<SoftwareFit, RunError> {
     let networks = Networks::published()?;
     let tried = (0..STEPS).flat_map(|peers| (0..STEPS).map(move |server| (f64::from(peers), f64::from(server))));
     let tried =
-        tried.map(|(peers, server)| Software { peers_s: peers * SOFTWARE_STEP, server_s: server * SERVER_STEP });
+        tried.map(|(peers, server)| SoftwareTimes { peers_s: peers * SOFTWARE_STEP, server_s: server * SERVER_STEP });
     let missed = tried.map(|software| (mean_square(&networks.rows(software)), software));
-    let best = missed.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(Software::NONE, |(_, software)| software);
-    let (with, without) = (networks.rows(best), networks.rows(Software::NONE));
+    let best = missed.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(SoftwareTimes::NONE, |(_, software)| software);
+    let (with, without) = (networks.rows(best), networks.rows(SoftwareTimes::NONE));
     let waits = |software| {
         let (server, peers) = networks.largest.seen(software);
         (server.wait_s, peers.wait_s)
     };
-    let point = |((figure, what, paper, value), (.., distance)): (&Row, &Row)| {
+    let point = |((figure, what, paper, value), (.., distance)): (&ModelRow, &ModelRow)| {
         let (software, residual) = (*value, residual(*paper, *value));
-        Point { figure, what, paper: *paper, distance: *distance, software, residual }
+        ModelPoint { figure, what, paper: *paper, distance: *distance, software, residual }
     };
-    Ok(Fit {
+    Ok(SoftwareFit {
         software: best,
         waits_s: waits(best),
-        distance_waits_s: waits(Software::NONE),
+        distance_waits_s: waits(SoftwareTimes::NONE),
         rms: (mean_square(&with).sqrt(), mean_square(&without).sqrt()),
         points: with.iter().zip(&without).map(point).collect(),
     })
 }
 
-impl Fit {
+impl SoftwareFit {
     /// The fit in sentences.
     pub fn sentences(&self) -> Vec<String> {
-        let Self { software: Software { peers_s, server_s }, waits_s, distance_waits_s, rms, .. } = self;
+        let Self { software: SoftwareTimes { peers_s, server_s }, waits_s, distance_waits_s, rms, .. } = self;
         let said = |(server, peers): &(f64, f64)| format!("{} s and {} s", three(*server), three(*peers));
         let outside: Vec<&str> =
             self.points.iter().filter(|point| point.residual != 0.0).map(|point| point.figure).collect();
@@ -317,7 +321,7 @@ impl Fit {
 
     /// The rows of its table: figure, subject, the paper's, with distance alone, with software, residual.
     pub fn rows(&self) -> Vec<[String; 6]> {
-        let row = |point: &Point| {
+        let row = |point: &ModelPoint| {
             let (from, to) = point.paper;
             let paper = if from < to { format!("{} to {}", three(from), three(to)) } else { three(from) };
             let missed = match (point.residual.exp() - 1.0) * 100.0 {
@@ -335,7 +339,7 @@ impl Fit {
 pub const HEADINGS: [&str; 6] = ["", "what", "the paper", "distance alone", "with software", "missed by"];
 
 /// Puts the fit on a page.
-pub(super) fn section(page: &mut Page, fit: &Fit) {
+pub(super) fn section(page: &mut Page, fit: &SoftwareFit) {
     page.element("h2", "", "What distance makes of the factor of two, and what slower software adds");
     page.element(
         "p",
@@ -373,7 +377,7 @@ mod tests {
         let fit = fit().unwrap();
         let (least, most) = ((0.5, 0.05), (4.5, 0.45));
         // Within what was tried, and not at its end.
-        let Software { peers_s, server_s } = fit.software;
+        let SoftwareTimes { peers_s, server_s } = fit.software;
         assert!(peers_s > least.0 && peers_s < most.0 && server_s > least.1 && server_s < most.1, "{fit:?}");
         assert!(fit.rms.0 < 0.2 && fit.rms.1 > 2.0 * fit.rms.0, "{fit:?}");
         assert!(fit.points.iter().all(|point| point.residual.abs() < 0.35), "{fit:?}");
@@ -382,7 +386,7 @@ mod tests {
     #[test]
     fn fit_reports_what_it_misses() {
         let fit = fit().unwrap();
-        let is_outside = |point: &&Point| !(point.paper.0..=point.paper.1).contains(&point.software);
+        let is_outside = |point: &&ModelPoint| !(point.paper.0..=point.paper.1).contains(&point.software);
         let outside = fit.points.iter().filter(is_outside).count();
         let said = fit.sentences().pop().unwrap();
         assert!(outside > 0 && said.contains(&format!("{outside} of 12 points")) && said.contains("Fig. 12"), "{said}");
@@ -390,7 +394,7 @@ mod tests {
 
     #[test]
     fn full_server_takes_one_after_another() {
-        let side = Side::of("{ star = { nodes = 51 } }", "client-server").unwrap();
+        let side = ArchitectureModel::for_architecture("{ star = { nodes = 51 } }", "client-server").unwrap();
         // So slow that its nodes do nothing but wait: each waits for all 50.
         assert!((side.queued(100.0) / 5000.0 - 1.0).abs() < 0.02, "{}", side.queued(100.0));
         // And so fast that nobody waits for another.

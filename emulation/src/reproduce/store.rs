@@ -37,7 +37,7 @@ pub struct Store {
 
 /// What a run has left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredRun {
     pub(super) schema: u32,
     /// What was run: a digest of its plan, its network and its seed.
     pub made_of: String,
@@ -71,7 +71,7 @@ pub struct StoreError {
     source: io::Error,
 }
 
-impl Kept {
+impl StoredRun {
     pub(super) fn new(made_of: String, measures: Measures) -> Self {
         Self {
             schema: SCHEMA,
@@ -119,10 +119,10 @@ impl Store {
     }
 
     /// The run, if it is there and made of the same, by these daemons.
-    pub fn find(&self, study: &str, point: &str, seed: u64, (made_of, daemons): (&str, &str)) -> Option<Kept> {
+    pub fn find(&self, study: &str, point: &str, seed: u64, (made_of, daemons): (&str, &str)) -> Option<StoredRun> {
         let path = self.file(study, point, seed);
         let is_small = fs::metadata(&path).is_ok_and(|about| about.len() <= MAX_FILE_BYTES);
-        let kept: Kept = serde_json::from_slice(&is_small.then(|| fs::read(&path).ok()).flatten()?).ok()?;
+        let kept: StoredRun = serde_json::from_slice(&is_small.then(|| fs::read(&path).ok()).flatten()?).ok()?;
         let is_of_these = self.any_programs || kept.programs == self.programs && kept.daemons == daemons;
         (kept.schema == SCHEMA && kept.made_of == made_of && is_of_these).then_some(kept)
     }
@@ -131,8 +131,8 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn keep(&self, study: &str, point: &str, seed: u64, kept: Kept) -> Result<Kept, StoreError> {
-        let kept = Kept { programs: self.programs.clone(), ..kept };
+    pub fn keep(&self, study: &str, point: &str, seed: u64, kept: StoredRun) -> Result<StoredRun, StoreError> {
+        let kept = StoredRun { programs: self.programs.clone(), ..kept };
         let text = serde_json::to_string(&kept).unwrap_or_default();
         put(&self.file(study, point, seed), &text)?;
         Ok(kept)
@@ -180,8 +180,8 @@ pub(super) fn made_of(parts: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn kept() -> Kept {
-        Kept::new(made_of(&["plan"]), Measures::from([("completed".to_owned(), 0.1 + 0.2)]))
+    fn kept() -> StoredRun {
+        StoredRun::new(made_of(&["plan"]), Measures::from([("completed".to_owned(), 0.1 + 0.2)]))
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn other_plan_or_programs_invalidate_run() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept { daemons: "d".to_owned(), ..kept() };
+        let kept = StoredRun { daemons: "d".to_owned(), ..kept() };
         Store::new(folder.path(), "a", false).keep("s", "p", 1, kept).unwrap();
         let find = |(programs, daemons), any, plan| {
             Store::new(folder.path(), programs, any).find("s", "p", 1, (&made_of(&[plan]), daemons)).is_some()

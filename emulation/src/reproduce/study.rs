@@ -1,6 +1,6 @@
 //! What a study is: what is run, what is drawn of it, what is claimed.
 
-use super::claim::{At, Claim};
+use super::claim::{Claim, MeasureKey};
 use super::estimate::Estimator;
 
 /// Where a study's claims are from.
@@ -36,14 +36,14 @@ impl Paper {
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct StudyScale {
     /// The same figures in minutes: shorter runs, fewer seeds and places.
     pub is_quick: bool,
     /// Seeds of each place along a figure; those of runs count from 1.
     pub seeds: u64,
 }
 
-impl Scale {
+impl StudyScale {
     /// So many seeds, or as many as are usual: five, and three of a quick run.
     pub fn new(is_quick: bool, seeds: Option<u64>) -> Self {
         Self { is_quick, seeds: seeds.unwrap_or(if is_quick { 3 } else { 5 }) }
@@ -78,7 +78,7 @@ pub struct Study {
     /// Whether the places along it are kinds, which no line joins.
     pub has_kinds: bool,
     /// What is run.
-    pub points: Vec<Point>,
+    pub points: Vec<StudyPoint>,
     /// What is drawn.
     pub plots: Vec<Plot>,
     /// What the seed found, against which it is held.
@@ -87,7 +87,7 @@ pub struct Study {
 
 /// One place of one line: runs that differ in their seed only.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct StudyPoint {
     /// Its line.
     pub series: String,
     /// The value of what is varied.
@@ -97,7 +97,7 @@ pub struct Point {
     /// How the axis calls it.
     pub name: String,
     /// How the runs are made.
-    pub make: Make,
+    pub make: RunMethod,
     /// The seeds of its runs, from 1 on.
     pub seeds: u64,
 }
@@ -105,7 +105,7 @@ pub struct Point {
 /// How a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Make {
+pub enum RunMethod {
     /// In virtual time, from this plan, whose seed is that of the run.
     Virtual {
         /// The plan's text.
@@ -139,7 +139,7 @@ pub enum Make {
     },
 }
 
-impl Make {
+impl RunMethod {
     /// Whether it takes as long as it says, and is not the same twice.
     pub const fn is_real_time(&self) -> bool {
         matches!(self, Self::Emulated { .. } | Self::Bench { .. })
@@ -149,7 +149,7 @@ impl Make {
 impl Study {
     /// Whether a claim is about what is run.
     pub fn shows(&self, claim: &Claim) -> bool {
-        let is_run = |at: &At| self.points.iter().any(|point| point.is_at(at));
+        let is_run = |at: &MeasureKey| self.points.iter().any(|point| point.is_at(at));
         let has_line = |series: &str| self.points.iter().any(|point| point.series == series);
         match &claim.ours {
             Estimator::Mean(at) | Estimator::Share { part: at, .. } => is_run(at),
@@ -166,21 +166,21 @@ impl Study {
     }
 }
 
-impl Point {
+impl StudyPoint {
     /// Whether it is at this place of this line.
-    pub(super) fn is_at(&self, at: &At) -> bool {
+    pub(super) fn is_at(&self, at: &MeasureKey) -> bool {
         self.series == at.series && self.x.total_cmp(&at.x).is_eq()
     }
 
     /// A place in virtual time that is called by its value.
-    pub(super) fn virtual_run(series: &str, x: f64, plan: String, scale: Scale) -> Self {
+    pub(super) fn virtual_run(series: &str, x: f64, plan: String, scale: StudyScale) -> Self {
         let name = crate::report::words::three(x);
         Self {
             series: series.to_owned(),
             x,
             place: x,
             name,
-            make: Make::Virtual { plan, network: None },
+            make: RunMethod::Virtual { plan, network: None },
             seeds: scale.seeds,
         }
     }
@@ -192,7 +192,7 @@ impl Point {
 
     /// The same on a network that no generator makes.
     pub(super) fn on(mut self, text: String) -> Self {
-        if let Make::Virtual { network, .. } = &mut self.make {
+        if let RunMethod::Virtual { network, .. } = &mut self.make {
             *network = Some(text);
         }
         self
@@ -220,9 +220,9 @@ pub struct Plot {
     /// The measure.
     pub measure: &'static str,
     /// What the measure is in.
-    pub unit: Unit,
+    pub unit: StudyUnit,
     /// A measure of these lines' runs that is drawn as the limit of what can be.
-    pub limit: Option<Limit>,
+    pub limit: Option<PlotLimit>,
 }
 
 impl Plot {
@@ -233,13 +233,13 @@ impl Plot {
         let service = self.measure.strip_suffix(".mean");
         let is_its = |limit: &&str| limit.strip_suffix(".limit") == service;
         let limit = LIMITS.into_iter().filter(|_| service.is_some()).find(is_its);
-        Self { limit: limit.map(|measure| Limit { series, measure }).or(self.limit), ..self }
+        Self { limit: limit.map(|measure| PlotLimit { series, measure }).or(self.limit), ..self }
     }
 }
 
 /// What no system could exceed.
 #[derive(Clone, Debug)]
-pub struct Limit {
+pub struct PlotLimit {
     /// The line whose runs tell it.
     pub series: &'static str,
     /// The measure.
@@ -248,7 +248,7 @@ pub struct Limit {
 
 /// What a value is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum StudyUnit {
     /// Things.
     Count,
     /// Bytes.
@@ -267,7 +267,7 @@ pub enum Unit {
     Percent,
 }
 
-impl Unit {
+impl StudyUnit {
     /// A value of it as people read it.
     pub fn show(self, value: f64) -> String {
         use crate::report::words::{bytes, milliseconds, percent, rate, ratio, three};
@@ -347,22 +347,28 @@ mod tests {
 
     #[test]
     fn values_are_told_in_their_unit() {
-        let shown = [Unit::Change.show(1.17), Unit::Change.show(0.99), Unit::Times.show(2.0), Unit::Part.show(0.05)];
+        let shown = [
+            StudyUnit::Change.show(1.17),
+            StudyUnit::Change.show(0.99),
+            StudyUnit::Times.show(2.0),
+            StudyUnit::Part.show(0.05),
+        ];
         assert_eq!(shown, ["+17 %", "−1 %", "2.00 ×", "5 %"]);
     }
 
     #[test]
     fn a_unit_is_told_once() {
-        assert_eq!(Unit::Times.range(1.0, 2.0), "1.00 – 2.00 ×");
-        assert_eq!(Unit::Bytes.range(938.0, 1100.0), "938 B – 1.1 kB");
-        let around = [Unit::Ms.around(300.0, 4.0), Unit::Ms.around(300.0, 0.01), Unit::Count.around(270.0, 9.0)];
+        assert_eq!(StudyUnit::Times.range(1.0, 2.0), "1.00 – 2.00 ×");
+        assert_eq!(StudyUnit::Bytes.range(938.0, 1100.0), "938 B – 1.1 kB");
+        let around =
+            [StudyUnit::Ms.around(300.0, 4.0), StudyUnit::Ms.around(300.0, 0.01), StudyUnit::Count.around(270.0, 9.0)];
         assert_eq!(around, ["300 ± 4 ms", "300 ms", "270 ± 9"]);
     }
 
     #[test]
     fn point_folder_is_plain_ascii() {
-        let scale = Scale::new(true, None);
-        let point = Point::virtual_run("super node + multicast", 12.5, String::new(), scale).on_logarithmic_axis();
+        let scale = StudyScale::new(true, None);
+        let point = StudyPoint::virtual_run("super node + multicast", 12.5, String::new(), scale).on_logarithmic_axis();
         assert_eq!((point.folder().as_str(), point.seeds), ("super-node---multicast_12-5", 3));
         assert_eq!((point.x, point.place), (12.5, 12.5_f64.log10()));
     }

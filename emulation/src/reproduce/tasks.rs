@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use super::bench;
 use super::runner::RunnerError;
-use super::store::{Kept, Store, made_of};
-use super::study::{Make, Study};
+use super::store::{Store, StoredRun, made_of};
+use super::study::{RunMethod, Study};
 use crate::experiment::{self, Architecture, Prepared, RunError, with_values};
 use crate::sim::growth;
 
 /// A run that is to be made.
 #[derive(Clone)]
-pub(super) struct Task {
+pub(super) struct StudyTask {
     /// Its study, by its place among all, and its point, by its place there.
     pub(super) study: usize,
     pub(super) point: usize,
@@ -42,7 +42,7 @@ pub(super) enum Work {
     },
     Growth {
         nodes: u32,
-        settings: growth::Settings,
+        settings: growth::GrowthSettings,
     },
     Bench {
         args: Vec<String>,
@@ -52,11 +52,11 @@ pub(super) enum Work {
 }
 
 /// What the result of a run depends on, beside the programs: what it is made of, and its seed.
-pub(super) type Identity = (String, u64);
+pub(super) type RunDigest = (String, u64);
 
-impl Task {
+impl StudyTask {
     /// Runs of several studies that agree in it are one.
-    pub(super) fn identity(&self) -> Identity {
+    pub(super) fn identity(&self) -> RunDigest {
         (self.made_of.clone(), self.seed)
     }
 
@@ -89,7 +89,7 @@ impl Task {
     }
 
     /// Whether what was kept of such a run counts as it.
-    pub(super) fn is_done_by(&self, kept: &Kept) -> bool {
+    pub(super) fn is_done_by(&self, kept: &StoredRun) -> bool {
         let has = |folder: &Path| kept.has_records && folder.is_dir();
         match &self.work {
             // Made again it would be the same, valid or not.
@@ -103,25 +103,31 @@ impl Task {
 }
 
 /// The runs of a study, whose plans are left beside where they are kept.
-pub(super) fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result<Vec<Task>, RunnerError> {
+pub(super) fn tasks(
+    study: usize,
+    one: &Study,
+    store: &Store,
+    keep_records: bool,
+) -> Result<Vec<StudyTask>, RunnerError> {
     let mut tasks = Vec::new();
     for (at, point) in one.points.iter().enumerate() {
-        let task = |seed, work, made_of| Task { study, point: at, seed, work, made_of, daemons: String::new() };
+        let task = |seed, work, made_of| StudyTask { study, point: at, seed, work, made_of, daemons: String::new() };
         let (plan, network) = match &point.make {
-            Make::Virtual { plan, network } => (plan, network.as_ref()),
-            Make::Emulated { plan } => (plan, None),
-            Make::Growth { nodes, moving_s, lookups } => {
+            RunMethod::Virtual { plan, network } => (plan, network.as_ref()),
+            RunMethod::Emulated { plan } => (plan, None),
+            RunMethod::Growth { nodes, moving_s, lookups } => {
                 let made_of = made_of(&["growth", &format!("{nodes} {moving_s} {lookups}")]);
                 let (quiet, lookups) = (Duration::from_secs((*moving_s).into()), (*lookups).into());
-                let work = |seed| Work::Growth { nodes: *nodes, settings: growth::Settings { seed, quiet, lookups } };
+                let work =
+                    |seed| Work::Growth { nodes: *nodes, settings: growth::GrowthSettings { seed, quiet, lookups } };
                 tasks.extend((1..=point.seeds).map(|seed| task(seed, work(seed), made_of.clone())));
                 continue;
             }
-            Make::Bench { args, by, is_alone } => {
+            RunMethod::Bench { args, by, is_alone } => {
                 let daemons = if bench::runs_daemons(args) { daemons(Architecture::SuperNode) } else { String::new() };
                 let made_of = made_of(&[&args.join(" ")]);
                 let work = || Work::Bench { args: args.clone(), by, is_alone: *is_alone };
-                let bench = |seed| Task { daemons: daemons.clone(), ..task(seed, work(), made_of.clone()) };
+                let bench = |seed| StudyTask { daemons: daemons.clone(), ..task(seed, work(), made_of.clone()) };
                 tasks.extend((1..=point.seeds).map(bench));
                 continue;
             }
@@ -148,7 +154,7 @@ pub(super) fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool
                 (Work::Simulate { prepared, records }, String::new())
             };
             let made_of = made_of(&[&effective, &network]);
-            tasks.push(Task { daemons, ..task(seed, work, made_of) });
+            tasks.push(StudyTask { daemons, ..task(seed, work, made_of) });
         }
     }
     Ok(tasks)
@@ -174,8 +180,8 @@ fn with_seed(plan: &str, file: &Path, seed: u64) -> Result<String, RunError> {
 
 /// The first of the tasks that come to the same, and the others by what they come of. What leaves records is
 /// made by itself.
-pub(super) fn distinct(tasks: Vec<Task>) -> (Vec<Task>, BTreeMap<Identity, Vec<Task>>) {
-    let (mut first, mut twins) = (Vec::new(), BTreeMap::<_, Vec<Task>>::new());
+pub(super) fn distinct(tasks: Vec<StudyTask>) -> (Vec<StudyTask>, BTreeMap<RunDigest, Vec<StudyTask>>) {
+    let (mut first, mut twins) = (Vec::new(), BTreeMap::<_, Vec<StudyTask>>::new());
     for task in tasks {
         match twins.get_mut(&task.identity()).filter(|_| !task.has_records()) {
             Some(twins) => twins.push(task),
@@ -190,7 +196,7 @@ pub(super) fn distinct(tasks: Vec<Task>) -> (Vec<Task>, BTreeMap<Identity, Vec<T
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Scale, chosen};
+    use super::super::{StudyScale, select_studies};
     use super::*;
 
     #[test]
@@ -198,8 +204,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path(), "a", false);
         let studies =
-            chosen(&["sproull-tree".to_owned(), "beyond-loss".to_owned()], Scale::new(true, Some(2))).unwrap();
-        let all = |records: bool| -> Vec<Task> {
+            select_studies(&["sproull-tree".to_owned(), "beyond-loss".to_owned()], StudyScale::new(true, Some(2)))
+                .unwrap();
+        let all = |records: bool| -> Vec<StudyTask> {
             (0..).zip(&studies).flat_map(|(at, study)| tasks(at, study, &store, records).unwrap()).collect()
         };
         let (first, twins) = distinct(all(false));

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::study::Unit;
+use super::study::StudyUnit;
 
 /// The source of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ClaimKind {
     /// A paper prints a figure.
     Figure,
     /// A paper says it, without a figure.
@@ -19,7 +19,7 @@ pub enum Kind {
 /// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The paper's figure lies in the measured interval, which is narrow enough to tell it, or the interval in the
     /// paper's range.
     Equal,
@@ -55,7 +55,7 @@ pub struct Judgement {
     /// The statement.
     pub claim: String,
     /// The source of it.
-    pub kind: Kind,
+    pub kind: ClaimKind,
     /// The paper's figure or direction, or our aim.
     pub paper: &'static str,
     /// Ours, if there is any.
@@ -65,7 +65,7 @@ pub struct Judgement {
     /// Its 95 % confidence interval; none of a single run.
     pub interval: Option<(f64, f64)>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// By which amount, where a figure's statement holds and is not equal.
     pub amount: Option<Amount>,
     /// Ours beside the paper's, and the reason of another amount.
@@ -73,23 +73,23 @@ pub struct Judgement {
     /// Number of seeds that it rests on.
     pub seeds: usize,
     #[serde(skip)]
-    pub(super) show: Unit,
+    pub(super) show: StudyUnit,
 }
 
 impl Judgement {
     /// The verdict in words.
     pub const fn words(&self) -> &'static str {
         match (self.verdict, self.kind, self.amount) {
-            (Verdict::Equal, ..) => "equal",
-            (Verdict::Holds, Kind::Ours, _) => "met",
-            (Verdict::DoesNotHold, Kind::Ours, _) => "not met",
-            (Verdict::Holds, _, None) => "holds",
-            (Verdict::Holds, _, Some(Amount::Better)) => "holds, better",
-            (Verdict::Holds, _, Some(Amount::Worse)) => "holds, worse",
-            (Verdict::Holds, _, Some(Amount::Other)) => "holds, another amount",
-            (Verdict::Holds, _, Some(Amount::Unsure)) => "holds, perhaps equal",
-            (Verdict::DoesNotHold, ..) => "does not hold",
-            (Verdict::Open, ..) => "open",
+            (ClaimVerdict::Equal, ..) => "equal",
+            (ClaimVerdict::Holds, ClaimKind::Ours, _) => "met",
+            (ClaimVerdict::DoesNotHold, ClaimKind::Ours, _) => "not met",
+            (ClaimVerdict::Holds, _, None) => "holds",
+            (ClaimVerdict::Holds, _, Some(Amount::Better)) => "holds, better",
+            (ClaimVerdict::Holds, _, Some(Amount::Worse)) => "holds, worse",
+            (ClaimVerdict::Holds, _, Some(Amount::Other)) => "holds, another amount",
+            (ClaimVerdict::Holds, _, Some(Amount::Unsure)) => "holds, perhaps equal",
+            (ClaimVerdict::DoesNotHold, ..) => "does not hold",
+            (ClaimVerdict::Open, ..) => "open",
         }
     }
 
@@ -114,7 +114,7 @@ impl Judgement {
 
 /// Claims counted, each kind apart: an aim of our own is no finding of a paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct ClaimTally {
     /// Figures that papers print, and of them those that are equal.
     pub figures: usize,
     /// Of the figures.
@@ -143,34 +143,34 @@ pub struct Tally {
     pub ours_not: usize,
 }
 
-impl Tally {
+impl ClaimTally {
     /// Of these.
-    pub fn of<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Self {
+    pub fn from_judgements<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Self {
         let mut tally = Self::default();
         for one in judgements {
-            tally.take(one);
+            tally.add_judgement(one);
         }
         tally
     }
 
-    fn take(&mut self, one: &Judgement) {
+    fn add_judgement(&mut self, one: &Judgement) {
         let nothing = &mut 0;
         let (all, of) = match (one.kind, one.verdict) {
-            (Kind::Figure, Verdict::Equal) => (&mut self.figures, &mut self.equal),
-            (Kind::Figure, Verdict::Holds) => match one.amount {
+            (ClaimKind::Figure, ClaimVerdict::Equal) => (&mut self.figures, &mut self.equal),
+            (ClaimKind::Figure, ClaimVerdict::Holds) => match one.amount {
                 Some(Amount::Better) => (&mut self.figures, &mut self.better),
                 Some(Amount::Worse) => (&mut self.figures, &mut self.worse),
                 Some(Amount::Unsure) => (&mut self.figures, &mut self.unsure),
                 Some(Amount::Other) | None => (&mut self.figures, &mut self.other),
             },
-            (Kind::Figure, Verdict::DoesNotHold) => (&mut self.figures, &mut self.figures_not),
-            (Kind::Figure, Verdict::Open) => (&mut self.figures, nothing),
-            (Kind::Direction, Verdict::DoesNotHold) => (&mut self.directions, &mut self.directions_not),
-            (Kind::Direction, Verdict::Open) => (&mut self.directions, nothing),
-            (Kind::Direction, Verdict::Equal | Verdict::Holds) => (&mut self.directions, &mut self.hold),
-            (Kind::Ours, Verdict::DoesNotHold) => (&mut self.ours, &mut self.ours_not),
-            (Kind::Ours, Verdict::Open) => (&mut self.ours, nothing),
-            (Kind::Ours, Verdict::Equal | Verdict::Holds) => (&mut self.ours, &mut self.met),
+            (ClaimKind::Figure, ClaimVerdict::DoesNotHold) => (&mut self.figures, &mut self.figures_not),
+            (ClaimKind::Figure, ClaimVerdict::Open) => (&mut self.figures, nothing),
+            (ClaimKind::Direction, ClaimVerdict::DoesNotHold) => (&mut self.directions, &mut self.directions_not),
+            (ClaimKind::Direction, ClaimVerdict::Open) => (&mut self.directions, nothing),
+            (ClaimKind::Direction, ClaimVerdict::Equal | ClaimVerdict::Holds) => (&mut self.directions, &mut self.hold),
+            (ClaimKind::Ours, ClaimVerdict::DoesNotHold) => (&mut self.ours, &mut self.ours_not),
+            (ClaimKind::Ours, ClaimVerdict::Open) => (&mut self.ours, nothing),
+            (ClaimKind::Ours, ClaimVerdict::Equal | ClaimVerdict::Holds) => (&mut self.ours, &mut self.met),
         };
         *all += 1;
         *of += 1;
@@ -216,7 +216,7 @@ fn joined(parts: &[(usize, &str)]) -> String {
 mod tests {
     use super::*;
 
-    fn judged(kind: Kind, verdict: Verdict, amount: Option<Amount>) -> Judgement {
+    fn judged(kind: ClaimKind, verdict: ClaimVerdict, amount: Option<Amount>) -> Judgement {
         Judgement {
             id: "x".to_owned(),
             figure: "Fig. 1",
@@ -230,24 +230,24 @@ mod tests {
             amount,
             why: String::new(),
             seeds: 1,
-            show: Unit::Times,
+            show: StudyUnit::Times,
         }
     }
 
     #[test]
     fn headline_counts_each_kind_apart() {
         let all = [
-            judged(Kind::Figure, Verdict::Equal, None),
-            judged(Kind::Figure, Verdict::Holds, Some(Amount::Better)),
-            judged(Kind::Figure, Verdict::Holds, Some(Amount::Other)),
-            judged(Kind::Figure, Verdict::Holds, Some(Amount::Unsure)),
-            judged(Kind::Figure, Verdict::DoesNotHold, None),
-            judged(Kind::Figure, Verdict::Open, None),
-            judged(Kind::Direction, Verdict::Holds, None),
-            judged(Kind::Ours, Verdict::Holds, None),
-            judged(Kind::Ours, Verdict::DoesNotHold, None),
+            judged(ClaimKind::Figure, ClaimVerdict::Equal, None),
+            judged(ClaimKind::Figure, ClaimVerdict::Holds, Some(Amount::Better)),
+            judged(ClaimKind::Figure, ClaimVerdict::Holds, Some(Amount::Other)),
+            judged(ClaimKind::Figure, ClaimVerdict::Holds, Some(Amount::Unsure)),
+            judged(ClaimKind::Figure, ClaimVerdict::DoesNotHold, None),
+            judged(ClaimKind::Figure, ClaimVerdict::Open, None),
+            judged(ClaimKind::Direction, ClaimVerdict::Holds, None),
+            judged(ClaimKind::Ours, ClaimVerdict::Holds, None),
+            judged(ClaimKind::Ours, ClaimVerdict::DoesNotHold, None),
         ];
-        let said = Tally::of(&all).sentences();
+        let said = ClaimTally::from_judgements(&all).sentences();
         let figures = "Figures of the papers, 6: 1 equal, 1 hold by a better amount, 1 by another one, 1 perhaps by \
                        the same, 1 do not hold, 1 open.";
         assert_eq!(said[0], figures);

@@ -9,30 +9,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::bench::{self, Bench};
-use super::store::Kept;
-use super::tasks::{Task, Work};
+use super::bench::{self, StudyBenchResult};
+use super::store::StoredRun;
+use super::tasks::{StudyTask, Work};
 use super::{emulated, measures};
 use crate::experiment::RunError;
 use crate::lab::kernel;
 use crate::report;
 use crate::sim::growth;
-use crate::sim::{self, Detail, Outcome, SimulateError};
+use crate::sim::{self, Detail, SimOutcome, SimulateError};
 
 /// How often it is looked whether somebody wants to interrupt, or whether others have ended.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// What has come of a task.
-pub(super) struct Ended {
-    pub(super) task: Task,
+pub(super) struct StudyTaskResult {
+    pub(super) task: StudyTask,
     /// How long it took.
     pub(super) took: Duration,
     /// Nothing if somebody interrupted.
-    pub(super) result: Result<Option<Kept>, String>,
+    pub(super) result: Result<Option<StoredRun>, String>,
 }
 
-impl Ended {
-    fn by(task: Task, make: impl FnOnce(&Task) -> Result<Option<Kept>, String>) -> Self {
+impl StudyTaskResult {
+    fn by(task: StudyTask, make: impl FnOnce(&StudyTask) -> Result<Option<StoredRun>, String>) -> Self {
         let began = Instant::now();
         let result = make(&task);
         Self { task, took: began.elapsed(), result }
@@ -41,7 +41,7 @@ impl Ended {
 
 /// Starts threads that make these runs in virtual time, the longest first, so that none is left alone at the
 /// end. They end when nobody hears them any more.
-pub(super) fn simulate_all(mut tasks: Vec<Task>, ended: &Sender<Ended>) -> Vec<JoinHandle<()>> {
+pub(super) fn simulate_all(mut tasks: Vec<StudyTask>, ended: &Sender<StudyTaskResult>) -> Vec<JoinHandle<()>> {
     tasks.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
     let threads = thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
     let queue = Arc::new(Mutex::new(VecDeque::from(tasks)));
@@ -52,7 +52,7 @@ pub(super) fn simulate_all(mut tasks: Vec<Task>, ended: &Sender<Ended>) -> Vec<J
             drop(kernel::become_idle());
             let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             while let Some(task) = next() {
-                let run = Ended::by(task, |task| simulate(task).map(Some).map_err(|error| error.to_string()));
+                let run = StudyTaskResult::by(task, |task| simulate(task).map(Some).map_err(|error| error.to_string()));
                 if ended.send(run).is_err() {
                     return;
                 }
@@ -64,35 +64,35 @@ pub(super) fn simulate_all(mut tasks: Vec<Task>, ended: &Sender<Ended>) -> Vec<J
 
 /// Makes these in real time, one after the other; those that are to be alone when the `others` have ended.
 pub(super) fn measure_all(
-    mut tasks: Vec<Task>,
+    mut tasks: Vec<StudyTask>,
     others: &[JoinHandle<()>],
     interrupt: &AtomicBool,
-    ended: &Sender<Ended>,
+    ended: &Sender<StudyTaskResult>,
 ) {
-    tasks.sort_by_key(Task::is_alone);
+    tasks.sort_by_key(StudyTask::is_alone);
     for task in tasks {
         let is_interrupted = || interrupt.load(Ordering::Relaxed);
         while task.is_alone() && !others.iter().all(JoinHandle::is_finished) && !is_interrupted() {
             thread::sleep(LOOK);
         }
-        let run = Ended::by(task, |task| if is_interrupted() { Ok(None) } else { measure(task, interrupt) });
+        let run = StudyTaskResult::by(task, |task| if is_interrupted() { Ok(None) } else { measure(task, interrupt) });
         if ended.send(run).is_err() {
             return;
         }
     }
 }
 
-fn simulate(task: &Task) -> Result<Kept, SimulateError> {
+fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
     if let Work::Growth { nodes, settings } = &task.work {
         let size = growth::measure(*nodes as usize, settings)?;
         let reasons = super::growth::doubts(&size);
-        return Ok(Kept::new(task.made_of.clone(), super::growth::measures(&size)).doubted(reasons));
+        return Ok(StoredRun::new(task.made_of.clone(), super::growth::measures(&size)).doubted(reasons));
     }
     let Work::Simulate { prepared, records } = &task.work else {
         return Err(RunError::Failed("it is not in virtual time".to_owned()).into());
     };
     let made = match records {
-        None => sim::simulate_and_keep(prepared, Detail::default()),
+        None => sim::simulate_with_results(prepared, Detail::default()),
         Some(folder) => recorded(folder, |part| {
             let outcome = sim::simulate_into(prepared, Detail::default(), part)?;
             let results = report::read(part).map_err(|error| RunError::Failed(error.to_string()))?;
@@ -101,25 +101,26 @@ fn simulate(task: &Task) -> Result<Kept, SimulateError> {
     };
     let (outcome, results) = match made {
         // That nobody can attach so far away is what was to be seen, and no fault of the run.
-        Err(SimulateError::NotReady(_)) => return Ok(Kept::new(task.made_of.clone(), measures::of_nothing())),
+        Err(SimulateError::NotReady(_)) => return Ok(StoredRun::new(task.made_of.clone(), measures::empty_measures())),
         made => made?,
     };
-    let Outcome { shares, trace_hash, .. } = outcome;
-    let measures = measures::of(prepared, &results, Some(shares));
+    let SimOutcome { shares, trace_hash, .. } = outcome;
+    let measures = measures::compute_measures(prepared, &results, Some(shares));
     let verdict = results.run.verdict;
     let trace_hash = Some(format!("{trace_hash:016x}"));
-    let kept = Kept::new(task.made_of.clone(), measures).doubted(verdict.reasons);
-    Ok(Kept { trace_hash, has_records: records.is_some(), ..kept })
+    let kept = StoredRun::new(task.made_of.clone(), measures).doubted(verdict.reasons);
+    Ok(StoredRun { trace_hash, has_records: records.is_some(), ..kept })
 }
 
 /// A run in real time; `None` if somebody interrupted.
-fn measure(task: &Task, interrupt: &AtomicBool) -> Result<Option<Kept>, String> {
-    let kept = |measures, reasons| Kept::new(task.made_of.clone(), measures).doubted(reasons);
+fn measure(task: &StudyTask, interrupt: &AtomicBool) -> Result<Option<StoredRun>, String> {
+    let kept = |measures, reasons| StoredRun::new(task.made_of.clone(), measures).doubted(reasons);
     match &task.work {
         Work::Simulate { .. } | Work::Growth { .. } => Err("it is not in real time".to_owned()),
         Work::Bench { args, by, .. } => {
             let bench = bench::run(args, by, task.seed, interrupt)?;
-            Ok(bench.map(|Bench { measures, reasons, lacks }| Kept { lacks, ..kept(measures, reasons) }))
+            Ok(bench
+                .map(|StudyBenchResult { measures, reasons, lacks }| StoredRun { lacks, ..kept(measures, reasons) }))
         }
         Work::Emulate { prepared, plan, records, keeps } => {
             // What somebody interrupts is no reason to lose the records that are there.
@@ -136,7 +137,7 @@ fn measure(task: &Task, interrupt: &AtomicBool) -> Result<Option<Kept>, String> 
                 let removed = std::fs::remove_dir_all(records);
                 drop(removed);
             }
-            Ok(Some(Kept { has_records: *keeps, ..kept(measures, verdict.reasons) }))
+            Ok(Some(StoredRun { has_records: *keeps, ..kept(measures, verdict.reasons) }))
         }
     }
 }
@@ -167,7 +168,7 @@ mod tests {
         let prepared = Arc::new(Prepared::from_text(plan, Path::new("p.toml")).unwrap());
         let work = Work::Simulate { prepared, records: None };
         let (made_of, daemons) = (String::new(), String::new());
-        let kept = simulate(&Task { study: 0, point: 0, seed: 1, work, made_of, daemons }).unwrap();
+        let kept = simulate(&StudyTask { study: 0, point: 0, seed: 1, work, made_of, daemons }).unwrap();
         assert!(kept.valid && kept.measures["completed"] == 0.0 && kept.measures["success"] == 0.0, "{kept:?}");
     }
 

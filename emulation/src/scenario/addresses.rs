@@ -54,7 +54,7 @@ impl AddressError {
 /// When a subnet or the pool of subnets is too small.
 pub fn assign(topology: &Topology) -> Result<Topology, AddressError> {
     let mut topology = topology.clone();
-    let mut taken = Taken::of(&topology.nets);
+    let mut taken = UsedAddresses::from_nets(&topology.nets);
     for net in &mut topology.nets {
         let explicit = net.members.iter().find_map(|member| Some((member.address?, member.prefix)));
         match explicit {
@@ -86,15 +86,15 @@ fn mask(prefix: u8) -> u32 {
 }
 
 /// What is in use: explicit addresses, and subnets by their first address.
-struct Taken {
+struct UsedAddresses {
     addresses: BTreeSet<u32>,
     subnets: BTreeMap<u32, u32>,
     /// Where to look for the next free subnet, by prefix.
     next: BTreeMap<u8, u32>,
 }
 
-impl Taken {
-    fn of(nets: &[Net]) -> Self {
+impl UsedAddresses {
+    fn from_nets(nets: &[Net]) -> Self {
         let mut taken = Self { addresses: BTreeSet::new(), subnets: BTreeMap::new(), next: BTreeMap::new() };
         for member in nets.iter().flat_map(|net| &net.members) {
             if let Some(address) = member.address {
@@ -143,7 +143,7 @@ impl Taken {
 }
 
 /// Gives the members without an address what is free in the subnet of one that has.
-fn fill(net: &mut Net, address: Ipv4Addr, prefix: u8, taken: &mut Taken) -> Result<(), AddressError> {
+fn fill(net: &mut Net, address: Ipv4Addr, prefix: u8, taken: &mut UsedAddresses) -> Result<(), AddressError> {
     let (subnet, last) = (network(address, prefix), broadcast(address, prefix).to_bits());
     let mut next = subnet.to_bits() + FIRST_HOST;
     for member in net.members.iter_mut().filter(|member| member.address.is_none()) {
@@ -160,7 +160,7 @@ fn fill(net: &mut Net, address: Ipv4Addr, prefix: u8, taken: &mut Taken) -> Resu
 }
 
 /// Gives all members addresses of a free subnet that is large enough.
-fn place(net: &mut Net, taken: &mut Taken) -> Result<(), AddressError> {
+fn place(net: &mut Net, taken: &mut UsedAddresses) -> Result<(), AddressError> {
     let wanted = net.members.iter().map(|member| member.prefix).min().unwrap_or(24);
     // The network's own address, the gateway's and the broadcast address are not for members.
     let room = u32::try_from(net.members.len()).unwrap_or(u32::MAX).saturating_add(FIRST_HOST + 1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::topology::{Change, HostIndex, Leg, NetIndex, NetKind, Queue, Topology};
+use super::topology::{HostIndex, Leg, NetIndex, NetKind, Queue, Topology, TopologyChange};
 use super::wiring::legs;
 use crate::units::Rate;
 
@@ -10,7 +10,7 @@ use crate::units::Rate;
 /// description, so that it describes the network after it. To be up or down is
 /// no part of a description. A net that is not there, or a host that is not on
 /// it, changes nothing.
-pub fn amend(topology: &mut Topology, net: NetIndex, from: Option<HostIndex>, change: Change) {
+pub fn amend(topology: &mut Topology, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) {
     let Some(net) = topology.nets.get_mut(net) else { return };
     let concerned = |host: HostIndex| from.is_none_or(|from| from == host);
     let [to_net, from_net] = if from.is_none() { legs(change) } else { [change, change] };
@@ -33,28 +33,28 @@ pub fn amend(topology: &mut Topology, net: NetIndex, from: Option<HostIndex>, ch
     }
 }
 
-fn set(leg: &mut Leg, change: Change) {
+fn set(leg: &mut Leg, change: TopologyChange) {
     match change {
-        Change::Up | Change::Down => {}
-        Change::Rate(rate) => leg.rate = rate,
-        Change::Delay(delay) => leg.delay = delay,
-        Change::Loss(loss) => leg.loss = loss,
-        Change::Burst(burst) => leg.burst = burst,
-        Change::Jitter(jitter) => leg.jitter = jitter,
-        Change::Queue(queue) => leg.queue = queue,
+        TopologyChange::Up | TopologyChange::Down => {}
+        TopologyChange::Rate(rate) => leg.rate = rate,
+        TopologyChange::Delay(delay) => leg.delay = delay,
+        TopologyChange::Loss(loss) => leg.loss = loss,
+        TopologyChange::Burst(burst) => leg.burst = burst,
+        TopologyChange::Jitter(jitter) => leg.jitter = jitter,
+        TopologyChange::Queue(queue) => leg.queue = queue,
     }
 }
 
 /// What adds nothing to the other leg.
-const fn nothing(change: Change) -> Change {
+const fn nothing(change: TopologyChange) -> TopologyChange {
     match change {
-        Change::Up | Change::Down => change,
-        Change::Rate(_) => Change::Rate(Rate::UNLIMITED),
-        Change::Delay(_) => Change::Delay(Duration::ZERO),
-        Change::Loss(_) => Change::Loss(0.0),
-        Change::Burst(_) => Change::Burst(None),
-        Change::Jitter(_) => Change::Jitter(Duration::ZERO),
-        Change::Queue(_) => Change::Queue(Queue::DEFAULT),
+        TopologyChange::Up | TopologyChange::Down => change,
+        TopologyChange::Rate(_) => TopologyChange::Rate(Rate::UNLIMITED),
+        TopologyChange::Delay(_) => TopologyChange::Delay(Duration::ZERO),
+        TopologyChange::Loss(_) => TopologyChange::Loss(0.0),
+        TopologyChange::Burst(_) => TopologyChange::Burst(None),
+        TopologyChange::Jitter(_) => TopologyChange::Jitter(Duration::ZERO),
+        TopologyChange::Queue(_) => TopologyChange::Queue(Queue::DEFAULT),
     }
 }
 

@@ -8,26 +8,26 @@
 use std::time::Duration;
 
 use super::topology::{
-    Action, Change, Discipline, Event, NetIndex, Program, ProgramAction, Queue, Routing, Topology, TrafficAction,
-    TrafficAgent,
+    Action, Discipline, Event, HostProgram, NetIndex, ProgramAction, Queue, Routing, Topology, TopologyChange,
+    TrafficAction, TrafficAgent,
 };
 use crate::units::{Rate, format_duration};
 
 /// What Emulab's listings show of an NS file and nothing here needs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct EmulabFacts {
     /// How it names the routing, where ours does not tell: `static-ddijk`.
     pub routing: Option<String>,
     /// Nets of rate `~`, for which nothing is reserved: no limit here, 10 kbit/s in its tables.
     pub best_effort: Vec<NetIndex>,
     /// Every event as it stores it, groups, sequences and timelines unopened;
     /// empty for topologies that are not from an NS file.
-    pub events: Vec<Row>,
+    pub events: Vec<EmulabEvent>,
 }
 
 /// One event as Emulab stores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct EmulabEvent {
     /// When; in a timeline since its start, in a sequence zero.
     pub at: Duration,
     /// The link, queue (`link1-n1`), program, agent, group, sequence or simulator.
@@ -47,7 +47,7 @@ pub struct Row {
 }
 
 /// Every event of `topology` as Emulab would list it.
-pub fn events(topology: &Topology) -> Vec<Row> {
+pub fn events(topology: &Topology) -> Vec<EmulabEvent> {
     match topology.emulab.events.is_empty() {
         false => topology.emulab.events.clone(),
         true => {
@@ -71,7 +71,7 @@ pub fn routing(topology: &Topology) -> &str {
 
 /// A program's command as Emulab stores it: a start command is wrapped so
 /// that its exit code is reported.
-pub fn command(program: &Program) -> String {
+pub fn command(program: &HostProgram) -> String {
     match program.start_command {
         true => format!("({} ; /usr/local/etc/emulab/startcmddone $?)", program.command),
         false => program.command.clone(),
@@ -84,7 +84,7 @@ pub fn kbps(rate: Rate) -> u64 {
 }
 
 /// One event of ours as Emulab would store it.
-pub fn event_row(topology: &Topology, event: &Event) -> Row {
+pub fn event_row(topology: &Topology, event: &Event) -> EmulabEvent {
     let mut row = match &event.action {
         Action::Net { net, from, change } => {
             let name = topology.nets.get(*net).map_or("", |net| &net.name);
@@ -93,23 +93,23 @@ pub fn event_row(topology: &Topology, event: &Event) -> Row {
                 None => name.to_owned(),
             };
             let (what, args) = change_args(change);
-            Row { object, kind: "LINK".to_owned(), event: what.to_owned(), args, ..Row::default() }
+            EmulabEvent { object, kind: "LINK".to_owned(), event: what.to_owned(), args, ..EmulabEvent::default() }
         }
         Action::Program { program, what } => program_row(topology, *program, what),
         Action::Traffic { agent, what } => traffic_row(topology, *agent, *what),
-        Action::Halt => Row {
+        Action::Halt => EmulabEvent {
             object: event.object.clone(),
             node: "*".to_owned(),
             kind: "SIMULATOR".to_owned(),
             event: "HALT".to_owned(),
-            ..Row::default()
+            ..EmulabEvent::default()
         },
-        Action::Other { kind, event: what, args } => Row {
+        Action::Other { kind, event: what, args } => EmulabEvent {
             object: event.object.clone(),
             kind: kind.clone(),
             event: what.clone(),
             args: args.clone(),
-            ..Row::default()
+            ..EmulabEvent::default()
         },
     };
     row.at = event.at;
@@ -117,18 +117,20 @@ pub fn event_row(topology: &Topology, event: &Event) -> Row {
     row
 }
 
-fn change_args(change: &Change) -> (&'static str, String) {
+fn change_args(change: &TopologyChange) -> (&'static str, String) {
     match change {
-        Change::Up => ("UP", String::new()),
-        Change::Down => ("DOWN", String::new()),
-        Change::Rate(rate) => ("MODIFY", format!("BANDWIDTH={}", kbps(*rate))),
-        Change::Delay(delay) => ("MODIFY", format!("DELAY={}", format_duration(*delay))),
-        Change::Loss(loss) => ("MODIFY", format!("PLR={loss}")),
-        Change::Queue(queue) => ("MODIFY", queue_args(queue)),
+        TopologyChange::Up => ("UP", String::new()),
+        TopologyChange::Down => ("DOWN", String::new()),
+        TopologyChange::Rate(rate) => ("MODIFY", format!("BANDWIDTH={}", kbps(*rate))),
+        TopologyChange::Delay(delay) => ("MODIFY", format!("DELAY={}", format_duration(*delay))),
+        TopologyChange::Loss(loss) => ("MODIFY", format!("PLR={loss}")),
+        TopologyChange::Queue(queue) => ("MODIFY", queue_args(queue)),
         // The last two are not in Emulab.
-        Change::Burst(None) => ("MODIFY", "BURST=none".to_owned()),
-        Change::Burst(Some(burst)) => ("MODIFY", format!("BURST={},{},{}", burst.enter, burst.leave, burst.loss)),
-        Change::Jitter(jitter) => ("MODIFY", format!("JITTER={}", format_duration(*jitter))),
+        TopologyChange::Burst(None) => ("MODIFY", "BURST=none".to_owned()),
+        TopologyChange::Burst(Some(burst)) => {
+            ("MODIFY", format!("BURST={},{},{}", burst.enter, burst.leave, burst.loss))
+        }
+        TopologyChange::Jitter(jitter) => ("MODIFY", format!("JITTER={}", format_duration(*jitter))),
     }
 }
 
@@ -143,8 +145,8 @@ fn queue_args(queue: &Queue) -> String {
     args
 }
 
-fn program_row(topology: &Topology, index: usize, what: &ProgramAction) -> Row {
-    let Some(program) = topology.programs.get(index) else { return Row::default() };
+fn program_row(topology: &Topology, index: usize, what: &ProgramAction) -> EmulabEvent {
+    let Some(program) = topology.programs.get(index) else { return EmulabEvent::default() };
     let command = |given: &Option<String>| {
         let command = given.clone().unwrap_or_else(|| command(program));
         if command.is_empty() { command } else { format!("COMMAND={command}") }
@@ -156,18 +158,18 @@ fn program_row(topology: &Topology, index: usize, what: &ProgramAction) -> Row {
         ProgramAction::Kill(signal) => ("KILL", format!("SIGNAL={signal}")),
         ProgramAction::Set(command) => ("MODIFY", format!("COMMAND={command}")),
     };
-    Row {
+    EmulabEvent {
         object: program.name.clone(),
         node: topology.hosts.get(program.host).map_or_else(String::new, |host| host.name.clone()),
         kind: "PROGRAM".to_owned(),
         event: event.to_owned(),
         args,
-        ..Row::default()
+        ..EmulabEvent::default()
     }
 }
 
-fn traffic_row(topology: &Topology, index: usize, what: TrafficAction) -> Row {
-    let Some(agent) = topology.traffic.get(index) else { return Row::default() };
+fn traffic_row(topology: &Topology, index: usize, what: TrafficAction) -> EmulabEvent {
+    let Some(agent) = topology.traffic.get(index) else { return EmulabEvent::default() };
     let (event, args) = match what {
         TrafficAction::Start => ("START", String::new()),
         TrafficAction::Stop => ("STOP", String::new()),
@@ -184,14 +186,14 @@ fn initial_args(agent: &TrafficAgent) -> String {
     format!("PACKETSIZE={} RATE={rate} INTERVAL={interval} IPTOS=-1", agent.packet_bytes)
 }
 
-fn agent_row(topology: &Topology, agent: &TrafficAgent, event: &str, args: String) -> Row {
-    Row {
+fn agent_row(topology: &Topology, agent: &TrafficAgent, event: &str, args: String) -> EmulabEvent {
+    EmulabEvent {
         object: agent.name.clone(),
         node: topology.hosts.get(agent.host).map_or_else(String::new, |host| host.name.clone()),
         kind: "TRAFGEN".to_owned(),
         event: event.to_owned(),
         args,
-        ..Row::default()
+        ..EmulabEvent::default()
     }
 }
 
@@ -204,11 +206,11 @@ mod tests {
         Topology {
             hosts: vec![Host { name: "n1".to_owned(), ..Host::default() }],
             nets: vec![Net { name: "link1".to_owned(), kind: NetKind::Lan, members: vec![], cost: 1.0 }],
-            programs: vec![Program {
+            programs: vec![HostProgram {
                 name: "n1_startcmd".to_owned(),
                 command: "date".to_owned(),
                 start_command: true,
-                ..Program::default()
+                ..HostProgram::default()
             }],
             ..Topology::default()
         }
@@ -216,7 +218,7 @@ mod tests {
 
     fn row(action: Action) -> (String, String, String, String) {
         let event = Event { at: Duration::from_secs(2), after: None, object: "x".to_owned(), line: 3, action };
-        let Row { object, kind, event, args, .. } = event_row(&topology(), &event);
+        let EmulabEvent { object, kind, event, args, .. } = event_row(&topology(), &event);
         (object, kind, event, args)
     }
 
@@ -227,16 +229,16 @@ mod tests {
     #[test]
     fn net_changes_are_written_like_emulab() {
         let change = |from, change| row(Action::Net { net: 0, from, change });
-        assert_eq!(change(None, Change::Down), texts("link1", "LINK", "DOWN", ""));
+        assert_eq!(change(None, TopologyChange::Down), texts("link1", "LINK", "DOWN", ""));
         assert_eq!(
-            change(Some(0), Change::Rate(Rate::from_bps(1_000_000))),
+            change(Some(0), TopologyChange::Rate(Rate::from_bps(1_000_000))),
             texts("link1-n1", "LINK", "MODIFY", "BANDWIDTH=1000")
         );
         assert_eq!(
-            change(None, Change::Delay(Duration::from_millis(300))),
+            change(None, TopologyChange::Delay(Duration::from_millis(300))),
             texts("link1", "LINK", "MODIFY", "DELAY=300ms")
         );
-        assert_eq!(change(None, Change::Loss(0.05)), texts("link1", "LINK", "MODIFY", "PLR=0.05"));
+        assert_eq!(change(None, TopologyChange::Loss(0.05)), texts("link1", "LINK", "MODIFY", "PLR=0.05"));
     }
 
     #[test]

@@ -31,10 +31,10 @@ pub(crate) fn nets(hosts: usize, members: &[&[usize]]) -> Topology {
     }
 }
 
-fn plain_member(host: usize) -> Member {
+fn plain_member(host: usize) -> NetMember {
     let whole = Leg { rate: Rate::from_bps(100_000_000), delay: Duration::from_millis(10), ..Leg::default() };
     let (to_net, from_net) = whole.halves();
-    Member { host, address: None, prefix: 24, to_net, from_net }
+    NetMember { host, address: None, prefix: 24, to_net, from_net }
 }
 
 /// Any topology that the readers accept, with everything that one can hold
@@ -44,22 +44,26 @@ pub(crate) fn any_topology() -> impl Strategy<Value = Topology> {
         let count = hosts.len();
         let nets = vec(any_net(count), 0..6);
         (Just(hosts), nets).prop_flat_map(|(hosts, nets)| {
-            let nets = settle(nets);
+            let nets = finish_nets(nets);
             let (programs, traffic) = (vec(any_program(hosts.len()), 0..3), vec(any_agent(hosts.len()), 0..3));
             (Just(hosts), Just(nets), programs, traffic).prop_flat_map(with_events)
         })
     })
 }
 
-type Parts = (Vec<Host>, Vec<Net>, Vec<Program>, Vec<TrafficAgent>);
+type TopologyParts = (Vec<Host>, Vec<Net>, Vec<HostProgram>, Vec<TrafficAgent>);
 
-fn with_events((hosts, nets, programs, traffic): Parts) -> impl Strategy<Value = Topology> {
+fn with_events((hosts, nets, programs, traffic): TopologyParts) -> impl Strategy<Value = Topology> {
     let topology = Topology {
         name: "random".to_owned(),
         hosts,
         nets,
         routing: Routing::Static,
-        programs: programs.into_iter().enumerate().map(|(i, it)| Program { name: format!("prog{i}"), ..it }).collect(),
+        programs: programs
+            .into_iter()
+            .enumerate()
+            .map(|(i, it)| HostProgram { name: format!("prog{i}"), ..it })
+            .collect(),
         traffic: traffic
             .into_iter()
             .enumerate()
@@ -117,7 +121,7 @@ fn any_net(hosts: usize) -> impl Strategy<Value = (Net, Vec<bool>, u8)> {
             if kind == NetKind::Link {
                 hosts.truncate(2);
             }
-            let member = |(host, (to_net, from_net)): (usize, (Leg, Leg))| Member {
+            let member = |(host, (to_net, from_net)): (usize, (Leg, Leg))| NetMember {
                 host,
                 address: None,
                 prefix,
@@ -132,7 +136,7 @@ fn any_net(hosts: usize) -> impl Strategy<Value = (Net, Vec<bool>, u8)> {
 }
 
 /// Names the nets, and gives the addresses that are explicit.
-fn settle(nets: Vec<(Net, Vec<bool>, u8)>) -> Vec<Net> {
+fn finish_nets(nets: Vec<(Net, Vec<bool>, u8)>) -> Vec<Net> {
     let settle = |(index, (mut net, addressed, prefix)): (usize, (Net, Vec<bool>, u8))| {
         net.name = format!("net{index}");
         // Links named by what they join are written more briefly.
@@ -188,11 +192,11 @@ fn any_queue() -> impl Strategy<Value = Queue> {
     prop_oneof![3 => Just(Queue::DEFAULT), 1 => drawn]
 }
 
-fn any_program(hosts: usize) -> impl Strategy<Value = Program> {
+fn any_program(hosts: usize) -> impl Strategy<Value = HostProgram> {
     let command = prop::sample::select(vec!["", "ping -c 3 h1", "echo \"a b\" > 'f' # no", "a\\b\t{c} [d] $e"]);
     let folder = of(Just("/tmp/in here".to_owned()));
     (0..hosts, command, folder, of(any_duration()), of(-1..256_i32), any::<bool>()).prop_map(
-        |(host, command, folder, timeout, expected_exit, start_command)| Program {
+        |(host, command, folder, timeout, expected_exit, start_command)| HostProgram {
             name: String::new(),
             host,
             command: command.to_owned(),
@@ -248,16 +252,16 @@ fn net_event(topology: &Topology, net: usize) -> BoxedStrategy<(String, Action)>
         .boxed()
 }
 
-fn any_change() -> impl Strategy<Value = Change> {
+fn any_change() -> impl Strategy<Value = TopologyChange> {
     prop_oneof![
-        Just(Change::Up),
-        Just(Change::Down),
-        any_rate().prop_map(Change::Rate),
-        any_duration().prop_map(Change::Delay),
-        (0.0..=1.0).prop_map(Change::Loss),
-        of(any_burst()).prop_map(Change::Burst),
-        any_duration().prop_map(Change::Jitter),
-        any_queue().prop_map(Change::Queue),
+        Just(TopologyChange::Up),
+        Just(TopologyChange::Down),
+        any_rate().prop_map(TopologyChange::Rate),
+        any_duration().prop_map(TopologyChange::Delay),
+        (0.0..=1.0).prop_map(TopologyChange::Loss),
+        of(any_burst()).prop_map(TopologyChange::Burst),
+        any_duration().prop_map(TopologyChange::Jitter),
+        any_queue().prop_map(TopologyChange::Queue),
     ]
 }
 

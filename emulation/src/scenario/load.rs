@@ -35,7 +35,7 @@ pub enum LoadError {
         path: PathBuf,
     },
     /// It is wrong.
-    #[error("{}", told(path, problems))]
+    #[error("{}", format_problems(path, problems))]
     Wrong {
         /// The file.
         path: PathBuf,
@@ -77,14 +77,14 @@ fn decoded(path: &Path, bytes: Vec<u8>) -> io::Result<String> {
 
 /// What a topology is written in.
 #[derive(Clone, Copy)]
-enum Format {
+enum TopologyFormat {
     Toml,
     Ns,
 }
 
-impl Format {
+impl TopologyFormat {
     /// By the name, else by what only one of the formats has.
-    fn of(path: &Path, text: &str) -> Option<Self> {
+    fn detect_format(path: &Path, text: &str) -> Option<Self> {
         let starts =
             |words: [&str; 2]| text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -105,10 +105,10 @@ impl Format {
 pub fn parse(path: &Path, text: &str) -> Result<Topology, LoadError> {
     let wrong = |problems| LoadError::Wrong { path: path.to_owned(), problems };
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    match Format::of(path, text) {
-        Some(Format::Toml) => file::parse(&name, text).map_err(wrong),
-        Some(Format::Ns) => {
-            let read = ns::parse(&path.to_string_lossy(), text, &ns::Limits::default());
+    match TopologyFormat::detect_format(path, text) {
+        Some(TopologyFormat::Toml) => file::parse(&name, text).map_err(wrong),
+        Some(TopologyFormat::Ns) => {
+            let read = ns::parse(&path.to_string_lossy(), text, &ns::NsLimits::default());
             let read = read.map_err(|error| wrong(vec![Note { line: error.line, text: error.sentence() }]))?;
             extras::apply(read, text).map_err(wrong)
         }
@@ -117,7 +117,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Topology, LoadError> {
 }
 
 /// Every problem on a line of its own, as compilers write them.
-fn told(path: &Path, problems: &[Note]) -> String {
+fn format_problems(path: &Path, problems: &[Note]) -> String {
     let mut text = String::new();
     for (index, problem) in problems.iter().take(MAX_TOLD).enumerate() {
         let start = if index == 0 { "" } else { "\n" };

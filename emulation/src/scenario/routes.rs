@@ -13,11 +13,11 @@ use std::net::Ipv4Addr;
 use super::addresses::{network, overlap};
 use super::topology::{HostIndex, Net, NetIndex, RouteTarget, Routing, Topology};
 
-pub use ways::{Crossing, Ways};
+pub use ways::{Crossing, HostPaths};
 
 /// One line of a host's routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct HostRoute {
     /// Where to: with `prefix` 0 everywhere.
     pub destination: Ipv4Addr,
     /// The length of its prefix.
@@ -39,13 +39,13 @@ pub struct Route {
 /// those that the file gives, which come first whatever the routing is.
 /// Expects every address to be [assigned](super::addresses::assign); an
 /// interface without one takes no part.
-pub fn compute(topology: &Topology) -> Vec<Vec<Route>> {
-    let map = Map::of(topology);
+pub fn compute(topology: &Topology) -> Vec<Vec<HostRoute>> {
+    let map = RouteGraph::from_topology(topology);
     let mut tables = map.given(topology);
     if matches!(topology.routing, Routing::None | Routing::Manual) {
         return tables;
     }
-    let mut remote: Vec<Vec<Route>> = vec![Vec::new(); topology.hosts.len()];
+    let mut remote: Vec<Vec<HostRoute>> = vec![Vec::new(); topology.hosts.len()];
     for target in 0..topology.nets.len() {
         let distances = map.distances(target);
         for (host, routes) in remote.iter_mut().enumerate() {
@@ -54,7 +54,7 @@ pub fn compute(topology: &Topology) -> Vec<Vec<Route>> {
             }
             let Some(hop) = map.next_hop(host, &distances) else { continue };
             let prefixes = map.prefixes[target].iter();
-            routes.extend(prefixes.map(|&(destination, prefix)| Route { destination, prefix, ..hop }));
+            routes.extend(prefixes.map(|&(destination, prefix)| HostRoute { destination, prefix, ..hop }));
         }
     }
     for (host, routes) in remote.into_iter().enumerate() {
@@ -66,7 +66,7 @@ pub fn compute(topology: &Topology) -> Vec<Vec<Route>> {
 }
 
 /// The topology as the search needs it.
-struct Map<'a> {
+struct RouteGraph<'a> {
     nets: &'a [Net],
     interfaces: Vec<Vec<(NetIndex, usize)>>,
     /// The places of those who forward, by net.
@@ -75,8 +75,8 @@ struct Map<'a> {
     prefixes: Vec<Vec<(Ipv4Addr, u8)>>,
 }
 
-impl<'a> Map<'a> {
-    fn of(topology: &'a Topology) -> Self {
+impl<'a> RouteGraph<'a> {
+    fn from_topology(topology: &'a Topology) -> Self {
         let subnets: Vec<Vec<(Ipv4Addr, u8)>> = topology.nets.iter().map(subnets).collect();
         let shared = shared_subnets(&subnets);
         let prefixes = topology.nets.iter().zip(subnets).zip(shared);
@@ -94,7 +94,7 @@ impl<'a> Map<'a> {
     }
 
     /// The routes that the file gives, as far as they lead over a neighbour.
-    fn given(&self, topology: &Topology) -> Vec<Vec<Route>> {
+    fn given(&self, topology: &Topology) -> Vec<Vec<HostRoute>> {
         let mut tables = vec![Vec::new(); self.interfaces.len()];
         for route in &topology.manual_routes {
             let Some(hop) = self.hop_to(route.host, route.via) else { continue };
@@ -106,23 +106,23 @@ impl<'a> Map<'a> {
                     address.map(|address| (address, 32)).into_iter().collect()
                 }
             };
-            let routes = targets.into_iter().map(|(destination, prefix)| Route { destination, prefix, ..hop });
+            let routes = targets.into_iter().map(|(destination, prefix)| HostRoute { destination, prefix, ..hop });
             tables[route.host].extend(routes);
         }
         tables
     }
 
     /// The step to a neighbour, as a route without its destination.
-    fn hop_to(&self, host: HostIndex, neighbour: HostIndex) -> Option<Route> {
+    fn hop_to(&self, host: HostIndex, neighbour: HostIndex) -> Option<HostRoute> {
         self.interfaces[host].iter().find_map(|&(net, member)| {
             let via =
                 self.nets[net].members.iter().find(|other| other.host == neighbour && other.host != host)?.address?;
-            Some(Route { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via: Some(via), net, member })
+            Some(HostRoute { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via: Some(via), net, member })
         })
     }
 
     /// Routes to those on the host's own nets whose address is not of its subnet.
-    fn own_strangers(&self, host: HostIndex) -> Vec<Route> {
+    fn own_strangers(&self, host: HostIndex) -> Vec<HostRoute> {
         let mut routes = Vec::new();
         for &(net, member) in &self.interfaces[host] {
             let own = &self.nets[net].members[member];
@@ -130,7 +130,7 @@ impl<'a> Map<'a> {
             let others =
                 self.nets[net].members.iter().filter(|other| other.host != host).filter_map(|other| other.address);
             let strangers = others.filter(|other| !overlap((*other, 32), (address, own.prefix)));
-            routes.extend(strangers.map(|destination| Route { destination, prefix: 32, via: None, net, member }));
+            routes.extend(strangers.map(|destination| HostRoute { destination, prefix: 32, via: None, net, member }));
         }
         routes
     }
@@ -142,11 +142,11 @@ impl<'a> Map<'a> {
         let mut queue = BinaryHeap::new();
         for member in &self.nets[target].members {
             distances[member.host] = 0.0;
-            queue.push(Reverse((Cost(0.0), member.host)));
+            queue.push(Reverse((RouteCost(0.0), member.host)));
         }
         let mut crossed = vec![false; self.nets.len()];
         crossed[target] = true;
-        while let Some(Reverse((Cost(cost), host))) = queue.pop() {
+        while let Some(Reverse((RouteCost(cost), host))) = queue.pop() {
             if cost > distances[host] || self.interfaces[host].len() < 2 {
                 continue;
             }
@@ -161,7 +161,7 @@ impl<'a> Map<'a> {
                         distances[neighbour] = through;
                         // No way leads through the others.
                         if self.interfaces[neighbour].len() > 1 {
-                            queue.push(Reverse((Cost(through), neighbour)));
+                            queue.push(Reverse((RouteCost(through), neighbour)));
                         }
                     }
                 }
@@ -171,10 +171,10 @@ impl<'a> Map<'a> {
     }
 
     /// The first step of a host's way to a net, as a route without its destination.
-    fn next_hop(&self, host: HostIndex, distances: &[f64]) -> Option<Route> {
+    fn next_hop(&self, host: HostIndex, distances: &[f64]) -> Option<HostRoute> {
         let (net, member, gateway) = self.next_gateway(host, distances)?;
         let via = Some(self.nets[net].members[gateway].address?);
-        Some(Route { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via, net, member })
+        Some(HostRoute { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via, net, member })
     }
 
     /// The same as a net, the host's place on it and the gateway's.
@@ -192,11 +192,11 @@ impl<'a> Map<'a> {
     }
 
     /// Fewer routes to the same effect.
-    fn compact(&self, host: HostIndex, routes: Vec<Route>) -> Vec<Route> {
+    fn compact(&self, host: HostIndex, routes: Vec<HostRoute>) -> Vec<HostRoute> {
         let Some(first) = routes.first().copied() else { return routes };
         let one_way = routes.iter().all(|route| (route.via, route.net) == (first.via, first.net));
         if one_way && self.interfaces[host].len() == 1 {
-            return vec![Route { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, ..first }];
+            return vec![HostRoute { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, ..first }];
         }
         let own = self.interfaces[host].iter().flat_map(|(net, _)| &self.prefixes[*net]);
         merge(routes, own.copied())
@@ -205,17 +205,17 @@ impl<'a> Map<'a> {
 
 /// A cost that can be ordered; never NaN.
 #[derive(Clone, Copy, PartialEq)]
-struct Cost(f64);
+struct RouteCost(f64);
 
-impl Eq for Cost {}
+impl Eq for RouteCost {}
 
-impl PartialOrd for Cost {
+impl PartialOrd for RouteCost {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Cost {
+impl Ord for RouteCost {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
     }
@@ -264,8 +264,8 @@ fn singly(net: &Net) -> Vec<(Ipv4Addr, u8)> {
 /// Joins neighbouring subnets that are reached the same way into shorter
 /// prefixes. A host's `own` subnets may be covered: its direct routes to them
 /// are longer, and win.
-fn merge(routes: Vec<Route>, own: impl Iterator<Item = (Ipv4Addr, u8)>) -> Vec<Route> {
-    let mut table: BTreeMap<(u8, u32), Option<Route>> = BTreeMap::new();
+fn merge(routes: Vec<HostRoute>, own: impl Iterator<Item = (Ipv4Addr, u8)>) -> Vec<HostRoute> {
+    let mut table: BTreeMap<(u8, u32), Option<HostRoute>> = BTreeMap::new();
     table.extend(own.map(|(address, prefix)| ((prefix, address.to_bits()), None)));
     table.extend(routes.into_iter().map(|route| ((route.prefix, route.destination.to_bits()), Some(route))));
     for prefix in (1..=32).rev() {
@@ -275,7 +275,7 @@ fn merge(routes: Vec<Route>, own: impl Iterator<Item = (Ipv4Addr, u8)>) -> Vec<R
             let (Some(left), Some(right)) = (table.get(&(prefix, at)), table.get(&(prefix, at | bit))) else {
                 continue;
             };
-            let same = |a: &Route, b: &Route| (a.via, a.net, a.member) == (b.via, b.net, b.member);
+            let same = |a: &HostRoute, b: &HostRoute| (a.via, a.net, a.member) == (b.via, b.net, b.member);
             let joined = match (*left, *right) {
                 (Some(a), Some(b)) if !same(&a, &b) => continue,
                 (a, b) => a.or(b),
@@ -286,10 +286,10 @@ fn merge(routes: Vec<Route>, own: impl Iterator<Item = (Ipv4Addr, u8)>) -> Vec<R
             table.remove(&(prefix, at));
             table.remove(&(prefix, at | bit));
             let destination = Ipv4Addr::from_bits(at);
-            table.insert((prefix - 1, at), joined.map(|route| Route { destination, prefix: prefix - 1, ..route }));
+            table.insert((prefix - 1, at), joined.map(|route| HostRoute { destination, prefix: prefix - 1, ..route }));
         }
     }
-    let mut routes: Vec<Route> = table.into_values().flatten().collect();
+    let mut routes: Vec<HostRoute> = table.into_values().flatten().collect();
     routes.sort_unstable_by_key(|route| (route.destination, route.prefix));
     routes
 }

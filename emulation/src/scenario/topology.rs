@@ -9,10 +9,10 @@ mod schedule;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::emulab::Facts;
+use super::emulab::EmulabFacts;
 
 pub use leg::{Burst, Discipline, Leg, Queue, Red};
-pub use schedule::{Action, Change, Event, Program, ProgramAction, TrafficAction, TrafficAgent};
+pub use schedule::{Action, Event, HostProgram, ProgramAction, TopologyChange, TrafficAction, TrafficAgent};
 
 /// The most hosts that a topology may have: what can be simulated on a small
 /// machine.
@@ -56,13 +56,13 @@ pub struct Topology {
     /// What is to happen, by time.
     pub events: Vec<Event>,
     /// Programs that hosts run, started by events or from the start.
-    pub programs: Vec<Program>,
+    pub programs: Vec<HostProgram>,
     /// Traffic generators and sinks of NS files.
     pub traffic: Vec<TrafficAgent>,
     /// What a person should know about how the file was understood.
     pub notes: Notes,
     /// What Emulab's listings show of an NS file and nothing here needs.
-    pub emulab: Facts,
+    pub emulab: EmulabFacts,
 }
 
 impl Topology {
@@ -164,7 +164,7 @@ pub struct Net {
     /// Which.
     pub kind: NetKind,
     /// Who is on it: exactly two for a link, one or more for a LAN, in the file's order.
-    pub members: Vec<Member>,
+    pub members: Vec<NetMember>,
     /// The cost of crossing it, for routing.
     pub cost: f64,
 }
@@ -182,7 +182,7 @@ pub enum NetKind {
 
 /// A host's place on a link or LAN: an interface.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
+pub struct NetMember {
     /// Which host.
     pub host: HostIndex,
     /// Its address, if the file gives one; else one is chosen.
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn host_interfaces_follow_net_order() {
         let member =
-            |host| Member { host, address: None, prefix: 24, to_net: Leg::default(), from_net: Leg::default() };
+            |host| NetMember { host, address: None, prefix: 24, to_net: Leg::default(), from_net: Leg::default() };
         let net = |name: &str, hosts: [usize; 2]| Net {
             name: name.to_owned(),
             kind: NetKind::Link,

@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use self::reach::{parts, unrouted};
 use super::addresses::{self, broadcast, network, overlap};
 use super::topology::{
-    Action, Change, Discipline, HostIndex, MAX_EVENTS, MAX_HOSTS, MAX_MEMBERS, MAX_NETS, MAX_PROGRAMS, MAX_ROUTES, Net,
-    NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology,
+    Action, Discipline, HostIndex, MAX_EVENTS, MAX_HOSTS, MAX_MEMBERS, MAX_NETS, MAX_PROGRAMS, MAX_ROUTES, Net,
+    NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology, TopologyChange,
 };
 
 /// The longest name of a host.
@@ -17,7 +17,7 @@ const MAX_NAME: usize = 63;
 
 /// The lines that things are from; where a list is too short, no line can be named.
 #[derive(Clone, Debug, Default)]
-pub struct Lines {
+pub struct TopologyLines {
     /// Where the routing is set.
     pub routing: u32,
     /// Of each host.
@@ -35,7 +35,7 @@ pub struct Lines {
 /// What to make of things that Emulab lets pass, but that are hardly meant:
 /// hosts that cannot reach each other, addresses that do not fit their net.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum ValidationPolicy {
     /// Errors.
     Strict,
     /// Warnings.
@@ -52,8 +52,8 @@ pub struct Findings {
 }
 
 /// Looks a topology over.
-pub fn check(topology: &Topology, lines: &Lines, policy: Policy) -> Findings {
-    let mut check = Check { topology, lines, policy, findings: Findings::default() };
+pub fn check(topology: &Topology, lines: &TopologyLines, policy: ValidationPolicy) -> Findings {
+    let mut check = TopologyCheck { topology, lines, policy, findings: Findings::default() };
     check.limits();
     check.names();
     check.members();
@@ -66,14 +66,14 @@ pub fn check(topology: &Topology, lines: &Lines, policy: Policy) -> Findings {
     check.findings
 }
 
-struct Check<'a> {
+struct TopologyCheck<'a> {
     topology: &'a Topology,
-    lines: &'a Lines,
-    policy: Policy,
+    lines: &'a TopologyLines,
+    policy: ValidationPolicy,
     findings: Findings,
 }
 
-impl Check<'_> {
+impl TopologyCheck<'_> {
     fn error(&mut self, line: u32, text: impl Into<String>) {
         self.findings.errors.push(Note { line, text: text.into() });
     }
@@ -85,8 +85,8 @@ impl Check<'_> {
     /// An error, or a warning if Emulab lets it pass and so should we.
     fn doubt(&mut self, line: u32, text: impl Into<String>) {
         match self.policy {
-            Policy::Strict => self.error(line, text),
-            Policy::Lenient => self.warn(line, text),
+            ValidationPolicy::Strict => self.error(line, text),
+            ValidationPolicy::Lenient => self.warn(line, text),
         }
     }
 
@@ -257,7 +257,7 @@ impl Check<'_> {
     /// An event waits for one before it that runs a program.
     fn events(&mut self) {
         for (index, event) in self.topology.events.iter().enumerate() {
-            if let Action::Net { change: Change::Queue(queue), .. } = event.action
+            if let Action::Net { change: TopologyChange::Queue(queue), .. } = event.action
                 && let Some(wrong) = crossed(queue)
             {
                 self.doubt(event.line, format!("RED after an event of `{}`: {wrong}", event.object));
@@ -297,8 +297,8 @@ impl Check<'_> {
             self.name(to)
         );
         let text = match (self.topology.routing, self.policy) {
-            (_, Policy::Strict) => format!("{text}, or lenient = true if that is meant"),
-            (Routing::Manual, Policy::Lenient) => format!("{text}, or set the routes yourself"),
+            (_, ValidationPolicy::Strict) => format!("{text}, or lenient = true if that is meant"),
+            (Routing::Manual, ValidationPolicy::Lenient) => format!("{text}, or set the routes yourself"),
             _ => text,
         };
         self.doubt(self.lines.routing, text);

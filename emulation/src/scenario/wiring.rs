@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use super::topology::{Action, Change, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology};
+use super::topology::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
 use crate::netcore::{Network, PipeChange, PipeConfig, PipeCounters, PipeId, Port, ScheduleFull};
 use crate::report::record;
 
@@ -78,7 +78,7 @@ struct NetEvent {
     at: Duration,
     net: NetIndex,
     from: Option<HostIndex>,
-    change: Change,
+    change: TopologyChange,
 }
 
 /// Makes the network of a topology; its losses and jitter follow from `seed`.
@@ -134,7 +134,7 @@ impl Wiring {
         &self,
         net: NetIndex,
         from: Option<HostIndex>,
-        change: Change,
+        change: TopologyChange,
     ) -> Result<Vec<PipeChange>, WiringError> {
         let wired = self.nets.get(net).ok_or(WiringError::NoSuchNet(net))?;
         let concerned = |member: &&WiredMember| from.is_none_or(|host| host == member.host);
@@ -158,8 +158,8 @@ impl Wiring {
 
     /// What went through every direction, by net and member in their order:
     /// numbers alone, which is quick. [`Self::name`] tells whose they are.
-    pub fn count<P: Clone>(&self, network: &Network<P>) -> Vec<Count> {
-        let count = |pipe: PipeId| Count {
+    pub fn count<P: Clone>(&self, network: &Network<P>) -> Vec<DirectionCounters> {
+        let count = |pipe: PipeId| DirectionCounters {
             counters: network.counters(pipe),
             rate_bps: network.config(pipe).map_or(0, |config| config.rate.bps()),
             is_down: !network.is_up(pipe),
@@ -168,7 +168,7 @@ impl Wiring {
     }
 
     /// What was [counted](Self::count), under its names.
-    pub fn name(&self, counts: Vec<Count>) -> Vec<record::LinkRecord> {
+    pub fn name(&self, counts: Vec<DirectionCounters>) -> Vec<record::LinkRecord> {
         let named = self.directions().zip(counts);
         named.map(|((net, member, direction, _), count)| count.named(net, member, direction)).collect()
     }
@@ -221,25 +221,25 @@ fn schedule(topology: &Topology) -> Vec<NetEvent> {
 }
 
 /// What each sender's and each receiver's leg of a LAN gets of a value from host to host.
-pub(super) fn legs(change: Change) -> [Change; 2] {
+pub(super) fn legs(change: TopologyChange) -> [TopologyChange; 2] {
     match change {
-        Change::Delay(delay) => [Change::Delay(delay - delay / 2), Change::Delay(delay / 2)],
-        Change::Jitter(jitter) => [Change::Jitter(jitter), Change::Jitter(Duration::ZERO)],
-        Change::Loss(loss) => [Change::Loss(1.0 - (1.0 - loss).max(0.0).sqrt()); 2],
-        Change::Burst(burst) => [Change::Burst(burst), Change::Burst(None)],
-        Change::Up | Change::Down | Change::Rate(_) | Change::Queue(_) => [change; 2],
+        TopologyChange::Delay(delay) => [TopologyChange::Delay(delay - delay / 2), TopologyChange::Delay(delay / 2)],
+        TopologyChange::Jitter(jitter) => [TopologyChange::Jitter(jitter), TopologyChange::Jitter(Duration::ZERO)],
+        TopologyChange::Loss(loss) => [TopologyChange::Loss(1.0 - (1.0 - loss).max(0.0).sqrt()); 2],
+        TopologyChange::Burst(burst) => [TopologyChange::Burst(burst), TopologyChange::Burst(None)],
+        TopologyChange::Up | TopologyChange::Down | TopologyChange::Rate(_) | TopologyChange::Queue(_) => [change; 2],
     }
 }
 
 /// What went through one direction of a net.
 #[derive(Clone, Copy, Debug)]
-pub struct Count {
+pub struct DirectionCounters {
     counters: PipeCounters,
     rate_bps: u64,
     is_down: bool,
 }
 
-impl Count {
+impl DirectionCounters {
     fn named(self, net: &WiredNet, member: &WiredMember, direction: &str) -> record::LinkRecord {
         let total = self.counters.total();
         record::LinkRecord {

@@ -8,11 +8,11 @@ use super::links::MachineId;
 const SHORT_BYTES: u64 = 512;
 
 /// From whom to whom, and the time.
-type Way = (MachineId, MachineId, Time);
+type MessageRoute = (MachineId, MachineId, Time);
 
 /// Messages from node to node that are no data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asides {
+pub(super) struct ControlMessages {
     /// Those with a packet of their own.
     pub(super) alone: u64,
     /// Those in a packet of others.
@@ -20,12 +20,12 @@ pub(super) struct Asides {
     /// The bytes of both, without any header.
     pub(super) bytes: u64,
     /// The way of the last message, while its packet is counted in `alone`.
-    open: Option<Way>,
+    open: Option<MessageRoute>,
 }
 
-impl Asides {
+impl ControlMessages {
     /// Counts a message. Those that go the same way at the same time, one after another, share a packet.
-    pub(super) fn count(&mut self, way: Way, traffic: Traffic, bytes: u64) {
+    pub(super) fn count(&mut self, way: MessageRoute, traffic: Traffic, bytes: u64) {
         let follows = self.open == Some(way);
         if traffic != Traffic::Payload {
             *if follows { &mut self.shared } else { &mut self.alone } += 1;
@@ -46,7 +46,7 @@ mod tests {
     /// Counts messages of ten bytes, `A`, beside short data, `P`, and long data, `L`. A digit is the
     /// receiver from there on, a space is time that passes.
     fn counted(story: &str) -> (u64, u64) {
-        let (mut asides, mut to, mut now) = (Asides::default(), 1, Time::ZERO);
+        let (mut asides, mut to, mut now) = (ControlMessages::default(), 1, Time::ZERO);
         for step in story.chars() {
             match step {
                 'A' => asides.count((0, to, now), Traffic::Lookup, 10),

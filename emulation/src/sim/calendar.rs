@@ -8,17 +8,17 @@ use roost_proto::Time;
 /// Things by the time when they are due; at one time in the order in which
 /// they were entered.
 #[derive(Clone, Debug)]
-pub(super) struct Calendar<T> {
+pub(super) struct SimEventQueue<T> {
     entries: BinaryHeap<Reverse<(Time, u64, T)>>,
     entered: u64,
 }
 
-impl<T: Ord> Calendar<T> {
+impl<T: Ord> SimEventQueue<T> {
     pub(super) const fn new() -> Self {
         Self { entries: BinaryHeap::new(), entered: 0 }
     }
 
-    pub(super) fn enter(&mut self, at: Time, what: T) {
+    pub(super) fn push(&mut self, at: Time, what: T) {
         self.entered += 1;
         self.entries.push(Reverse((at, self.entered, what)));
     }
@@ -29,7 +29,7 @@ impl<T: Ord> Calendar<T> {
     }
 
     /// The next thing, if it is due by `now`.
-    pub(super) fn take(&mut self, now: Time) -> Option<T> {
+    pub(super) fn take_due(&mut self, now: Time) -> Option<T> {
         self.next().filter(|at| *at <= now)?;
         self.entries.pop().map(|Reverse((_, _, what))| what)
     }
@@ -41,12 +41,12 @@ mod tests {
 
     #[test]
     fn entries_come_by_time_then_order() {
-        let mut calendar = Calendar::new();
+        let mut calendar = SimEventQueue::new();
         for (at, what) in [(5, 'a'), (3, 'z'), (5, 'A'), (9, 'b')] {
-            calendar.enter(Time::from_nanos(at), what);
+            calendar.push(Time::from_nanos(at), what);
         }
         let now = Time::from_nanos(5);
-        let due: String = std::iter::from_fn(|| calendar.take(now)).collect();
+        let due: String = std::iter::from_fn(|| calendar.take_due(now)).collect();
         assert_eq!((due.as_str(), calendar.next()), ("zaA", Some(Time::from_nanos(9))));
     }
 }

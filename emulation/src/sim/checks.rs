@@ -46,7 +46,7 @@ impl Violation {
 }
 
 /// What has been seen so far.
-pub(super) struct Checks {
+pub(super) struct InvariantChecker {
     lease: Duration,
     pub(super) limits: hub::Limits,
     /// The most requests that each node may wait for.
@@ -65,7 +65,7 @@ pub(super) struct Checks {
     found: Vec<(Time, MachineId, String)>,
 }
 
-impl Checks {
+impl InvariantChecker {
     /// For machines with these ids.
     pub(super) fn new(ids: impl Iterator<Item = NodeId>, lease: Duration, limits: hub::Limits) -> Self {
         let machines: BTreeMap<_, _> = ids.enumerate().map(|(machine, id)| (id, machine)).collect();
@@ -236,12 +236,12 @@ mod tests {
         Time::from_nanos(seconds * 1_000_000_000)
     }
 
-    fn checks() -> Checks {
+    fn checks() -> InvariantChecker {
         let ids = [[1; 16], [2; 16]].map(NodeId::from_bytes);
-        Checks::new(ids.into_iter(), Duration::from_secs(60), hub::Limits::default())
+        InvariantChecker::new(ids.into_iter(), Duration::from_secs(60), hub::Limits::default())
     }
 
-    fn lease(checks: &mut Checks, now: Time, sequence: u32) {
+    fn lease(checks: &mut InvariantChecker, now: Time, sequence: u32) {
         let version = Version { epoch: 7, sequence };
         let message = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None, media: None };
         checks.sent(now, HUB, NODE, Traffic::Join, &message.encode());

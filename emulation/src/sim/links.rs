@@ -11,10 +11,10 @@ use roost_proto::machine::Peer as Neighbour;
 use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, Role, RoleSet, Scheme, Time};
 use roost_transport::simulated::{Detail, EndEvent, LinkEnd, multicast_bytes};
 
-use super::Shares;
-use super::calendar::Calendar;
-use super::trace::Trace;
-use super::wire::{Addressed, Arrival, Wire};
+use super::TrafficBreakdown;
+use super::calendar::SimEventQueue;
+use super::trace::RunFingerprint;
+use super::wire::{AddressedPacket, SimArrival, SimNetwork};
 use crate::lab::carrier::HEADER_BYTES;
 use crate::scenario::topology::HostIndex;
 
@@ -30,7 +30,7 @@ const SOCKET_BYTES: u64 = 208 * 1024;
 
 /// What links tell a machine.
 #[derive(Clone, Debug)]
-pub(super) enum News {
+pub(super) enum MachineInput {
     Up { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
     Down { link: LinkId, reason: String },
     Unreachable { dial: DialId, reason: String },
@@ -40,7 +40,7 @@ pub(super) enum News {
 
 /// Where a machine is reached, and what its certificate would say.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct MachineEndpoint {
     pub(super) host: HostIndex,
     pub(super) address: Ipv4Addr,
     /// Its port of each transport.
@@ -50,17 +50,17 @@ pub(super) struct Site {
 
 /// A packet on the wire.
 #[derive(Clone, Debug)]
-pub(super) struct Packet {
-    way: Way,
+pub(super) struct WirePacket {
+    way: PacketDestination,
     bytes: u32,
     content: Bytes,
 }
 
 /// Who a packet is for.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum PacketDestination {
     /// The end of a link.
-    Link { from: MachineId, to: SocketAddrV4, scheme: Scheme, link: LinkId, path: u8 },
+    Connection { from: MachineId, to: SocketAddrV4, scheme: Scheme, link: LinkId, path: u8 },
     /// All who take part in multicast, from this address.
     Group(Ipv4Addr),
 }
@@ -68,21 +68,21 @@ enum Way {
 type SocketAddrV4 = (Ipv4Addr, u16);
 
 /// Both ends of all links.
-pub(super) struct Links {
-    wire: Wire<Packet>,
+pub(super) struct SimConnections {
+    wire: SimNetwork<WirePacket>,
     detail: Detail,
     /// After how long a handshake is given up, if that does not follow the path.
     handshake: Option<Duration>,
-    sites: Vec<Site>,
+    sites: Vec<MachineEndpoint>,
     listeners: BTreeMap<SocketAddrV4, MachineId>,
     /// Machines that run: packets for others are lost.
     running: Vec<bool>,
     /// By number; a link's ends are an even number and the next.
-    ends: Vec<Option<Box<End>>>,
+    ends: Vec<Option<Box<SimConnectionEnd>>>,
     of_machine: Vec<BTreeSet<LinkId>>,
-    wishes: BTreeMap<(MachineId, DialId), Wish>,
-    timers: Calendar<Timer>,
-    news: VecDeque<(MachineId, News)>,
+    pending_dials: BTreeMap<(MachineId, DialId), SimPendingDial>,
+    timers: SimEventQueue<Timer>,
+    news: VecDeque<(MachineId, MachineInput)>,
     /// Ends that were given messages, which leave with [`Links::flush`].
     fresh: Vec<LinkId>,
     /// Who takes part in multicast, by host.
@@ -92,18 +92,18 @@ pub(super) struct Links {
     /// Bytes of packets that each machine sent and received.
     counted: Vec<[u64; 2]>,
     /// What the packets of all machines were for.
-    shares: Shares,
+    shares: TrafficBreakdown,
 }
 
 /// What has come for a machine that stands still.
 #[derive(Default)]
 struct Held {
-    packets: Vec<Packet>,
-    news: Vec<News>,
+    packets: Vec<WirePacket>,
+    news: Vec<MachineInput>,
     bytes: u64,
 }
 
-struct End {
+struct SimConnectionEnd {
     machine: MachineId,
     scheme: Scheme,
     /// Where its packets go, by path.
@@ -119,7 +119,7 @@ struct End {
     armed: Option<Time>,
 }
 
-impl End {
+impl SimConnectionEnd {
     /// Whether the system acts for it when its process does not.
     fn is_of_system(&self) -> bool {
         self.scheme == Scheme::Tcp && self.up_since.is_some()
@@ -127,7 +127,7 @@ impl End {
 }
 
 /// A dial under way.
-struct Wish {
+struct SimPendingDial {
     expect: RoleSet,
     node: Option<NodeId>,
     addresses: VecDeque<Address>,
@@ -141,8 +141,13 @@ enum Timer {
     NextAttempt(MachineId, DialId),
 }
 
-impl Links {
-    pub(super) fn new(wire: Wire<Packet>, sites: Vec<Site>, detail: Detail, handshake: Option<Duration>) -> Self {
+impl SimConnections {
+    pub(super) fn new(
+        wire: SimNetwork<WirePacket>,
+        sites: Vec<MachineEndpoint>,
+        detail: Detail,
+        handshake: Option<Duration>,
+    ) -> Self {
         let mut listeners = BTreeMap::new();
         for (machine, site) in sites.iter().enumerate() {
             for (scheme, address) in
@@ -161,18 +166,18 @@ impl Links {
             running: vec![false; count],
             ends: Vec::new(),
             of_machine: vec![BTreeSet::new(); count],
-            wishes: BTreeMap::new(),
-            timers: Calendar::new(),
+            pending_dials: BTreeMap::new(),
+            timers: SimEventQueue::new(),
             news: VecDeque::new(),
             fresh: Vec::new(),
             group: BTreeMap::new(),
             held: (0..count).map(|_| None).collect(),
             counted: vec![[0; 2]; count],
-            shares: Shares::default(),
+            shares: TrafficBreakdown::default(),
         }
     }
 
-    pub(super) fn wire(&mut self) -> &mut Wire<Packet> {
+    pub(super) fn wire(&mut self) -> &mut SimNetwork<WirePacket> {
         &mut self.wire
     }
 
@@ -182,7 +187,7 @@ impl Links {
     }
 
     /// What the packets of all machines were for, from their start on.
-    pub(super) const fn shares(&self) -> Shares {
+    pub(super) const fn shares(&self) -> TrafficBreakdown {
         self.shares
     }
 
@@ -211,7 +216,7 @@ impl Links {
                 self.post(now, link, &mut end);
             }
         }
-        self.wishes.retain(|(of, _), _| *of != machine);
+        self.pending_dials.retain(|(of, _), _| *of != machine);
     }
 
     /// A machine's process stands still. The system goes on for it with what
@@ -233,9 +238,9 @@ impl Links {
             {
                 end.state.handle_timeout(now);
             }
-            self.settle(now, link);
+            self.drive_end(now, link);
         }
-        let dials = self.wishes.range((machine, DialId(0))..=(machine, DialId(u64::MAX)));
+        let dials = self.pending_dials.range((machine, DialId(0))..=(machine, DialId(u64::MAX)));
         for dial in dials.map(|((_, dial), _)| *dial).collect::<Vec<_>>() {
             if self.has_more(machine, dial) {
                 self.attempt(now, machine, dial);
@@ -254,7 +259,7 @@ impl Links {
         let Some(bytes) = multicast_bytes(message.len()) else { return };
         self.counted[machine][0] += u64::from(bytes);
         self.shares.multicast_bytes += u64::from(bytes) + HEADER_BYTES as u64;
-        let packet = |from| Packet { way: Way::Group(from), bytes, content: message.clone() };
+        let packet = |from| WirePacket { way: PacketDestination::Group(from), bytes, content: message.clone() };
         self.wire.multicast(now, self.sites[machine].host, bytes, packet);
     }
 
@@ -268,26 +273,26 @@ impl Links {
         node: Option<NodeId>,
     ) {
         let reason = "no address was given".to_owned();
-        let wish = Wish { expect, node, addresses: addresses.into(), attempts: 0, reason };
-        self.wishes.insert((machine, dial), wish);
+        let wish = SimPendingDial { expect, node, addresses: addresses.into(), attempts: 0, reason };
+        self.pending_dials.insert((machine, dial), wish);
         self.attempt(now, machine, dial);
     }
 
     /// Tries the next address of a dial, if there is one.
     fn attempt(&mut self, now: Time, machine: MachineId, dial: DialId) {
-        let Some(wish) = self.wishes.get_mut(&(machine, dial)) else { return };
+        let Some(wish) = self.pending_dials.get_mut(&(machine, dial)) else { return };
         let Some(address) = wish.addresses.pop_front() else { return self.give_up(machine, dial) };
         let Some(SocketAddr::V4(to)) = address.primary() else { return self.attempt(now, machine, dial) };
         wish.attempts += 1;
         if !wish.addresses.is_empty() {
-            self.timers.enter(now + HEAD_START, Timer::NextAttempt(machine, dial));
+            self.timers.push(now + HEAD_START, Timer::NextAttempt(machine, dial));
         }
         let to = (*to.ip(), to.port());
         let far = self.listeners.get(&to).copied().unwrap_or(machine);
         let ways = self.ways(machine, far, address.scheme, to.0);
         let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
         let state = LinkEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
-        let end = End {
+        let end = SimConnectionEnd {
             machine,
             scheme: address.scheme,
             to,
@@ -301,7 +306,7 @@ impl Links {
         let link = LinkId(self.ends.len() as u64);
         self.ends.extend([Some(Box::new(end)), None]);
         self.of_machine[machine].insert(link);
-        self.settle(now, link);
+        self.drive_end(now, link);
     }
 
     /// The ways of a link from one machine to another: of QUIC's, each net that
@@ -309,21 +314,21 @@ impl Links {
     fn ways(&self, from: MachineId, to: MachineId, scheme: Scheme, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
         let (from, to) = (self.sites[from].host, self.sites[to].host);
         let is_several = scheme == Scheme::Quic && self.detail == Detail::Packet && from != to;
-        let mut ways = if is_several { self.wire.ways(from, to, first) } else { Vec::new() };
+        let mut ways = if is_several { self.wire.paths(from, to, first) } else { Vec::new() };
         ways.truncate(MAX_HOSTS);
         ways
     }
 
     /// Whether a dial has addresses that were not tried yet.
     fn has_more(&self, machine: MachineId, dial: DialId) -> bool {
-        self.wishes.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty())
+        self.pending_dials.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty())
     }
 
     /// Tells that a dial came to nothing, when it has.
     fn give_up(&mut self, machine: MachineId, dial: DialId) {
-        if let Some(wish) = self.wishes.get(&(machine, dial)).filter(|wish| wish.attempts == 0) {
-            self.news.push_back((machine, News::Unreachable { dial, reason: wish.reason.clone() }));
-            self.wishes.remove(&(machine, dial));
+        if let Some(wish) = self.pending_dials.get(&(machine, dial)).filter(|wish| wish.attempts == 0) {
+            self.news.push_back((machine, MachineInput::Unreachable { dial, reason: wish.reason.clone() }));
+            self.pending_dials.remove(&(machine, dial));
         }
     }
 
@@ -341,14 +346,14 @@ impl Links {
     /// Sends what ends were given.
     pub(super) fn flush(&mut self, now: Time) {
         for link in std::mem::take(&mut self.fresh) {
-            self.settle(now, link);
+            self.drive_end(now, link);
         }
     }
 
     pub(super) fn close(&mut self, now: Time, link: LinkId, reason: &str) {
         if let Some(end) = self.slot(link) {
             end.state.close(now, reason);
-            self.settle(now, link);
+            self.drive_end(now, link);
         }
     }
 
@@ -358,11 +363,11 @@ impl Links {
     }
 
     /// Does one thing that is due by `now`, if there is one.
-    pub(super) fn work(&mut self, now: Time, trace: &mut Trace) {
+    pub(super) fn work(&mut self, now: Time, trace: &mut RunFingerprint) {
         if let Some(arrival) = self.wire.poll(now, trace) {
             return self.arrive(arrival);
         }
-        match self.timers.take(now) {
+        match self.timers.take_due(now) {
             Some(Timer::End(link)) => self.time_out(now, link),
             Some(Timer::NextAttempt(machine, dial)) if self.has_more(machine, dial) => {
                 // One that stands still goes on with it afterwards.
@@ -383,12 +388,12 @@ impl Links {
         }
         *self.slot(link) = Some(end);
         if !stands_still {
-            self.settle(now, link);
+            self.drive_end(now, link);
         }
     }
 
     /// The next thing to tell a machine.
-    pub(super) fn poll(&mut self) -> Option<(MachineId, News)> {
+    pub(super) fn poll(&mut self) -> Option<(MachineId, MachineInput)> {
         self.news.pop_front()
     }
 
@@ -406,23 +411,25 @@ impl Links {
         self.of_machine[machine].iter().find(leads_there).copied()
     }
 
-    fn slot(&mut self, link: LinkId) -> &mut Option<Box<End>> {
+    fn slot(&mut self, link: LinkId) -> &mut Option<Box<SimConnectionEnd>> {
         // Numbers are given out here only.
         &mut self.ends[link.0 as usize]
     }
 
     /// A packet has come to a host.
-    fn arrive(&mut self, arrival: Arrival<Packet>) {
-        let Arrival { at, host, packet } = arrival;
+    fn arrive(&mut self, arrival: SimArrival<WirePacket>) {
+        let SimArrival { at, host, packet } = arrival;
         let machine = match packet.way {
-            Way::Link { to, .. } => self.listeners.get(&to),
-            Way::Group(_) => self.group.get(&host),
+            PacketDestination::Connection { to, .. } => self.listeners.get(&to),
+            PacketDestination::Group(_) => self.group.get(&host),
         };
         let Some(machine) = machine.copied().filter(|machine| self.running[*machine]) else { return };
         self.counted[machine][1] += u64::from(packet.bytes);
         let of_system = match packet.way {
-            Way::Link { link, .. } => self.slot(link).as_ref().is_some_and(|end| end.is_of_system()),
-            Way::Group(_) => false,
+            PacketDestination::Connection { link, .. } => {
+                self.slot(link).as_ref().is_some_and(|end| end.is_of_system())
+            }
+            PacketDestination::Group(_) => false,
         };
         if let Some(held) = &mut self.held[machine] {
             if held.bytes + u64::from(packet.bytes) > SOCKET_BYTES {
@@ -437,12 +444,12 @@ impl Links {
     }
 
     /// A machine takes a packet.
-    fn take_in(&mut self, now: Time, machine: MachineId, packet: Packet) {
+    fn take_in(&mut self, now: Time, machine: MachineId, packet: WirePacket) {
         let content = packet.content;
         let (from, to, scheme, link, path) = match packet.way {
-            Way::Link { from, to, scheme, link, path } => (from, to, scheme, link, path),
-            Way::Group(from) => {
-                return self.news.push_back((machine, News::Multicast { from: from.into(), message: content }));
+            PacketDestination::Connection { from, to, scheme, link, path } => (from, to, scheme, link, path),
+            PacketDestination::Group(from) => {
+                return self.news.push_back((machine, MachineInput::Multicast { from: from.into(), message: content }));
             }
         };
         if self.slot(link).is_none() && link.0 % 2 == 1 && path == 0 && LinkEnd::is_first_packet(&content) {
@@ -452,7 +459,7 @@ impl Links {
             let ways = self.ways(from, machine, scheme, to.0);
             let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
             let state = LinkEnd::accept_over(back.len() as u8, scheme, self.detail, now);
-            let end = End {
+            let end = SimConnectionEnd {
                 machine,
                 scheme,
                 to: back,
@@ -469,14 +476,14 @@ impl Links {
         // What comes for a link that is no more is not answered.
         let Some(end) = self.slot(link).as_mut().filter(|end| end.machine == machine) else { return };
         end.state.handle_packet(now, path, &content);
-        self.settle(now, link);
+        self.drive_end(now, link);
     }
 
     /// Carries out what an end wants.
-    fn settle(&mut self, now: Time, link: LinkId) {
+    fn drive_end(&mut self, now: Time, link: LinkId) {
         let Some(mut end) = self.slot(link).take() else { return };
         while let Some(happening) = end.state.poll_event() {
-            self.tell(now, link, &mut end, happening);
+            self.notify_machine(now, link, &mut end, happening);
         }
         self.post(now, link, &mut end);
         if end.state.is_over() {
@@ -490,13 +497,13 @@ impl Links {
             && end.armed.is_none_or(|armed| at < armed)
         {
             end.armed = Some(at);
-            self.timers.enter(at, Timer::End(link));
+            self.timers.push(at, Timer::End(link));
         }
         *self.slot(link) = Some(end);
     }
 
     /// Puts what an end has to send on the wire.
-    fn post(&mut self, now: Time, link: LinkId, end: &mut End) {
+    fn post(&mut self, now: Time, link: LinkId, end: &mut SimConnectionEnd) {
         let site = &self.sites[end.machine];
         while let Some(parcel) = end.state.poll_packet(now) {
             let Some(to) = end.to.get(usize::from(parcel.path)).copied() else { continue };
@@ -504,15 +511,15 @@ impl Links {
             let is_hubs = [end.machine, end.far].iter().any(|at| self.sites[*at].identity.role != Role::Node);
             let is_greeting = LinkEnd::is_of_handshake(&parcel.content);
             self.shares.add(is_hubs, is_greeting, u64::from(parcel.bytes) + HEADER_BYTES as u64);
-            let way = Way::Link { from, to, scheme, link: LinkId(link.0 ^ 1), path };
-            let packet = Packet { way, bytes: parcel.bytes, content: parcel.content };
+            let way = PacketDestination::Connection { from, to, scheme, link: LinkId(link.0 ^ 1), path };
+            let packet = WirePacket { way, bytes: parcel.bytes, content: parcel.content };
             self.counted[end.machine][0] += u64::from(parcel.bytes);
-            let addressed = Addressed { to: to.0, bytes: parcel.bytes, hops: 0, packet };
+            let addressed = AddressedPacket { to: to.0, bytes: parcel.bytes, hops: 0, packet };
             self.wire.send(now, site.host, addressed);
         }
     }
 
-    fn remove(&mut self, now: Time, link: LinkId, end: &End) {
+    fn remove(&mut self, now: Time, link: LinkId, end: &SimConnectionEnd) {
         self.of_machine[end.machine].remove(&link);
         if let Some(dial) = end.dial {
             self.attempt_failed(now, end.machine, dial, "nobody answers there".to_owned());
@@ -520,7 +527,7 @@ impl Links {
     }
 
     fn attempt_failed(&mut self, now: Time, machine: MachineId, dial: DialId, reason: String) {
-        if let Some(wish) = self.wishes.get_mut(&(machine, dial)) {
+        if let Some(wish) = self.pending_dials.get_mut(&(machine, dial)) {
             wish.attempts -= 1;
             wish.reason = reason;
             self.attempt(now, machine, dial);
@@ -528,15 +535,15 @@ impl Links {
     }
 
     /// Tells a machine what happened at an end of its own.
-    fn tell(&mut self, now: Time, link: LinkId, end: &mut End, happening: EndEvent) {
+    fn notify_machine(&mut self, now: Time, link: LinkId, end: &mut SimConnectionEnd, happening: EndEvent) {
         let news = match happening {
-            EndEvent::Message(message) => News::Message { link, message },
-            EndEvent::Down { reason } => News::Down { link, reason },
+            EndEvent::Message(message) => MachineInput::Message { link, message },
+            EndEvent::Down { reason } => MachineInput::Down { link, reason },
             EndEvent::Up { rtt } => {
                 let peer = self.sites[end.far].identity.clone();
                 let dial = end.dial.take();
                 if let Some(dial) = dial {
-                    let Some(wish) = self.wishes.get_mut(&(end.machine, dial)) else {
+                    let Some(wish) = self.pending_dials.get_mut(&(end.machine, dial)) else {
                         return end.state.close(now, "another address was faster");
                     };
                     let unexpected =
@@ -547,15 +554,15 @@ impl Links {
                         wish.reason = "another node answers there".to_owned();
                         return end.state.close(now, "you are not the node that was expected");
                     }
-                    self.wishes.remove(&(end.machine, dial));
+                    self.pending_dials.remove(&(end.machine, dial));
                 }
                 end.up_since = Some(now);
                 let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
-                News::Up { link, dial, peer, address, rtt }
+                MachineInput::Up { link, dial, peer, address, rtt }
             }
         };
         match (&mut self.held[end.machine], &news) {
-            (Some(held), News::Message { message, .. }) => {
+            (Some(held), MachineInput::Message { message, .. }) => {
                 held.bytes += message.len() as u64;
                 held.news.push(news);
             }

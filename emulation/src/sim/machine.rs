@@ -11,25 +11,25 @@ use roost_proto::peer::{self, NodeCommand, NodeEvent, Peer, SessionId, SourceOut
 use roost_proto::service::Form;
 use roost_proto::{Deadline, Service, Time, Transmit};
 
-use super::links::News;
+use super::links::MachineInput;
 
 /// What the made-up services give: nobody looks at it, but it is digested.
 static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0x5a; 128 * 1024]));
 
 /// A node or a hub, with the sources of its streams.
 pub(super) struct Machine {
-    inner: Inner,
-    sources: BTreeMap<SessionId, Source>,
+    inner: NodeOrHub,
+    sources: BTreeMap<SessionId, SimSource>,
 }
 
-enum Inner {
+enum NodeOrHub {
     Node(Box<Peer>),
     Hub(Box<Hub>),
 }
 
 /// A stream's source.
 #[derive(Debug)]
-struct Source {
+struct SimSource {
     until: Time,
     pause: Duration,
     bytes: usize,
@@ -37,7 +37,7 @@ struct Source {
 
 /// What a machine has its surroundings do.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum MachineOutput {
     /// See [`Transmit`].
     Transmit(Transmit),
     /// It tells its owner something.
@@ -50,52 +50,52 @@ pub(super) enum Wish {
 
 impl Machine {
     pub(super) fn node(config: peer::NodeConfig) -> Self {
-        Self { inner: Inner::Node(Box::new(Peer::new(config))), sources: BTreeMap::new() }
+        Self { inner: NodeOrHub::Node(Box::new(Peer::new(config))), sources: BTreeMap::new() }
     }
 
     pub(super) fn hub(config: hub::HubConfig) -> Self {
-        Self { inner: Inner::Hub(Box::new(Hub::new(config))), sources: BTreeMap::new() }
+        Self { inner: NodeOrHub::Hub(Box::new(Hub::new(config))), sources: BTreeMap::new() }
     }
 
     /// The node, if it is one.
     pub(super) fn as_node(&self) -> Option<&Peer> {
         match &self.inner {
-            Inner::Node(node) => Some(node),
-            Inner::Hub(_) => None,
+            NodeOrHub::Node(node) => Some(node),
+            NodeOrHub::Hub(_) => None,
         }
     }
 
     /// The hub, if it is one.
     pub(super) fn as_hub(&self) -> Option<&Hub> {
         match &self.inner {
-            Inner::Node(_) => None,
-            Inner::Hub(hub) => Some(hub),
+            NodeOrHub::Node(_) => None,
+            NodeOrHub::Hub(hub) => Some(hub),
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
         match &self.inner {
-            Inner::Node(node) => node.poll_deadline(),
-            Inner::Hub(hub) => hub.poll_deadline(),
+            NodeOrHub::Node(node) => node.poll_deadline(),
+            NodeOrHub::Hub(hub) => hub.poll_deadline(),
         }
     }
 
-    pub(super) fn hear(&mut self, now: Time, news: News) {
+    pub(super) fn handle_input(&mut self, now: Time, news: MachineInput) {
         match &mut self.inner {
-            Inner::Node(node) => node.handle(now, input(news)),
-            Inner::Hub(hub) => hub.handle(now, input(news)),
+            NodeOrHub::Node(node) => node.handle(now, input(news)),
+            NodeOrHub::Hub(hub) => hub.handle(now, input(news)),
         }
     }
 
     pub(super) fn wake(&mut self, now: Time) {
         match &mut self.inner {
-            Inner::Node(node) => node.handle(now, Input::Timeout),
-            Inner::Hub(hub) => hub.handle(now, Input::Timeout),
+            NodeOrHub::Node(node) => node.handle(now, Input::Timeout),
+            NodeOrHub::Hub(hub) => hub.handle(now, Input::Timeout),
         }
     }
 
     pub(super) fn command(&mut self, now: Time, command: NodeCommand) {
-        if let Inner::Node(node) = &mut self.inner {
+        if let NodeOrHub::Node(node) = &mut self.inner {
             node.handle(now, Input::Command(command));
         }
     }
@@ -103,31 +103,33 @@ impl Machine {
     /// It is asked to leave.
     pub(super) fn leave(&mut self, now: Time) {
         match &mut self.inner {
-            Inner::Node(node) => node.handle(now, Input::Command(NodeCommand::Leave)),
-            Inner::Hub(hub) => hub.handle(now, Input::Command(hub::HubCommand::Leave)),
+            NodeOrHub::Node(node) => node.handle(now, Input::Command(NodeCommand::Leave)),
+            NodeOrHub::Hub(hub) => hub.handle(now, Input::Command(hub::HubCommand::Leave)),
         }
     }
 
     /// The next thing that it wants; what only concerns its sources is done here.
-    pub(super) fn poll(&mut self, now: Time) -> Option<Wish> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<MachineOutput> {
         match &mut self.inner {
-            Inner::Hub(hub) => {
+            NodeOrHub::Hub(hub) => {
                 if let Some(transmit) = hub.poll_transmit() {
-                    return Some(Wish::Transmit(transmit));
+                    return Some(MachineOutput::Transmit(transmit));
                 }
                 // Of what a hub tells, only that it has left concerns anybody here.
-                std::iter::from_fn(|| hub.poll_event()).find(|event| *event == hub::HubEvent::Left).map(|_| Wish::Left)
+                std::iter::from_fn(|| hub.poll_event())
+                    .find(|event| *event == hub::HubEvent::Left)
+                    .map(|_| MachineOutput::Left)
             }
-            Inner::Node(node) => {
+            NodeOrHub::Node(node) => {
                 if let Some(transmit) = node.poll_transmit() {
-                    return Some(Wish::Transmit(transmit));
+                    return Some(MachineOutput::Transmit(transmit));
                 }
                 match node.poll_event()? {
-                    NodeEvent::Left => Some(Wish::Left),
+                    NodeEvent::Left => Some(MachineOutput::Left),
                     NodeEvent::OpenSource { session, service, duration, .. } => {
                         self.open(now, session, service, duration.unwrap_or_default());
                         // What follows from it comes next.
-                        Some(Wish::Tick(session, now))
+                        Some(MachineOutput::Tick(session, now))
                     }
                     NodeEvent::CloseSource { session, .. } => {
                         self.sources.remove(&session);
@@ -136,9 +138,9 @@ impl Machine {
                     NodeEvent::Data { ticket, payload } => {
                         // Whoever asked here reads at once.
                         self.command(now, NodeCommand::Consumed { ticket, bytes: payload.len() as u64 });
-                        Some(Wish::Event(NodeEvent::Data { ticket, payload }))
+                        Some(MachineOutput::Event(NodeEvent::Data { ticket, payload }))
                     }
-                    event => Some(Wish::Event(event)),
+                    event => Some(MachineOutput::Event(event)),
                 }
             }
         }
@@ -150,7 +152,7 @@ impl Machine {
         let opened = match service.form() {
             Form::Stream { bits_per_second, packet_bytes } => {
                 let pause = Duration::from_nanos(u64::from(packet_bytes) * 8_000_000_000 / u64::from(bits_per_second));
-                let source = Source { until: now + duration, pause, bytes: packet_bytes as usize };
+                let source = SimSource { until: now + duration, pause, bytes: packet_bytes as usize };
                 self.sources.insert(session, source);
                 SourceOutput::Stream { bits_per_second, format }
             }
@@ -177,12 +179,12 @@ impl Machine {
     }
 }
 
-fn input<C>(news: News) -> Input<C> {
+fn input<C>(news: MachineInput) -> Input<C> {
     match news {
-        News::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
-        News::Down { link, reason } => Input::LinkDown { link, reason, refused: false },
-        News::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },
-        News::Message { link, message } => Input::Message { link, message },
-        News::Multicast { from, message } => Input::Multicast { from, message },
+        MachineInput::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
+        MachineInput::Down { link, reason } => Input::LinkDown { link, reason, refused: false },
+        MachineInput::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },
+        MachineInput::Message { link, message } => Input::Message { link, message },
+        MachineInput::Multicast { from, message } => Input::Multicast { from, message },
     }
 }

@@ -46,7 +46,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use checks::Violation;
-pub use record::{ByService, Progress, Tell};
+pub use record::{ProgressListener, ServiceCounts, SimProgress};
 pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
@@ -57,7 +57,7 @@ use record::Recorder;
 
 /// What came of a simulated run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct SimOutcome {
     /// The fingerprint of every packet and message and of their times.
     pub trace_hash: u64,
     /// Requests made.
@@ -75,9 +75,9 @@ pub struct Outcome {
     /// Things that happened: packets, timers, starts.
     pub steps: u64,
     /// How the requests for each service ended.
-    pub by_service: BTreeMap<String, ByService>,
+    pub by_service: BTreeMap<String, ServiceCounts>,
     /// What the packets of all machines were for.
-    pub shares: Shares,
+    pub shares: TrafficBreakdown,
     /// What must not have been; empty if all is well.
     pub violations: Vec<Violation>,
     /// Packets that the simulated network had no memory for: with any, it was
@@ -91,7 +91,7 @@ pub struct Outcome {
 /// It is told by where packets go, as the published experiments told it by
 /// ports: what goes to or from a hub finds services, unless the hub relays them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shares {
+pub struct TrafficBreakdown {
     /// Packets of associations with hubs, and of hubs with one another.
     pub hub_bytes: u64,
     /// Of that, data which hubs relayed, without any header.
@@ -103,14 +103,14 @@ pub struct Shares {
     /// Packets of multicast, once where they were sent.
     pub multicast_bytes: u64,
     /// Messages from node to node that are no data, acceptances above all: those with a packet of their own.
-    pub asides: u64,
+    pub control_messages: u64,
     /// Those that leave in the packet of another message, as they go the same way at the same time.
-    pub shared_asides: u64,
+    pub shared_control_messages: u64,
     /// The bytes of both, without any header.
-    pub aside_bytes: u64,
+    pub control_message_bytes: u64,
 }
 
-impl Shares {
+impl TrafficBreakdown {
     fn add(&mut self, is_hubs: bool, is_greeting: bool, bytes: u64) {
         let share = match (is_hubs, is_greeting) {
             (true, _) => &mut self.hub_bytes,
@@ -121,7 +121,7 @@ impl Shares {
     }
 }
 
-impl Outcome {
+impl SimOutcome {
     /// Whether the run was that of the plan, and nothing was amiss.
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty() && self.overflows == 0
@@ -169,7 +169,7 @@ pub enum SimulateError {
 ///
 /// # Errors
 /// When the plan does not fit its network.
-pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<Outcome, SimulateError> {
+pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<SimOutcome, SimulateError> {
     run::run(prepared, detail, &mut Recorder::new(&prepared.topology))
 }
 
@@ -177,8 +177,11 @@ pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<Outcome, Simulate
 ///
 /// # Errors
 /// When the plan does not fit its network.
-pub fn simulate_and_keep(prepared: &Prepared, detail: Detail) -> Result<(Outcome, report::Results), SimulateError> {
-    record::and_keep(prepared, detail)
+pub fn simulate_with_results(
+    prepared: &Prepared,
+    detail: Detail,
+) -> Result<(SimOutcome, report::Results), SimulateError> {
+    record::simulate_to_memory(prepared, detail)
 }
 
 /// Simulates a plan, and writes to `folder`, which must be empty or not be
@@ -186,8 +189,8 @@ pub fn simulate_and_keep(prepared: &Prepared, detail: Detail) -> Result<(Outcome
 ///
 /// # Errors
 /// When the plan does not fit its network, or a file cannot be written.
-pub fn simulate_into(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<Outcome, SimulateError> {
-    record::into_folder(prepared, detail, folder, &BTreeMap::new(), None)
+pub fn simulate_into(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<SimOutcome, SimulateError> {
+    record::simulate_to_folder(prepared, detail, folder, &BTreeMap::new(), None)
 }
 
 /// Simulates a run of a sweep, as [`simulate_into`] does; `varied` is what the sweep has varied, by name.
@@ -198,22 +201,22 @@ pub fn simulate_varied(
     prepared: &Prepared,
     folder: &Path,
     varied: &BTreeMap<String, String>,
-) -> Result<Outcome, SimulateError> {
-    record::into_folder(prepared, Detail::default(), folder, varied, None)
+) -> Result<SimOutcome, SimulateError> {
+    record::simulate_to_folder(prepared, Detail::default(), folder, varied, None)
 }
 
 /// Simulates a plan, into a folder if one is given, and tells how far it is: often, and at no set pace.
 ///
 /// # Errors
 /// As [`simulate_into`].
-pub fn simulate_telling(
+pub fn simulate_with_progress(
     prepared: &Prepared,
     detail: Detail,
     folder: Option<&Path>,
-    tell: Tell,
-) -> Result<Outcome, SimulateError> {
+    tell: ProgressListener,
+) -> Result<SimOutcome, SimulateError> {
     match folder {
-        Some(folder) => record::into_folder(prepared, detail, folder, &BTreeMap::new(), Some(tell)),
+        Some(folder) => record::simulate_to_folder(prepared, detail, folder, &BTreeMap::new(), Some(tell)),
         None => run::run(prepared, detail, &mut Recorder::new(&prepared.topology).telling(Some(tell))),
     }
 }

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::record::Recorder;
-use super::run::conduct;
-use super::world::World;
-use super::{Detail, Outcome};
+use super::run::run_with_hook;
+use super::world::SimWorld;
+use super::{Detail, SimOutcome};
 use crate::experiment::Prepared;
 
 /// The machines of the plan: a hub, and the nodes on both hosts.
@@ -34,15 +34,15 @@ idle = '100ms'
 ";
 
 /// A run of a seed into which `plant` puts something when its workload begins.
-fn planted(seed: u64, plant: fn(&mut World<'_>)) -> Outcome {
+fn planted(seed: u64, plant: fn(&mut SimWorld<'_>)) -> SimOutcome {
     let text = format!("{PLAN}seed = {seed}\n");
     let prepared = Prepared::from_text(&text, Path::new("p.toml")).unwrap();
-    conduct(&prepared, Detail::Packet, &mut Recorder::new(&prepared.topology), plant).unwrap()
+    run_with_hook(&prepared, Detail::Packet, &mut Recorder::new(&prepared.topology), plant).unwrap()
 }
 
 /// What is said of a machine that a plant has made do wrong: of it alone, and
 /// the same when the seed is run again.
-fn found(seed: u64, machine: &str, plant: fn(&mut World<'_>)) -> Vec<String> {
+fn found(seed: u64, machine: &str, plant: fn(&mut SimWorld<'_>)) -> Vec<String> {
     let first = planted(seed, plant);
     let again = planted(seed, plant);
     assert_eq!((&first.violations, first.trace_hash), (&again.violations, again.trace_hash));
@@ -50,8 +50,8 @@ fn found(seed: u64, machine: &str, plant: fn(&mut World<'_>)) -> Vec<String> {
     first.violations.into_iter().map(|violation| violation.what).collect()
 }
 
-fn say(world: &mut World<'_>, from: usize, to: usize, message: Bytes) {
-    let link = world.links.between(from, to).unwrap();
+fn say(world: &mut SimWorld<'_>, from: usize, to: usize, message: Bytes) {
+    let link = world.connections.between(from, to).unwrap();
     world.transmit(
         from,
         Transmit::Message {
@@ -105,7 +105,7 @@ fn hub_naming_dead_node_is_found() {
 fn double_request_end_is_found() {
     let what = found(6, "node1", |world| {
         let (ticket, reason, detail) = (TICKET, Reason::Busy, String::new());
-        world.tell(NODE, NodeEvent::Failed { ticket, reason, detail, retry_after: None });
+        world.push_event(NODE, NodeEvent::Failed { ticket, reason, detail, retry_after: None });
     });
     assert_eq!(what, ["its request 1000000 ended twice"]);
 }

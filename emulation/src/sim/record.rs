@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::world::{Part, World};
+use super::world::{MachineRole, SimWorld};
 use super::{Detail, SimulateError, Violation};
 use crate::experiment::{Prepared, RunError, since};
 use crate::report::metrics::Distribution;
@@ -22,7 +22,7 @@ use crate::scenario::{self, Topology};
 
 /// How the requests for one service ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ByService {
+pub struct ServiceCounts {
     /// Requests made.
     pub requested: u64,
     /// Those that were completed.
@@ -43,7 +43,7 @@ pub struct ByService {
 /// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Progress {
+pub enum SimProgress {
     /// Nodes find their homes.
     Joining {
         /// Those that have one.
@@ -61,7 +61,7 @@ pub enum Progress {
 }
 
 /// The listener to progress.
-pub type Tell = Box<dyn FnMut(Progress)>;
+pub type ProgressListener = Box<dyn FnMut(SimProgress)>;
 
 /// Where records go.
 enum Sink {
@@ -73,9 +73,9 @@ enum Sink {
 /// Counts, and writes to `events.jsonl` if there is to be one.
 pub(super) struct Recorder {
     sink: Sink,
-    tell: Option<Tell>,
+    tell: Option<ProgressListener>,
     failure: Option<io::Error>,
-    services: BTreeMap<String, (ByService, Vec<f64>)>,
+    services: BTreeMap<String, (ServiceCounts, Vec<f64>)>,
     lans: BTreeSet<String>,
     before: Vec<LinkRecord>,
     completed: u64,
@@ -109,11 +109,11 @@ impl Recorder {
     }
 
     /// The same, who tells somebody how far the run is.
-    pub(super) fn telling(self, tell: Option<Tell>) -> Self {
+    pub(super) fn telling(self, tell: Option<ProgressListener>) -> Self {
         Self { tell, ..self }
     }
 
-    pub(super) fn tell(&mut self, progress: Progress) {
+    pub(super) fn report_progress(&mut self, progress: SimProgress) {
         if let Some(tell) = &mut self.tell {
             tell(progress);
         }
@@ -147,9 +147,9 @@ impl Recorder {
     }
 
     /// The workload begins.
-    pub(super) fn begin(&mut self, world: &mut World<'_>) {
+    pub(super) fn begin(&mut self, world: &mut SimWorld<'_>) {
         self.nodes(world, 0.0);
-        self.before = world.links.wire().counters();
+        self.before = world.connections.wire().counters();
     }
 
     pub(super) fn request(&mut self, request: RequestRecord) {
@@ -172,7 +172,7 @@ impl Recorder {
     }
 
     /// Once a second, how it is going.
-    pub(super) fn sample(&mut self, world: &mut World<'_>, t: Duration, active: u32) {
+    pub(super) fn sample(&mut self, world: &mut SimWorld<'_>, t: Duration, active: u32) {
         if matches!(self.sink, Sink::Nowhere) {
             return;
         }
@@ -194,28 +194,28 @@ impl Recorder {
     }
 
     /// The run is over.
-    pub(super) fn end(&mut self, world: &mut World<'_>, ran: Duration) {
+    pub(super) fn end(&mut self, world: &mut SimWorld<'_>, ran: Duration) {
         self.nodes(world, ran.as_secs_f64());
         for link in self.links(world) {
             self.write(Record::Link(link));
         }
     }
 
-    fn links(&self, world: &mut World<'_>) -> Vec<LinkRecord> {
-        let now = world.links.wire().counters();
+    fn links(&self, world: &mut SimWorld<'_>) -> Vec<LinkRecord> {
+        let now = world.connections.wire().counters();
         now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect()
     }
 
-    fn nodes(&mut self, world: &World<'_>, t: f64) {
+    fn nodes(&mut self, world: &SimWorld<'_>, t: f64) {
         if matches!(self.sink, Sink::Nowhere) {
             return;
         }
-        for (machine, cast) in world.casts().iter().enumerate() {
-            let [sent_bytes, received_bytes] = world.links.counted(machine);
+        for (machine, cast) in world.participants().iter().enumerate() {
+            let [sent_bytes, received_bytes] = world.connections.counted(machine);
             let sent = world.sent[machine].iter().map(|(traffic, bytes)| (traffic.name().to_owned(), *bytes));
             let role = match cast.part {
-                Part::Node(_) => "node",
-                Part::Hub(place) => world.architecture().hub_title(place),
+                MachineRole::Node(_) => "node",
+                MachineRole::Hub(place) => world.architecture().hub_title(place),
             };
             self.write(Record::Node(NodeRecord {
                 t,
@@ -231,11 +231,11 @@ impl Recorder {
     }
 
     /// How the requests for each service ended.
-    pub(super) fn by_service(&self) -> BTreeMap<String, ByService> {
+    pub(super) fn by_service(&self) -> BTreeMap<String, ServiceCounts> {
         let summed = self.services.iter().map(|(name, (service, latencies))| {
             let latency = Distribution::from_values(latencies.clone());
             let service =
-                ByService { p50_ms: latency.p50, p95_ms: latency.p95, p99_ms: latency.p99, ..service.clone() };
+                ServiceCounts { p50_ms: latency.p50, p95_ms: latency.p95, p99_ms: latency.p99, ..service.clone() };
             (name.clone(), service)
         });
         summed.collect()
@@ -243,13 +243,13 @@ impl Recorder {
 }
 
 /// Simulates a plan and leaves in `folder` what a run in emulation would.
-pub(super) fn into_folder(
+pub(super) fn simulate_to_folder(
     prepared: &Prepared,
     detail: Detail,
     folder: &Path,
     varied: &BTreeMap<String, String>,
-    tell: Option<Tell>,
-) -> Result<super::Outcome, SimulateError> {
+    tell: Option<ProgressListener>,
+) -> Result<super::SimOutcome, SimulateError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| SimulateError::File { path, source }
@@ -276,7 +276,10 @@ pub(super) fn into_folder(
 }
 
 /// Simulates a plan and keeps what a run in emulation would leave.
-pub(super) fn and_keep(prepared: &Prepared, detail: Detail) -> Result<(super::Outcome, Results), SimulateError> {
+pub(super) fn simulate_to_memory(
+    prepared: &Prepared,
+    detail: Detail,
+) -> Result<(super::SimOutcome, Results), SimulateError> {
     let mut recorder = Recorder::keeping(&prepared.topology);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;
     let mut results = Results::new(Path::new(""), facts(prepared, detail, &outcome), Some(prepared.effective()));
@@ -287,7 +290,7 @@ pub(super) fn and_keep(prepared: &Prepared, detail: Detail) -> Result<(super::Ou
 }
 
 /// `run.json` of a simulated run. It has no machine and was never late.
-fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> RunRecord {
+fn facts(prepared: &Prepared, detail: Detail, outcome: &super::SimOutcome) -> RunRecord {
     let Prepared { plan, placement, network, .. } = prepared;
     let text = |name: &str, value: String| (name.to_owned(), value);
     let carried = [
@@ -322,7 +325,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> RunRe
 }
 
 /// Whether the run can be trusted, and why not.
-fn verdict(outcome: &super::Outcome) -> RunVerdict {
+fn verdict(outcome: &super::SimOutcome) -> RunVerdict {
     let mut reasons: Vec<String> = outcome.violations.iter().map(Violation::sentence).collect();
     reasons.extend(outcome.overflow());
     RunVerdict { valid: reasons.is_empty(), reasons, overruns: outcome.overflows, ..RunVerdict::default() }

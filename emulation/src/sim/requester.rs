@@ -16,7 +16,7 @@ use crate::experiment::{NodePlace, Placement};
 use crate::report::record::{RequestOutcome, RequestRecord};
 
 /// What all requesters know of the run.
-pub(super) struct Stage<'a> {
+pub(super) struct SimRequestContext<'a> {
     pub(super) placement: &'a Placement,
     pub(super) transport: TransportChoice,
     pub(super) stream: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Stage<'a> {
 
 /// What is to be done for a requester.
 #[derive(Debug)]
-pub(super) enum Todo {
+pub(super) enum RequesterAction {
     /// Ask its machine for this, and look at this ticket again at this time.
     Ask(Ticket, Box<Wish>, Time),
     /// Nothing before this time.
@@ -40,14 +40,14 @@ pub(super) enum Todo {
 }
 
 /// Asks for one node. Times are those of the run: 0 is when the workload begins.
-pub(super) struct Requester {
+pub(super) struct SimRequester {
     node: usize,
     workload: Option<Workload>,
     tickets: u64,
-    under_way: Option<UnderWay>,
+    under_way: Option<ActiveRequest>,
 }
 
-struct UnderWay {
+struct ActiveRequest {
     ticket: Ticket,
     wanted: WorkloadRequest,
     began: Time,
@@ -60,32 +60,32 @@ struct UnderWay {
     summary: Option<RequestSummary>,
 }
 
-impl Requester {
+impl SimRequester {
     /// One that asks for nothing yet.
     pub(super) const fn new(node: usize) -> Self {
         Self { node, workload: None, tickets: 0, under_way: None }
     }
 
     /// Asks for what this says from now on. Nothing is under way.
-    pub(super) fn take_up(&mut self, workload: Workload) {
+    pub(super) fn start_workload(&mut self, workload: Workload) {
         self.workload = Some(workload);
     }
 
     /// What to do now.
-    pub(super) fn poll(&mut self, now: Time, stage: &Stage<'_>) -> Todo {
-        let Some(workload) = &mut self.workload else { return Todo::Done };
+    pub(super) fn poll(&mut self, now: Time, stage: &SimRequestContext<'_>) -> RequesterAction {
+        let Some(workload) = &mut self.workload else { return RequesterAction::Done };
         match workload.poll(now) {
-            WorkloadStep::Done => Todo::Done,
-            WorkloadStep::Busy => Todo::Busy,
-            WorkloadStep::Wait(until) => Todo::Wait(until),
+            WorkloadStep::Done => RequesterAction::Done,
+            WorkloadStep::Busy => RequesterAction::Busy,
+            WorkloadStep::Wait(until) => RequesterAction::Wait(until),
             WorkloadStep::Request(wanted) => self.ask(now, wanted, stage),
         }
     }
 
-    fn ask(&mut self, now: Time, wanted: WorkloadRequest, stage: &Stage<'_>) -> Todo {
+    fn ask(&mut self, now: Time, wanted: WorkloadRequest, stage: &SimRequestContext<'_>) -> RequesterAction {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
-        self.under_way = Some(UnderWay {
+        self.under_way = Some(ActiveRequest {
             ticket,
             wanted,
             began: now,
@@ -105,7 +105,7 @@ impl Requester {
             prolonged: false,
             ..Wish::new(wanted.service, Area::Exact(stage.walk.cell(wanted.target)))
         };
-        Todo::Ask(ticket, Box::new(wish), wanted.deadline)
+        RequesterAction::Ask(ticket, Box::new(wish), wanted.deadline)
     }
 
     /// The ticket under way.
@@ -119,7 +119,7 @@ impl Requester {
     }
 
     /// Takes note of whether requester and provider had not spoken before.
-    pub(super) fn meet(&mut self, first: Option<bool>) {
+    pub(super) fn record_contact(&mut self, first: Option<bool>) {
         if let Some(under_way) = &mut self.under_way {
             under_way.first_contact = first;
         }
@@ -127,7 +127,12 @@ impl Requester {
 
     /// Takes note of what the machine tells of the request under way; its
     /// record, if that has ended it.
-    pub(super) fn hear(&mut self, now: Time, event: NodeEvent, stage: &Stage<'_>) -> Option<RequestRecord> {
+    pub(super) fn handle_event(
+        &mut self,
+        now: Time,
+        event: NodeEvent,
+        stage: &SimRequestContext<'_>,
+    ) -> Option<RequestRecord> {
         let under_way = self.under_way.as_mut()?;
         match event {
             NodeEvent::Accepted { provider, scheme, relayed, .. } => {
@@ -154,7 +159,12 @@ impl Requester {
     }
 
     /// Its time is up, or the run is over: the ticket is no longer waited for.
-    pub(super) fn give_up(&mut self, now: Time, outcome: RequestOutcome, stage: &Stage<'_>) -> Option<RequestRecord> {
+    pub(super) fn give_up(
+        &mut self,
+        now: Time,
+        outcome: RequestOutcome,
+        stage: &SimRequestContext<'_>,
+    ) -> Option<RequestRecord> {
         self.end(now, outcome, None, stage)
     }
 
@@ -163,7 +173,7 @@ impl Requester {
         now: Time,
         outcome: RequestOutcome,
         error: Option<&str>,
-        stage: &Stage<'_>,
+        stage: &SimRequestContext<'_>,
     ) -> Option<RequestRecord> {
         let under_way = self.under_way.take()?;
         let ended = if outcome == RequestOutcome::Failed { RequestEnding::Declined } else { RequestEnding::Finished };
@@ -181,14 +191,14 @@ impl Requester {
     }
 }
 
-impl UnderWay {
+impl ActiveRequest {
     fn record(
         self,
         node: usize,
         now: Time,
         outcome: RequestOutcome,
         error: Option<&str>,
-        stage: &Stage<'_>,
+        stage: &SimRequestContext<'_>,
     ) -> RequestRecord {
         let nodes: &[NodePlace] = &stage.placement.nodes;
         let provider = self.provider.and_then(|id| stage.places.get(&id).copied());

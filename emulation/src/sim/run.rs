@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::{Cell, NodeId, Scheme, Time};
 
-use super::calendar::Calendar;
+use super::calendar::SimEventQueue;
 use super::links::MachineId;
-use super::record::{Progress, Recorder};
-use super::requester::{Requester, Stage, Todo};
-use super::world::{Part, World};
-use super::{Detail, Outcome, SimulateError, Violation};
+use super::record::{Recorder, SimProgress};
+use super::requester::{RequesterAction, SimRequestContext, SimRequester};
+use super::world::{MachineRole, SimWorld};
+use super::{Detail, SimOutcome, SimulateError, Violation};
 use crate::experiment::Prepared;
 use crate::experiment::plan::{DaemonAction, FaultKind};
 use crate::experiment::walk::Mobility;
@@ -23,29 +23,29 @@ const READY: Duration = Duration::from_secs(120);
 /// How long a cancelled request may take to say so, when all is over.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long nothing happens between a warm-up and what counts, as in emulation.
-const BREATH: Duration = Duration::from_millis(200);
+const WARM_UP_PAUSE: Duration = Duration::from_millis(200);
 /// Time between two samples.
 const SAMPLE: Duration = Duration::from_secs(1);
 
 /// A run under way. Times of its own are counted from when the workload began.
-pub(super) struct Run<'a, 'r> {
+pub(super) struct SimRun<'a, 'r> {
     prepared: &'a Prepared,
-    world: World<'a>,
-    stage: Stage<'a>,
-    requesters: Vec<Requester>,
-    calendar: Calendar<Due>,
+    world: SimWorld<'a>,
+    stage: SimRequestContext<'a>,
+    requesters: Vec<SimRequester>,
+    calendar: SimEventQueue<SimRunTimer>,
     recorder: &'r mut Recorder,
     /// When the workload began.
     begin: Time,
     /// Whether nothing counts yet.
     is_warm_up: bool,
     /// Nodes without a home, before the workload begins.
-    homeless: usize,
+    without_home: usize,
     active: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum SimRunTimer {
     /// A fault, by its place in the plan.
     Fault(usize),
     /// A requester looks what to do.
@@ -58,38 +58,38 @@ enum Due {
 }
 
 /// Runs a plan.
-pub(super) fn run(prepared: &Prepared, detail: Detail, recorder: &mut Recorder) -> Result<Outcome, SimulateError> {
-    conduct(prepared, detail, recorder, |_| {})
+pub(super) fn run(prepared: &Prepared, detail: Detail, recorder: &mut Recorder) -> Result<SimOutcome, SimulateError> {
+    run_with_hook(prepared, detail, recorder, |_| {})
 }
 
 /// Runs a plan; `meddle` may do something to the world when the workload begins.
-pub(super) fn conduct(
+pub(super) fn run_with_hook(
     prepared: &Prepared,
     detail: Detail,
     recorder: &mut Recorder,
-    meddle: impl FnOnce(&mut World<'_>),
-) -> Result<Outcome, SimulateError> {
+    meddle: impl FnOnce(&mut SimWorld<'_>),
+) -> Result<SimOutcome, SimulateError> {
     let started = Instant::now();
-    let world = World::new(prepared, detail)?;
+    let world = SimWorld::new(prepared, detail)?;
     let places: HashMap<NodeId, usize> =
-        world.casts().iter().filter_map(|cast| cast.part.node().map(|place| (cast.id, place))).collect();
+        world.participants().iter().filter_map(|cast| cast.part.node().map(|place| (cast.id, place))).collect();
     let placement = &prepared.placement;
     let plan = &prepared.plan;
-    let mut run = Run {
+    let mut run = SimRun {
         prepared,
         begin: world.now,
         is_warm_up: false,
-        homeless: placement.nodes.iter().filter(|node| !node.hubs.is_empty()).count(),
+        without_home: placement.nodes.iter().filter(|node| !node.hubs.is_empty()).count(),
         world,
-        stage: Stage {
+        stage: SimRequestContext {
             placement,
             transport: plan.transport,
             stream: plan.stream,
             places: &places,
             walk: Mobility::from_plan(plan, placement),
         },
-        requesters: (0..placement.nodes.len()).map(Requester::new).collect(),
-        calendar: Calendar::new(),
+        requesters: (0..placement.nodes.len()).map(SimRequester::new).collect(),
+        calendar: SimEventQueue::new(),
         recorder,
         active: 0,
     };
@@ -97,38 +97,39 @@ pub(super) fn conduct(
     run.warm_up();
     run.begin()?;
     meddle(&mut run.world);
-    run.carry_on(plan.duration, plan.duration + plan.drain);
+    run.run_until_drained(plan.duration, plan.duration + plan.drain);
     Ok(run.conclude(started))
 }
 
-impl Run<'_, '_> {
+impl SimRun<'_, '_> {
     /// The time of the run.
     fn now(&self) -> Time {
         Time::ZERO + self.world.now.since(self.begin)
     }
 
     fn node(&self, machine: MachineId) -> Option<usize> {
-        self.world.casts()[machine].part.node()
+        self.world.participants()[machine].part.node()
     }
 
     /// Starts all machines, and waits until every node that is to have a home
     /// has one.
     fn attach(&mut self) -> Result<(), SimulateError> {
-        let mut attached = vec![false; self.world.casts().len()];
+        let mut attached = vec![false; self.world.participants().len()];
         let until = self.world.now + READY;
         // Nodes start one after the other.
         let last = attached.len() - 1;
-        let nodes = self.homeless;
-        while self.homeless > 0 || !self.world.runs(last) {
+        let nodes = self.without_home;
+        while self.without_home > 0 || !self.world.runs(last) {
             if !self.world.step(until) {
-                let mut casts = attached.iter().zip(self.world.casts());
+                let mut casts = attached.iter().zip(self.world.participants());
                 let lost = casts.find(|(attached, cast)| !**attached && cast.part.node().is_some());
                 return Err(SimulateError::NotReady(lost.map(|(_, cast)| cast.name.clone()).unwrap_or_default()));
             }
             while let Some((machine, event)) = self.world.poll() {
                 if matches!(event, NodeEvent::Attached { .. }) && !std::mem::replace(&mut attached[machine], true) {
-                    self.homeless -= 1;
-                    self.recorder.tell(Progress::Joining { joined: nodes - self.homeless, of: nodes });
+                    self.without_home -= 1;
+                    self.recorder
+                        .report_progress(SimProgress::Joining { joined: nodes - self.without_home, of: nodes });
                 }
             }
         }
@@ -144,48 +145,48 @@ impl Run<'_, '_> {
         }
         (self.begin, self.is_warm_up) = (self.world.now, true);
         let nodes = &self.prepared.placement.nodes;
-        self.have_ask(nodes.iter().map(|node| Workload::warm_up_from_plan(plan, node)).collect());
-        self.carry_on(plan.warm_up, plan.warm_up + plan.timeout + plan.stream);
-        let breath = self.world.now + BREATH;
+        self.start_workloads(nodes.iter().map(|node| Workload::warm_up_from_plan(plan, node)).collect());
+        self.run_until_drained(plan.warm_up, plan.warm_up + plan.timeout + plan.stream);
+        let breath = self.world.now + WARM_UP_PAUSE;
         while self.world.step(breath) {
-            self.listen();
+            self.handle_events();
         }
         (self.world.now, self.is_warm_up) = (breath, false);
-        self.calendar = Calendar::new();
+        self.calendar = SimEventQueue::new();
     }
 
     /// Has every node ask from now on for what its workload says.
-    fn have_ask(&mut self, workloads: Vec<Workload>) {
+    fn start_workloads(&mut self, workloads: Vec<Workload>) {
         for (place, workload) in workloads.into_iter().enumerate() {
-            self.requesters[place].take_up(workload);
-            self.calendar.enter(self.now(), Due::Ask(place));
+            self.requesters[place].start_workload(workload);
+            self.calendar.push(self.now(), SimRunTimer::Ask(place));
         }
     }
 
     /// Time begins to count.
     fn begin(&mut self) -> Result<(), SimulateError> {
         self.begin = self.world.now;
-        self.world.links.wire().begin(self.begin)?;
+        self.world.connections.wire().begin(self.begin)?;
         for (place, fault) in self.prepared.plan.faults.iter().enumerate() {
-            self.calendar.enter(Time::ZERO + fault.at, Due::Fault(place));
+            self.calendar.push(Time::ZERO + fault.at, SimRunTimer::Fault(place));
         }
         let Prepared { plan, placement, .. } = self.prepared;
-        self.have_ask(placement.nodes.iter().map(|node| Workload::from_plan(plan, node)).collect());
-        self.calendar.enter(Time::ZERO + SAMPLE, Due::Sample);
+        self.start_workloads(placement.nodes.iter().map(|node| Workload::from_plan(plan, node)).collect());
+        self.calendar.push(Time::ZERO + SAMPLE, SimRunTimer::Sample);
         {
             let Self { recorder, world, .. } = self;
             recorder.begin(world);
         }
         if plan.movement.is_some() {
-            (0..placement.nodes.len()).for_each(|node| self.stands(node, self.stage.walk.cell(node)));
+            (0..placement.nodes.len()).for_each(|node| self.record_position(node, self.stage.walk.cell(node)));
         }
-        self.walk();
+        self.move_nodes();
         Ok(())
     }
 
     /// Goes on for as long as nodes ask, and until all requests have ended, or
     /// the time is up.
-    fn carry_on(&mut self, asking: Duration, longest: Duration) {
+    fn run_until_drained(&mut self, asking: Duration, longest: Duration) {
         let (asking, longest) = (Time::ZERO + asking, self.begin + longest);
         loop {
             let own = self.calendar.next().map(|at| self.begin + (at - Time::ZERO));
@@ -193,76 +194,79 @@ impl Run<'_, '_> {
             let Some(next) = next.filter(|at| *at <= longest) else { return self.world.now = longest };
             if own.is_some_and(|own| own <= next) {
                 self.world.now = self.world.now.max(next);
-                if let Some(due) = self.calendar.take(self.now()) {
+                if let Some(due) = self.calendar.take_due(self.now()) {
                     self.act(due);
                 }
             } else {
                 self.world.step(next);
             }
-            self.listen();
+            self.handle_events();
             if self.active == 0 && self.now() >= asking {
                 return;
             }
         }
     }
 
-    fn act(&mut self, due: Due) {
+    fn act(&mut self, due: SimRunTimer) {
         match due {
-            Due::Fault(place) => self.break_something(place),
-            Due::Ask(place) => self.ask(place),
-            Due::Move => self.walk(),
-            Due::Late(place, ticket) => {
+            SimRunTimer::Fault(place) => self.inject_fault(place),
+            SimRunTimer::Ask(place) => self.ask(place),
+            SimRunTimer::Move => self.move_nodes(),
+            SimRunTimer::Late(place, ticket) => {
                 if self.requesters[place].ticket() == Some(ticket) {
                     self.give_up(place, record::RequestOutcome::TimedOut);
                 }
             }
-            Due::Sample => {
+            SimRunTimer::Sample => {
                 let Self { recorder, world, .. } = self;
                 recorder.sample(world, world.now.since(self.begin), self.active);
-                recorder.tell(Progress::Running { now: world.now.since(self.begin), of: self.prepared.plan.duration });
-                self.calendar.enter(self.now() + SAMPLE, Due::Sample);
+                recorder.report_progress(SimProgress::Running {
+                    now: world.now.since(self.begin),
+                    of: self.prepared.plan.duration,
+                });
+                self.calendar.push(self.now() + SAMPLE, SimRunTimer::Sample);
             }
         }
     }
 
     /// Writes down the cell of a node.
-    fn stands(&mut self, node: usize, cell: Cell) {
+    fn record_position(&mut self, node: usize, cell: Cell) {
         let (t, name) = ((self.now() - Time::ZERO).as_secs_f64(), self.prepared.placement.nodes[node].name.clone());
         self.recorder.position(record::PositionRecord { t, node: name, x: cell.x, y: cell.y });
     }
 
     /// Has nodes publish where they have moved to.
-    fn walk(&mut self) {
+    fn move_nodes(&mut self) {
         while let Some((node, cell)) = self.stage.walk.step(self.now() - Time::ZERO) {
-            let machine = self.world.machine_of(Part::Node(node));
+            let machine = self.world.machine_of(MachineRole::Node(node));
             self.world.command(machine, NodeCommand::Move { cell });
-            self.stands(node, cell);
+            self.record_position(node, cell);
         }
         let next = self.stage.walk.deadline();
-        next.into_iter().for_each(|at| self.calendar.enter(Time::ZERO + at, Due::Move));
+        next.into_iter().for_each(|at| self.calendar.push(Time::ZERO + at, SimRunTimer::Move));
     }
 
     /// Has a requester look what to do.
     fn ask(&mut self, place: usize) {
-        let machine = self.world.machine_of(Part::Node(place));
+        let machine = self.world.machine_of(MachineRole::Node(place));
         // While its daemon is dead a node does not ask; it looks again when that starts.
         if !self.world.runs(machine) || self.requesters[place].ticket().is_some() {
             return;
         }
         let now = self.now();
         match self.requesters[place].poll(now, &self.stage) {
-            Todo::Ask(ticket, wanted, deadline) => {
+            RequesterAction::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
-                self.calendar.enter(deadline, Due::Late(place, ticket));
+                self.calendar.push(deadline, SimRunTimer::Late(place, ticket));
                 self.world.command(machine, NodeCommand::Request { ticket, request: *wanted });
             }
-            Todo::Wait(until) => self.calendar.enter(until, Due::Ask(place)),
-            Todo::Busy | Todo::Done => {}
+            RequesterAction::Wait(until) => self.calendar.push(until, SimRunTimer::Ask(place)),
+            RequesterAction::Busy | RequesterAction::Done => {}
         }
     }
 
     /// Takes note of what nodes tell.
-    fn listen(&mut self) {
+    fn handle_events(&mut self) {
         while let Some((machine, event)) = self.world.poll() {
             let Some(place) = self.node(machine) else { continue };
             let Some((ticket, ends)) = about(&event) else { continue };
@@ -276,9 +280,9 @@ impl Run<'_, '_> {
             let now = self.now();
             if let NodeEvent::Accepted { provider, scheme, relayed: false, .. } = &event {
                 let first = self.is_first_contact(machine, place, *provider, *scheme);
-                self.requesters[place].meet(first);
+                self.requesters[place].record_contact(first);
             }
-            if let Some(request) = self.requesters[place].hear(now, event, &self.stage) {
+            if let Some(request) = self.requesters[place].handle_event(now, event, &self.stage) {
                 self.ended(place, request);
             }
         }
@@ -286,14 +290,14 @@ impl Run<'_, '_> {
 
     /// Whether the association with the provider came up since the request began.
     fn is_first_contact(&self, machine: MachineId, place: usize, provider: NodeId, scheme: Scheme) -> Option<bool> {
-        let provider = self.world.machine_of(Part::Node(*self.stage.places.get(&provider)?));
-        let up = self.world.links.up_since(machine, provider, scheme)?;
+        let provider = self.world.machine_of(MachineRole::Node(*self.stage.places.get(&provider)?));
+        let up = self.world.connections.up_since(machine, provider, scheme)?;
         let began = self.begin + (self.requesters[place].began()? - Time::ZERO);
         Some(up >= began)
     }
 
     fn give_up(&mut self, place: usize, outcome: record::RequestOutcome) {
-        let machine = self.world.machine_of(Part::Node(place));
+        let machine = self.world.machine_of(MachineRole::Node(place));
         let (now, ticket) = (self.now(), self.requesters[place].ticket());
         if let Some(request) = self.requesters[place].give_up(now, outcome, &self.stage) {
             self.ended(place, request);
@@ -310,10 +314,10 @@ impl Run<'_, '_> {
         if !self.is_warm_up {
             self.recorder.request(request);
         }
-        self.calendar.enter(self.now(), Due::Ask(place));
+        self.calendar.push(self.now(), SimRunTimer::Ask(place));
     }
 
-    fn break_something(&mut self, place: usize) {
+    fn inject_fault(&mut self, place: usize) {
         let fault = &self.prepared.plan.faults[place];
         let FaultKind::Daemon(daemon, deed) = &fault.kind else {
             // Links change by themselves, at the same time.
@@ -321,8 +325,8 @@ impl Run<'_, '_> {
         };
         let network = &self.prepared.network;
         let host = network.host_index(&daemon.host.name);
-        let casts = self.world.casts();
-        let fits = |part: Part| matches!(part, Part::Hub(_)) == daemon.hub;
+        let casts = self.world.participants();
+        let fits = |part: MachineRole| matches!(part, MachineRole::Hub(_)) == daemon.hub;
         let Some(machine) = casts.iter().position(|cast| Some(cast.host) == host && fits(cast.part)) else { return };
         self.recorder.incident(fault.at, &daemon.host.name, daemon.describe_action(*deed));
         match deed {
@@ -337,10 +341,10 @@ impl Run<'_, '_> {
 
     /// Who asked a machine that is gone hears nothing more; who can ask again does.
     fn after_fault(&mut self, machine: MachineId) {
-        self.listen();
+        self.handle_events();
         let Some(place) = self.node(machine) else { return };
         if self.world.runs(machine) {
-            return self.calendar.enter(self.now(), Due::Ask(place));
+            return self.calendar.push(self.now(), SimRunTimer::Ask(place));
         }
         let now = self.now();
         if let Some(mut request) = self.requesters[place].give_up(now, record::RequestOutcome::Failed, &self.stage) {
@@ -350,7 +354,7 @@ impl Run<'_, '_> {
     }
 
     /// Ends what is under way, looks at everything once more, and sums up.
-    fn conclude(mut self, started: Instant) -> Outcome {
+    fn conclude(mut self, started: Instant) -> SimOutcome {
         let (ran, drained) = (self.world.now.since(self.begin), self.prepared.plan.duration);
         for place in 0..self.requesters.len() {
             let now = self.now();
@@ -359,20 +363,20 @@ impl Run<'_, '_> {
         }
         let end = self.world.now + SETTLE;
         while self.world.step(end) {
-            self.listen();
+            self.handle_events();
         }
-        self.listen();
-        (0..self.world.casts().len()).for_each(|machine| self.world.look_at_end(machine));
+        self.handle_events();
+        (0..self.world.participants().len()).for_each(|machine| self.world.look_at_end(machine));
         let Self { recorder, mut world, begin, prepared, .. } = self;
         recorder.end(&mut world, ran);
-        let overflows = world.links.wire().overflows();
+        let overflows = world.connections.wire().overflows();
         let violations = world.checks.found().iter().map(|(at, machine, what)| Violation {
             t: at.since(begin).as_secs_f64(),
-            machine: world.casts()[*machine].name.clone(),
+            machine: world.participants()[*machine].name.clone(),
             what: what.clone(),
         });
         let by_service = recorder.by_service();
-        Outcome {
+        SimOutcome {
             trace_hash: world.trace.value(),
             requested: by_service.values().map(|service| service.requested).sum(),
             completed: by_service.values().map(|service| service.completed).sum(),

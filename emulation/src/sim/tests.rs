@@ -8,7 +8,7 @@ use super::*;
 use crate::experiment::{NodePlace, Targets};
 use crate::report;
 use crate::report::record;
-use crate::scenario::topology::{Host, Member, Net};
+use crate::scenario::topology::{Host, Net, NetMember};
 
 const STAR: &str = "
 topology = { star = { nodes = 6, delay = '10ms', server_delay = '20ms' } }
@@ -23,7 +23,7 @@ fn prepared(text: &str) -> Prepared {
     Prepared::from_text(text, Path::new("p.toml")).unwrap()
 }
 
-fn simulated(text: &str) -> Outcome {
+fn simulated(text: &str) -> SimOutcome {
     let outcome = simulate(&prepared(text), Detail::Packet).unwrap();
     assert_eq!((&outcome.violations[..], outcome.overflows), (&[][..], 0));
     assert!(outcome.requested > 0);
@@ -145,7 +145,7 @@ fn drain_end_cuts_running_requests() {
 fn overflow_invalidates_run() {
     let sound = simulated(STAR);
     assert!(sound.is_sound() && sound.overflow().is_none());
-    let full = Outcome { overflows: 3, ..sound };
+    let full = SimOutcome { overflows: 3, ..sound };
     assert!(!full.is_sound() && full.overflow().unwrap().contains("3 packets"));
 }
 
@@ -309,7 +309,7 @@ fn crowd(nodes: usize) -> Prepared {
     for number in hosts.len()..=nodes {
         let name = format!("more{number}");
         topology.hosts.push(Host { name: name.clone(), ..hosts[0].clone() });
-        let member = Member { host: number, ..topology.nets[0].members[0].clone() };
+        let member = NetMember { host: number, ..topology.nets[0].members[0].clone() };
         topology.nets[0].members.push(member);
         let cell = Cell::new((number % 1_000) as i32, 20 + (number / 1_000) as i32);
         let targets: Targets =
@@ -324,7 +324,7 @@ fn crowd(nodes: usize) -> Prepared {
 
 #[test]
 fn crowded_lan_violates_nothing() {
-    let Outcome { violations, requested, by_service, .. } = simulate(&crowd(200), Detail::Message).unwrap();
+    let SimOutcome { violations, requested, by_service, .. } = simulate(&crowd(200), Detail::Message).unwrap();
     assert_eq!(violations, []);
     let ended = by_service.values().map(|one| one.completed + one.failed + one.cut).sum::<u64>();
     assert!(requested > 200 && ended == requested, "{ended} of {requested}");

@@ -6,24 +6,24 @@ use roost_proto::Time;
 /// that a machine was given, with their times. Two runs that differ in any of
 /// them differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trace(u64);
+pub(super) struct RunFingerprint(u64);
 
-impl Default for Trace {
+impl Default for RunFingerprint {
     fn default() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 }
 
-impl Trace {
+impl RunFingerprint {
     /// Something happened.
-    pub(super) const fn note(&mut self, at: Time, place: u64, size: u64) {
+    pub(super) const fn record_event(&mut self, at: Time, place: u64, size: u64) {
         self.mix(at.as_nanos());
         self.mix(place << 32 ^ size);
     }
 
     /// A machine was given a message.
     pub(super) fn message(&mut self, at: Time, machine: usize, message: &[u8]) {
-        self.note(at, machine as u64, message.len() as u64);
+        self.record_event(at, machine as u64, message.len() as u64);
         let mut words = message.chunks_exact(8);
         for word in &mut words {
             // Each is eight bytes long.
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn any_difference_changes_fingerprint() {
         let of = |at, machine, message: &[u8]| {
-            let mut trace = Trace::default();
+            let mut trace = RunFingerprint::default();
             trace.message(Time::from_nanos(at), machine, message);
             trace
         };

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use super::trace::Trace;
+use super::trace::RunFingerprint;
 use crate::lab::carrier::HEADER_BYTES;
 use crate::netcore::{Destination, Network, Port};
 use crate::report::record;
 use crate::scenario::addresses::{self, AddressError};
-use crate::scenario::routes::{self, Route};
+use crate::scenario::routes::{self, HostRoute};
 use crate::scenario::topology::{HostIndex, Topology};
 use crate::scenario::wiring::{self, Wiring, WiringError};
 
@@ -25,7 +25,7 @@ const HOPS: u8 = 64;
 
 /// A packet with its destination.
 #[derive(Clone, Debug)]
-pub(super) struct Addressed<P> {
+pub(super) struct AddressedPacket<P> {
     pub(super) to: Ipv4Addr,
     /// Headers of IP and above included.
     pub(super) bytes: u32,
@@ -34,12 +34,12 @@ pub(super) struct Addressed<P> {
 }
 
 /// The network, its hosts' routing tables, and what is inside.
-pub(super) struct Wire<P> {
-    network: Network<Addressed<P>>,
+pub(super) struct SimNetwork<P> {
+    network: Network<AddressedPacket<P>>,
     wiring: Wiring,
-    members: HashMap<Ipv4Addr, Interface>,
+    members: HashMap<Ipv4Addr, SimInterface>,
     /// Where a host sends packets that are not for its own nets.
-    routes: Vec<Vec<Route>>,
+    routes: Vec<Vec<HostRoute>>,
     /// By port: whose it is, and its address.
     hosts: Vec<HostIndex>,
     addresses: Vec<Ipv4Addr>,
@@ -47,12 +47,12 @@ pub(super) struct Wire<P> {
     mains: Vec<Option<Ipv4Addr>>,
     /// By host: its ports, by net.
     ports: Vec<Vec<(usize, Port)>>,
-    local: VecDeque<Arrival<P>>,
+    local: VecDeque<SimArrival<P>>,
 }
 
 /// A packet that has come to the programs of a host.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Arrival<P> {
+pub(super) struct SimArrival<P> {
     pub(super) at: Time,
     pub(super) host: HostIndex,
     pub(super) packet: P,
@@ -60,13 +60,13 @@ pub(super) struct Arrival<P> {
 
 /// Whose an address is.
 #[derive(Clone, Copy, Debug)]
-struct Interface {
+struct SimInterface {
     host: HostIndex,
     net: usize,
     port: Port,
 }
 
-impl<P: Clone> Wire<P> {
+impl<P: Clone> SimNetwork<P> {
     /// The network of a topology; its losses and jitter follow from `seed`.
     pub(super) fn new(topology: &Topology, seed: u64) -> Result<Self, AddressError> {
         let topology = addresses::assign(topology)?;
@@ -91,7 +91,7 @@ impl<P: Clone> Wire<P> {
                 wire.addresses.push(address);
                 wire.ports[member.host].push((net, port));
                 wire.mains[member.host].get_or_insert(address);
-                wire.members.insert(address, Interface { host: member.host, net, port });
+                wire.members.insert(address, SimInterface { host: member.host, net, port });
             }
         }
         Ok(wire)
@@ -109,7 +109,7 @@ impl<P: Clone> Wire<P> {
 
     /// The ways between two hosts: their addresses on each net that both are on,
     /// that of `first` before the others.
-    pub(super) fn ways(&self, from: HostIndex, to: HostIndex, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+    pub(super) fn paths(&self, from: HostIndex, to: HostIndex, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
         let address = |port: &Port| self.addresses[port.index()];
         let on = |net: usize| self.ports[to].iter().find(|(other, _)| *other == net);
         let shared = self.ports[from].iter().filter_map(|(net, here)| Some((here, &on(*net)?.1)));
@@ -134,9 +134,9 @@ impl<P: Clone> Wire<P> {
     }
 
     /// A program on `host` sends a packet.
-    pub(super) fn send(&mut self, now: Time, host: HostIndex, packet: Addressed<P>) {
+    pub(super) fn send(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
         if self.members.get(&packet.to).is_some_and(|to| to.host == host) {
-            self.local.push_back(Arrival { at: now + LOOPBACK, host, packet: packet.packet });
+            self.local.push_back(SimArrival { at: now + LOOPBACK, host, packet: packet.packet });
         } else {
             self.forward(now, host, packet);
         }
@@ -147,13 +147,13 @@ impl<P: Clone> Wire<P> {
     pub(super) fn multicast(&mut self, now: Time, host: HostIndex, bytes: u32, packet: impl Fn(Ipv4Addr) -> P) {
         for (_, port) in self.ports[host].clone() {
             let from = self.addresses[port.index()];
-            let addressed = Addressed { to: GROUP, bytes, hops: 0, packet: packet(from) };
+            let addressed = AddressedPacket { to: GROUP, bytes, hops: 0, packet: packet(from) };
             self.network.send(now, port, Destination::Others, bytes + HEADER_BYTES as u32, addressed);
         }
     }
 
     /// Sends a packet on; one without a way is gone.
-    fn forward(&mut self, now: Time, host: HostIndex, packet: Addressed<P>) {
+    fn forward(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
         if let Some((from, to)) = self.hop(host, packet.to) {
             let bytes = packet.bytes + HEADER_BYTES as u32;
             self.network.send(now, from, Destination::Port(to), bytes, packet);
@@ -167,7 +167,7 @@ impl<P: Clone> Wire<P> {
         if let Some(from) = own(target.net) {
             return Some((from, target.port));
         }
-        let fits = |route: &&Route| addresses::overlap((route.destination, route.prefix), (to, 32));
+        let fits = |route: &&HostRoute| addresses::overlap((route.destination, route.prefix), (to, 32));
         let route = self.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
         let gateway = self.members.get(&route.via.unwrap_or(to))?;
         Some((own(route.net)?, gateway.port))
@@ -175,7 +175,7 @@ impl<P: Clone> Wire<P> {
 
     /// The next packet that has come to a program by `now`, and when. Hosts on
     /// its way have forwarded it at once.
-    pub(super) fn poll(&mut self, now: Time, trace: &mut Trace) -> Option<Arrival<P>> {
+    pub(super) fn poll(&mut self, now: Time, trace: &mut RunFingerprint) -> Option<SimArrival<P>> {
         loop {
             let network = self.network.poll_deadline().filter(|at| *at <= now);
             if let Some(arrival) = self.local.front().filter(|arrival| arrival.at <= now)
@@ -185,12 +185,12 @@ impl<P: Clone> Wire<P> {
             }
             let delivery = self.network.poll_delivery(network?);
             let Some(delivery) = delivery else { continue };
-            trace.note(delivery.due, delivery.port.index() as u64, u64::from(delivery.bytes));
+            trace.record_event(delivery.due, delivery.port.index() as u64, u64::from(delivery.bytes));
             let host = self.hosts[delivery.port.index()];
             let mut packet = delivery.packet;
             // What is multicast has gone as far as it goes.
             if packet.to == GROUP || self.members.get(&packet.to).is_some_and(|to| to.host == host) {
-                return Some(Arrival { at: delivery.due, host, packet: packet.packet });
+                return Some(SimArrival { at: delivery.due, host, packet: packet.packet });
             }
             packet.hops += 1;
             if packet.hops < HOPS {
@@ -212,12 +212,12 @@ mod tests {
     use crate::scenario::generate::{Star, Tree, TreeShape};
 
     fn arrives(topology: &Topology, from: &str, to: &str) -> Option<Duration> {
-        let mut wire = Wire::new(topology, 1).unwrap();
+        let mut wire = SimNetwork::new(topology, 1).unwrap();
         let host = |name| topology.host_index(name).unwrap();
         let to = wire.address(host(to)).unwrap();
-        wire.send(Time::ZERO, host(from), Addressed { to, bytes: 1000, hops: 0, packet: 7 });
+        wire.send(Time::ZERO, host(from), AddressedPacket { to, bytes: 1000, hops: 0, packet: 7 });
         let end = Time::ZERO + Duration::from_secs(10);
-        wire.poll(end, &mut Trace::default()).map(|arrival| {
+        wire.poll(end, &mut RunFingerprint::default()).map(|arrival| {
             assert_eq!(arrival.packet, 7);
             arrival.at - Time::ZERO
         })
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn multicast_stays_on_its_link() {
         let tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
-        let mut wire = Wire::new(&tree, 1).unwrap();
+        let mut wire = SimNetwork::new(&tree, 1).unwrap();
         let from = tree.nets[0].members[0].host;
         let nets = tree.nets.iter().filter(|net| net.members.iter().any(|member| member.host == from));
         let mut neighbours: Vec<HostIndex> =
@@ -252,7 +252,7 @@ mod tests {
         wire.multicast(Time::ZERO, from, 100, |address| address);
         let end = Time::ZERO + Duration::from_secs(10);
         let mut reached = Vec::new();
-        while let Some(arrival) = wire.poll(end, &mut Trace::default()) {
+        while let Some(arrival) = wire.poll(end, &mut RunFingerprint::default()) {
             assert_eq!(wire.members[&arrival.packet].host, from);
             reached.push(arrival.host);
         }

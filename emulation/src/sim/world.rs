@@ -12,14 +12,14 @@ use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, Tic
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
-use super::asides::Asides;
-use super::calendar::Calendar;
-use super::checks::Checks;
-use super::links::{Links, MachineId, News, Site};
-use super::machine::{Machine, Wish};
-use super::trace::Trace;
-use super::wire::Wire;
-use super::{Detail, Shares, SimulateError};
+use super::asides::ControlMessages;
+use super::calendar::SimEventQueue;
+use super::checks::InvariantChecker;
+use super::links::{MachineEndpoint, MachineId, MachineInput, SimConnections};
+use super::machine::{Machine, MachineOutput};
+use super::trace::RunFingerprint;
+use super::wire::SimNetwork;
+use super::{Detail, SimulateError, TrafficBreakdown};
 use crate::experiment::workload::generator;
 use crate::experiment::{Architecture, Prepared};
 use crate::scenario::topology::HostIndex;
@@ -35,46 +35,46 @@ const NODES_AFTER: Duration = Duration::from_secs(1);
 const BETWEEN_NODES: Duration = Duration::from_millis(1);
 
 /// The machines, their links and their owners' business.
-pub(super) struct World<'a> {
+pub(super) struct SimWorld<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) now: Time,
-    pub(super) trace: Trace,
-    pub(super) checks: Checks,
-    pub(super) links: Links,
-    casts: Vec<Cast>,
+    pub(super) trace: RunFingerprint,
+    pub(super) checks: InvariantChecker,
+    pub(super) connections: SimConnections,
+    casts: Vec<SimParticipant>,
     machines: Vec<Option<Machine>>,
     /// What waits for machines that stand still.
     frozen: Vec<Option<Frozen>>,
     /// For when each machine is in the calendar.
     armed: Vec<Option<Time>>,
-    calendar: Calendar<Due>,
+    calendar: SimEventQueue<SimWorldTimer>,
     /// What nodes have told, for whoever asked.
     told: VecDeque<(MachineId, NodeEvent)>,
     /// What has happened so far: how many things, and bytes by traffic.
     pub(super) steps: u64,
     pub(super) sent: Vec<BTreeMap<Traffic, u64>>,
     /// By traffic: what all machines said.
-    pub(super) said: [Said; Traffic::ALL.len()],
+    pub(super) said: [MessageCount; Traffic::ALL.len()],
     /// The bytes of it that went from hub to hub.
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
-    asides: Asides,
+    asides: ControlMessages,
     /// Bytes of data that went to or from hubs.
     relayed_bytes: u64,
 }
 
 /// Messages, and their bytes without headers of any kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct MessageCount {
     pub(super) messages: u64,
     pub(super) bytes: u64,
 }
 
 /// Which part a machine plays.
 #[derive(Clone, Debug)]
-pub(super) struct Cast {
+pub(super) struct SimParticipant {
     pub(super) name: String,
     pub(super) class: String,
-    pub(super) part: Part,
+    pub(super) part: MachineRole,
     pub(super) host: HostIndex,
     pub(super) id: NodeId,
     address: Ipv4Addr,
@@ -84,12 +84,12 @@ pub(super) struct Cast {
 
 /// A hub or a node, by its place in the placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum MachineRole {
     Hub(usize),
     Node(usize),
 }
 
-impl Part {
+impl MachineRole {
     /// The node's place, if it is one.
     pub(super) const fn node(self) -> Option<usize> {
         match self {
@@ -100,64 +100,68 @@ impl Part {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum SimWorldTimer {
     Start(MachineId),
     Wake(MachineId),
     Tick(MachineId, SessionId),
 }
 
-impl<'a> World<'a> {
+impl<'a> SimWorld<'a> {
     pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
         let placement = &prepared.placement;
-        let wire = Wire::new(&prepared.topology, prepared.plan.seed)?;
-        let hubs = placement.hubs.iter().enumerate().map(|(at, hub)| (Part::Hub(at), hub.host, &hub.name, &hub.class));
-        let nodes =
-            placement.nodes.iter().enumerate().map(|(at, node)| (Part::Node(at), node.host, &node.name, &node.class));
+        let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
+        let hubs =
+            placement.hubs.iter().enumerate().map(|(at, hub)| (MachineRole::Hub(at), hub.host, &hub.name, &hub.class));
+        let nodes = placement
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (MachineRole::Node(at), node.host, &node.name, &node.class));
         let mut casts = Vec::new();
         for (part, host, name, class) in hubs.chain(nodes) {
             let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
             let id = id_of(prepared.plan.seed, name);
             let (name, class) = (name.clone(), class.clone());
-            casts.push(Cast { name, class, part, host, id, address, starts: 0 });
+            casts.push(SimParticipant { name, class, part, host, id, address, starts: 0 });
         }
         let role = hub_role(prepared);
-        let sites = casts.iter().map(|cast| Site {
+        let sites = casts.iter().map(|cast| MachineEndpoint {
             host: cast.host,
             address: cast.address,
-            port: if matches!(cast.part, Part::Hub(_)) { hub_port } else { node_port },
+            port: if matches!(cast.part, MachineRole::Hub(_)) { hub_port } else { node_port },
             identity: Neighbour {
                 node: cast.id,
-                role: if matches!(cast.part, Part::Hub(_)) { role } else { Role::Node },
+                role: if matches!(cast.part, MachineRole::Hub(_)) { role } else { Role::Node },
                 name: cast.name.clone(),
             },
         });
-        let links = Links::new(wire, sites.collect(), detail, prepared.plan.handshake);
+        let links = SimConnections::new(wire, sites.collect(), detail, prepared.plan.handshake);
         let hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
         let count = casts.len();
         let mut world = Self {
             prepared,
             now: DAWN,
-            trace: Trace::default(),
-            checks: Checks::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
-            links,
+            trace: RunFingerprint::default(),
+            checks: InvariantChecker::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
+            connections: links,
             machines: (0..count).map(|_| None).collect(),
             frozen: (0..count).map(|_| None).collect(),
             armed: vec![None; count],
-            calendar: Calendar::new(),
+            calendar: SimEventQueue::new(),
             told: VecDeque::new(),
             steps: 0,
             sent: vec![BTreeMap::new(); count],
-            said: [Said::default(); Traffic::ALL.len()],
+            said: [MessageCount::default(); Traffic::ALL.len()],
             between_hubs: BTreeMap::new(),
-            asides: Asides::default(),
+            asides: ControlMessages::default(),
             relayed_bytes: 0,
             casts,
         };
         let hubs = placement.hubs.len();
-        (0..hubs).for_each(|hub| world.calendar.enter(DAWN, Due::Start(hub)));
+        (0..hubs).for_each(|hub| world.calendar.push(DAWN, SimWorldTimer::Start(hub)));
         let mut at = DAWN + NODES_AFTER;
         for node in hubs..count {
-            world.calendar.enter(at, Due::Start(node));
+            world.calendar.push(at, SimWorldTimer::Start(node));
             at = at + BETWEEN_NODES;
         }
         Ok(world)
@@ -167,15 +171,15 @@ impl<'a> World<'a> {
         self.prepared.plan.architecture
     }
 
-    pub(super) fn casts(&self) -> &[Cast] {
+    pub(super) fn participants(&self) -> &[SimParticipant] {
         &self.casts
     }
 
     /// The machine that plays a part.
-    pub(super) fn machine_of(&self, part: Part) -> MachineId {
+    pub(super) fn machine_of(&self, part: MachineRole) -> MachineId {
         match part {
-            Part::Hub(place) => place,
-            Part::Node(place) => self.prepared.placement.hubs.len() + place,
+            MachineRole::Hub(place) => place,
+            MachineRole::Node(place) => self.prepared.placement.hubs.len() + place,
         }
     }
 
@@ -204,15 +208,21 @@ impl<'a> World<'a> {
     }
 
     /// What the packets of all machines were for.
-    pub(super) fn shares(&self) -> Shares {
-        let Asides { alone, shared, bytes, .. } = self.asides;
+    pub(super) fn shares(&self) -> TrafficBreakdown {
+        let ControlMessages { alone, shared, bytes, .. } = self.asides;
         let (asides, shared_asides, aside_bytes) = (alone, shared, bytes);
-        Shares { asides, shared_asides, aside_bytes, relayed_bytes: self.relayed_bytes, ..self.links.shares() }
+        TrafficBreakdown {
+            control_messages: asides,
+            shared_control_messages: shared_asides,
+            control_message_bytes: aside_bytes,
+            relayed_bytes: self.relayed_bytes,
+            ..self.connections.shares()
+        }
     }
 
     /// When the next thing happens.
     pub(super) fn deadline(&self) -> Option<Time> {
-        [self.links.deadline(), self.calendar.next()].into_iter().flatten().min()
+        [self.connections.deadline(), self.calendar.next()].into_iter().flatten().min()
     }
 
     /// Does the next thing that is due by `until`; `false` if nothing is.
@@ -220,28 +230,28 @@ impl<'a> World<'a> {
         let Some(at) = self.deadline().filter(|at| *at <= until) else { return false };
         self.now = at.max(self.now);
         self.steps += 1;
-        match self.calendar.take(self.now) {
+        match self.calendar.take_due(self.now) {
             Some(due) => self.act(due),
-            None => self.links.work(self.now, &mut self.trace),
+            None => self.connections.work(self.now, &mut self.trace),
         }
-        self.tell_all();
+        self.deliver_inputs();
         true
     }
 
     /// Tells machines what happened on their links.
-    fn tell_all(&mut self) {
-        while let Some((machine, news)) = self.links.poll() {
-            self.hear(machine, news);
+    fn deliver_inputs(&mut self) {
+        while let Some((machine, news)) = self.connections.poll() {
+            self.deliver_input(machine, news);
         }
     }
 
-    fn act(&mut self, due: Due) {
+    fn act(&mut self, due: SimWorldTimer) {
         match due {
-            Due::Start(machine) => self.start(machine),
-            Due::Wake(machine) if self.hold(machine, due) => {}
-            Due::Wake(machine) => self.wake(machine),
-            Due::Tick(machine, _) if self.hold(machine, due) => {}
-            Due::Tick(machine, session) => self.tick(machine, session),
+            SimWorldTimer::Start(machine) => self.start(machine),
+            SimWorldTimer::Wake(machine) if self.hold(machine, due) => {}
+            SimWorldTimer::Wake(machine) => self.wake(machine),
+            SimWorldTimer::Tick(machine, _) if self.hold(machine, due) => {}
+            SimWorldTimer::Tick(machine, session) => self.tick(machine, session),
         }
     }
 
@@ -270,7 +280,7 @@ impl<'a> World<'a> {
 
     /// A node tells its owner something.
     #[cfg(test)]
-    pub(super) fn tell(&mut self, machine: MachineId, event: NodeEvent) {
+    pub(super) fn push_event(&mut self, machine: MachineId, event: NodeEvent) {
         self.told.push_back((machine, event));
     }
 
@@ -283,12 +293,12 @@ impl<'a> World<'a> {
         }
         self.casts[machine].starts += 1;
         self.machines[machine] = Some(match self.casts[machine].part {
-            Part::Hub(place) => Machine::hub(self.hub_config(machine, place)),
-            Part::Node(place) => Machine::node(self.node_config(machine, place)),
+            MachineRole::Hub(place) => Machine::hub(self.hub_config(machine, place)),
+            MachineRole::Node(place) => Machine::node(self.node_config(machine, place)),
         });
-        self.links.start(machine);
+        self.connections.start(machine);
         if self.architecture().discovery().is_some() && self.casts[machine].part.node().is_some() {
-            self.links.join(machine);
+            self.connections.join(machine);
         }
         self.checks.started(machine);
         self.drain(machine);
@@ -299,7 +309,7 @@ impl<'a> World<'a> {
         if self.machines[machine].take().is_some() {
             self.frozen[machine] = None;
             self.armed[machine] = None;
-            self.links.end(self.now, machine);
+            self.connections.end(self.now, machine);
             self.checks.died(self.now, machine);
         }
     }
@@ -330,17 +340,17 @@ impl<'a> World<'a> {
     fn tick(&mut self, machine: MachineId, session: SessionId) {
         let Some(ticking) = &mut self.machines[machine] else { return };
         if let Some(next) = ticking.tick(self.now, session) {
-            self.calendar.enter(next, Due::Tick(machine, session));
+            self.calendar.push(next, SimWorldTimer::Tick(machine, session));
         }
         self.drain(machine);
     }
 
-    fn hear(&mut self, machine: MachineId, news: News) {
-        if let News::Message { message, .. } | News::Multicast { message, .. } = &news {
+    fn deliver_input(&mut self, machine: MachineId, news: MachineInput) {
+        if let MachineInput::Message { message, .. } | MachineInput::Multicast { message, .. } = &news {
             self.trace.message(self.now, machine, message);
         }
         if let Some(hearing) = &mut self.machines[machine] {
-            hearing.hear(self.now, news);
+            hearing.handle_input(self.now, news);
             self.drain(machine);
         }
     }
@@ -349,16 +359,16 @@ impl<'a> World<'a> {
     fn drain(&mut self, machine: MachineId) {
         while let Some(wish) = self.machines[machine].as_mut().and_then(|drained| drained.poll(self.now)) {
             match wish {
-                Wish::Transmit(transmit) => self.transmit(machine, transmit),
-                Wish::Event(event) => self.told.push_back((machine, event)),
-                Wish::Tick(session, at) => self.calendar.enter(at, Due::Tick(machine, session)),
-                Wish::Left => {
-                    self.links.flush(self.now);
+                MachineOutput::Transmit(transmit) => self.transmit(machine, transmit),
+                MachineOutput::Event(event) => self.told.push_back((machine, event)),
+                MachineOutput::Tick(session, at) => self.calendar.push(at, SimWorldTimer::Tick(machine, session)),
+                MachineOutput::Left => {
+                    self.connections.flush(self.now);
                     return self.kill(machine);
                 }
             }
         }
-        self.links.flush(self.now);
+        self.connections.flush(self.now);
         let Some(drained) = &self.machines[machine] else { return };
         if let Some(hub) = drained.as_hub() {
             self.checks.look_at_hub(self.now, machine, hub);
@@ -369,26 +379,26 @@ impl<'a> World<'a> {
             && self.armed[machine].is_none_or(|armed| at < armed)
         {
             self.armed[machine] = Some(at);
-            self.calendar.enter(at, Due::Wake(machine));
+            self.calendar.push(at, SimWorldTimer::Wake(machine));
         }
     }
 
     pub(super) fn transmit(&mut self, machine: MachineId, transmit: Transmit) {
         match transmit {
             Transmit::Message { link, channel, delivery, traffic, message } => {
-                let Some(to) = self.links.far(link) else { return };
+                let Some(to) = self.connections.far(link) else { return };
                 self.checks.sent(self.now, machine, to, traffic, &message);
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
                 self.count(machine, to, traffic, message.len() as u64);
-                self.links.send(self.now, link, (channel, delivery), message);
+                self.connections.send(self.now, link, (channel, delivery), message);
             }
             Transmit::Dial { dial, addresses, expect, node } => {
-                self.links.dial(self.now, machine, dial, addresses, expect, node);
+                self.connections.dial(self.now, machine, dial, addresses, expect, node);
             }
-            Transmit::Close { link, reason } => self.links.close(self.now, link, &reason),
+            Transmit::Close { link, reason } => self.connections.close(self.now, link, &reason),
             Transmit::Multicast { traffic, message } => {
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
-                self.links.multicast(self.now, machine, &message);
+                self.connections.multicast(self.now, machine, &message);
             }
         }
     }
@@ -459,15 +469,15 @@ impl<'a> World<'a> {
     }
 
     fn seed(&self, machine: MachineId) -> u64 {
-        let Cast { name, starts, .. } = &self.casts[machine];
+        let SimParticipant { name, starts, .. } = &self.casts[machine];
         let mut random = generator(self.prepared.plan.seed, name);
         (0..*starts).fold(0, |_, _| random.next_u64())
     }
 
     /// Where a machine is reached, the transport that the plan prefers first.
     fn addresses(&self, machine: MachineId) -> Vec<Address> {
-        let Cast { part, address, .. } = &self.casts[machine];
-        let port = if matches!(part, Part::Hub(_)) { hub_port } else { node_port };
+        let SimParticipant { part, address, .. } = &self.casts[machine];
+        let port = if matches!(part, MachineRole::Hub(_)) { hub_port } else { node_port };
         let schemes = self.prepared.plan.transport.preference();
         schemes.into_iter().map(|scheme| Address::single(scheme, (*address, port(scheme)).into())).collect()
     }

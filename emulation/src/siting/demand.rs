@@ -17,11 +17,11 @@ const MAX_PAIRS: usize = 1 << 18;
 pub(super) struct Demand<'a> {
     places: &'a [NodePlace],
     /// Where the nodes are.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<NodeDemand>,
     /// Who asks whom, by places in `nodes`.
-    pub(super) pairs: Vec<Pair>,
+    pub(super) pairs: Vec<DemandPair>,
     /// Those of nodes that do not ask all others.
-    near: Vec<Pair>,
+    near: Vec<DemandPair>,
     /// Length of the run, seconds.
     length: f64,
     /// Pauses and streams, seconds.
@@ -31,7 +31,7 @@ pub(super) struct Demand<'a> {
 
 /// A node's part.
 #[derive(Clone)]
-pub(super) struct Node {
+pub(super) struct NodeDemand {
     pub(super) host: HostIndex,
     /// Of each decision: each service, and a pause.
     shares: [f64; 5],
@@ -42,7 +42,7 @@ pub(super) struct Node {
 
 /// A requester and one of its targets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair {
+pub(super) struct DemandPair {
     pub(super) from: usize,
     pub(super) to: usize,
     /// The part of the requester's requests that goes there.
@@ -51,7 +51,7 @@ pub(super) struct Pair {
 
 impl<'a> Demand<'a> {
     /// The demand of nodes that are placed, before latencies are known.
-    pub(super) fn of(plan: &Plan, places: &'a [NodePlace]) -> Self {
+    pub(super) fn from_places(plan: &Plan, places: &'a [NodePlace]) -> Self {
         let all: usize = places.iter().map(|place| place.targets.len()).sum();
         let step = all.div_ceil(MAX_PAIRS).max(1);
         let mut pairs = Vec::with_capacity(all.min(MAX_PAIRS) + places.len());
@@ -60,11 +60,11 @@ impl<'a> Demand<'a> {
             let (targets, begin) = (&place.targets, from % step.min(place.targets.len().max(1)));
             let taken: Vec<usize> = (begin..targets.len()).step_by(step).map(|number| targets.get(number)).collect();
             let weight = 1.0 / taken.len().max(1) as f64;
-            pairs.extend(taken.into_iter().map(|to| Pair { from, to, weight }));
+            pairs.extend(taken.into_iter().map(|to| DemandPair { from, to, weight }));
         }
         let node = |place: &NodePlace| {
             let shares = place.mix.percentages().map(|percent| percent / 100.0);
-            Node { host: place.host, shares, asks: [0.0; 4], given: [0.0; 4] }
+            NodeDemand { host: place.host, shares, asks: [0.0; 4], given: [0.0; 4] }
         };
         let seconds = |duration: Duration| duration.as_secs_f64();
         let mut demand = Self {
@@ -76,13 +76,13 @@ impl<'a> Demand<'a> {
             pause: seconds(plan.idle),
             stream: seconds(plan.stream),
         };
-        demand.settle(&vec![[0.0; 4]; places.len()]);
+        demand.update_rates(&vec![[0.0; 4]; places.len()]);
         demand
     }
 
     /// Works out how often each node asks when its requests take so long,
     /// seconds by service: it asks again when the last one is over.
-    pub(super) fn settle(&mut self, latencies: &[[f64; 4]]) {
+    pub(super) fn update_rates(&mut self, latencies: &[[f64; 4]]) {
         for (node, latencies) in self.nodes.iter_mut().zip(latencies) {
             let mut cycle = node.shares[4] * self.pause;
             for (service, share) in Service::ALL.into_iter().zip(node.shares) {
@@ -109,7 +109,7 @@ impl<'a> Demand<'a> {
     }
 
     /// The pairs of those who ask only some.
-    pub(super) fn near(&self) -> impl Iterator<Item = &Pair> {
+    pub(super) fn near(&self) -> impl Iterator<Item = &DemandPair> {
         self.near.iter()
     }
 

@@ -34,30 +34,30 @@ const END: Time = Time::from_nanos(3600 * 1_000_000_000);
 
 /// Bytes that cross each link on the way there, and on the way back, with the
 /// headers of frames.
-pub(super) type Bytes2 = [f64; 2];
+pub(super) type BytesBothWays = [f64; 2];
 
 /// What requests of a plan cost.
 #[derive(Clone, Debug)]
-pub(super) struct Exchanges {
+pub(super) struct RequestCosts {
     /// Requester to hub.
-    pub(super) request: Bytes2,
+    pub(super) request: BytesBothWays,
     /// Hub to provider.
-    pub(super) forward: Bytes2,
+    pub(super) forward: BytesBothWays,
     /// Hub to hub, with the receipt for it.
-    pub(super) carry: Bytes2,
+    pub(super) route_request: BytesBothWays,
     /// Provider to hub: it has to dial first.
-    pub(super) pending: Bytes2,
+    pub(super) pending: BytesBothWays,
     /// By service, in the order of [`Service::ALL`]: provider to requester.
-    pub(super) flows: [Flow; 4],
+    pub(super) flows: [RequestFlow; 4],
 }
 
 /// The data of one request, from a provider to whoever takes it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct RequestFlow {
     /// Bytes from the provider, and to it.
-    pub(super) bytes: Bytes2,
+    pub(super) bytes: BytesBothWays,
     /// The provider's dial, if the two are not associated yet.
-    pub(super) handshake: Bytes2,
+    pub(super) handshake: BytesBothWays,
     /// Round trips of that dial, until the provider may send.
     pub(super) dial_trips: f64,
     /// The bytes that a latency waits for, by round trip, on a new association
@@ -65,23 +65,23 @@ pub(super) struct Flow {
     /// its first packets, in one round.
     pub(super) rounds: [Vec<f64>; 2],
     /// The same behind a server that passes it on; nothing without one.
-    pub(super) onward: [Onward; 2],
+    pub(super) onward: [RelayedData; 2],
 }
 
 /// What a server passes on: a message of data when all of it has come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Onward {
+pub(super) struct RelayedData {
     /// How many round trips with the provider pass until there is one.
     pub(super) lead: usize,
     /// The bytes that a latency then waits for, by round trip with the requester.
     pub(super) rounds: Vec<f64>,
 }
 
-impl Exchanges {
+impl RequestCosts {
     /// Measures what a plan's requests cost; `relayed` if all passes a server.
     pub(super) fn measure(plan: &Plan, relayed: bool) -> Self {
         let control = plan.transport.preference()[0];
-        let datagram = |message: &Message| Pair::connected(control).exchange(message);
+        let datagram = |message: &Message| ConnectionPair::connected(control).exchange(message);
         let reply_to = if relayed { Vec::new() } else { addresses() };
         let params = |service: Service| {
             let duration_ms = service.is_stream().then(|| millis(plan.stream));
@@ -137,7 +137,7 @@ impl Exchanges {
         Self {
             request: datagram(&Message::Request(request)),
             forward: datagram(&Message::ProviderRequest(forward)),
-            carry: [there + receipt_back, back + receipt_there],
+            route_request: [there + receipt_back, back + receipt_there],
             pending: datagram(&Message::Pending { id, requester, provider: None }),
             flows: Service::ALL.map(|service| flow(plan, service, relayed)),
         }
@@ -157,9 +157,9 @@ fn addresses() -> Vec<Address> {
     Scheme::ALL.into_iter().map(|scheme| Address::single(scheme, ([10, 1, 1, 2], 7710).into())).collect()
 }
 
-fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
+fn flow(plan: &Plan, service: Service, relayed: bool) -> RequestFlow {
     let scheme = plan.transport.for_service(service.is_stream());
-    let mut pair = Pair::connected(scheme);
+    let mut pair = ConnectionPair::connected(scheme);
     let (handshake, dial_trips) =
         (pair.bytes, pair.now.since(Time::ZERO).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64()));
     let provider = relayed.then(node);
@@ -167,14 +167,14 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
         let (id, nonce, cell) = (RequestId(1000), Nonce::from_u64(u64::MAX), Cell::new(30, 90));
         Message::Accept(Accept { id, nonce, flow: offer, cell, provider, stream_keys: None })
     };
-    let flow = Flow { handshake, dial_trips, ..Flow::default() };
+    let flow = RequestFlow { handshake, dial_trips, ..RequestFlow::default() };
     let format = service.name().to_owned();
     match service.form() {
         Form::Stream { bits_per_second, packet_bytes } => {
             let accept = accept(FlowDescription::Stream { duration_ms: millis(plan.stream), bits_per_second, format });
             let (bytes, first) = pair.stream(&accept, (bits_per_second, packet_bytes), plan.stream);
-            let onward = || Onward { lead: 0, rounds: if relayed { vec![first] } else { Vec::new() } };
-            Flow { bytes, rounds: [vec![first], vec![first]], onward: [onward(), onward()], ..flow }
+            let onward = || RelayedData { lead: 0, rounds: if relayed { vec![first] } else { Vec::new() } };
+            RequestFlow { bytes, rounds: [vec![first], vec![first]], onward: [onward(), onward()], ..flow }
         }
         Form::Object { bytes } => {
             let object = Bytes::from(vec![0x5a; bytes as usize]);
@@ -186,7 +186,7 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
                 offset: None,
             };
             let accept = accept(offer);
-            let mut second = relayed.then(|| Pair::connected(scheme));
+            let mut second = relayed.then(|| ConnectionPair::connected(scheme));
             let [cold, warm] = [(); 2].map(|()| {
                 let moved = pair.object(&accept, &object);
                 let onward = second.as_mut().map(|second| second.pass_on(&moved.messages)).unwrap_or_default();
@@ -194,15 +194,20 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
                 second.iter_mut().for_each(|second| second.rest(PAUSE));
                 (moved, onward)
             });
-            Flow { bytes: cold.0.bytes, rounds: [cold.0.rounds, warm.0.rounds], onward: [cold.1, warm.1], ..flow }
+            RequestFlow {
+                bytes: cold.0.bytes,
+                rounds: [cold.0.rounds, warm.0.rounds],
+                onward: [cold.1, warm.1],
+                ..flow
+            }
         }
     }
 }
 
 /// An object that has come.
-struct Moved {
+struct ReceivedObject {
     /// Bytes of all of it, there and back.
-    bytes: Bytes2,
+    bytes: BytesBothWays,
     /// How many of them came with each round trip.
     rounds: Vec<f64>,
     /// Its messages, and how long after it began they were whole.
@@ -210,20 +215,20 @@ struct Moved {
 }
 
 /// Two ends of a link, far apart and with nothing in the way.
-struct Pair {
+struct ConnectionPair {
     ends: [LinkEnd; 2],
     now: Time,
     /// Packets on their way, in the order in which they left: to which end.
     air: VecDeque<(Time, usize, Bytes)>,
     /// Bytes sent by each end so far.
-    bytes: Bytes2,
+    bytes: BytesBothWays,
     /// When bytes came to the second end, and how many.
     arrived: BTreeMap<Time, f64>,
     /// What each end has heard and nobody has looked at.
     heard: VecDeque<(usize, Bytes)>,
 }
 
-impl Pair {
+impl ConnectionPair {
     /// An association whose dialler may send.
     fn connected(scheme: Scheme) -> Self {
         let now = Time::ZERO;
@@ -300,7 +305,7 @@ impl Pair {
     }
 
     /// Bytes of one message of control, there and back.
-    fn exchange(&mut self, message: &Message) -> Bytes2 {
+    fn exchange(&mut self, message: &Message) -> BytesBothWays {
         let before = self.bytes;
         self.send(0, Channel::Datagram, message);
         self.run(self.now + 8 * ONE_WAY);
@@ -313,7 +318,7 @@ impl Pair {
         accept: &Message,
         (bits_per_second, packet_bytes): (u32, u32),
         length: Duration,
-    ) -> (Bytes2, f64) {
+    ) -> (BytesBothWays, f64) {
         let (begun, sample) = (self.now, length.min(SAMPLE));
         let pause = Duration::from_nanos(u64::from(packet_bytes) * 8_000_000_000 / u64::from(bits_per_second));
         let mut sender = StreamSender::new(RequestId(1000), begun);
@@ -349,7 +354,7 @@ impl Pair {
     }
 
     /// Sends a whole object; what is ready at one time leaves in one go.
-    fn object(&mut self, accept: &Message, object: &Bytes) -> Moved {
+    fn object(&mut self, accept: &Message, object: &Bytes) -> ReceivedObject {
         let id = RequestId(1000);
         let (mut sender, mut receiver) = (
             ObjectSender::held(id, object.clone(), digest(object)),
@@ -392,12 +397,12 @@ impl Pair {
         }
         // What comes after the last of it are acknowledgements.
         let of_object = self.arrived.range(..=whole.unwrap_or(until));
-        Moved { bytes: since(self.bytes, before), rounds: rounds(of_object), messages }
+        ReceivedObject { bytes: since(self.bytes, before), rounds: rounds(of_object), messages }
     }
 
     /// Passes on the messages of an object, each when it has come to this end
     /// from a provider as far away as the other end.
-    fn pass_on(&mut self, messages: &[(Duration, Bytes)]) -> Onward {
+    fn pass_on(&mut self, messages: &[(Duration, Bytes)]) -> RelayedData {
         let (began, channel) = (self.now, Channel::Reliable { flow: 1000 });
         self.arrived.clear();
         self.heard.clear();
@@ -412,11 +417,11 @@ impl Pair {
         let is_data = |message: &Bytes| matches!(Message::decode(message), Ok(Message::Chunk(_)));
         let first = messages.iter().find(|(_, message)| is_data(message)).map_or(ONE_WAY, |(at, _)| *at);
         let lead = (first.saturating_sub(ONE_WAY).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64())).round() as usize;
-        Onward { lead, rounds: rounds(self.arrived.range(began + first..=self.now)) }
+        RelayedData { lead, rounds: rounds(self.arrived.range(began + first..=self.now)) }
     }
 }
 
-fn since(now: Bytes2, before: Bytes2) -> Bytes2 {
+fn since(now: BytesBothWays, before: BytesBothWays) -> BytesBothWays {
     [now[0] - before[0], now[1] - before[1]]
 }
 
@@ -440,14 +445,14 @@ mod tests {
 
     use super::*;
 
-    fn exchanges() -> Exchanges {
+    fn exchanges() -> RequestCosts {
         let plan = "topology = 'x'\narchitecture = 'super-node'\nduration = '60s'\n";
-        Exchanges::measure(&Plan::parse(plan, Path::new("p.toml")).unwrap(), false)
+        RequestCosts::measure(&Plan::parse(plan, Path::new("p.toml")).unwrap(), false)
     }
 
     #[test]
     fn data_dominates_request_cost() {
-        let Exchanges { flows: [video, track, image, sensor], request, carry, .. } = exchanges();
+        let RequestCosts { flows: [video, track, image, sensor], request, route_request: carry, .. } = exchanges();
         for (flow, payload) in [(&video, 875_000.0), (&track, 50_000.0), (&image, 100_000.0), (&sensor, 10_000.0)] {
             let over = flow.bytes[0] / payload;
             assert!(over > 1.0 && over < 1.5, "{flow:?}");
@@ -458,14 +463,14 @@ mod tests {
 
     #[test]
     fn udp_handshake_two_trips_tcp_three() {
-        let Exchanges { flows: [video, _, _, sensor], .. } = exchanges();
+        let RequestCosts { flows: [video, _, _, sensor], .. } = exchanges();
         assert_eq!((video.dial_trips.round(), sensor.dial_trips.round()), (2.0, 3.0));
         assert!(video.handshake.iter().all(|bytes| *bytes > 800.0));
     }
 
     #[test]
     fn warm_image_takes_no_more_trips() {
-        let Exchanges { flows: [video, _, image, sensor], .. } = exchanges();
+        let RequestCosts { flows: [video, _, image, sensor], .. } = exchanges();
         assert_eq!((video.rounds[0].len(), sensor.rounds[0].len()), (1, 1));
         let [cold, warm] = image.rounds;
         assert_eq!((cold.len(), warm.len()), (3, 3), "{cold:?} {warm:?}");

@@ -2,7 +2,7 @@
 //! over which pipes.
 
 use crate::scenario::Topology;
-use crate::scenario::routes::{Crossing, Ways};
+use crate::scenario::routes::{Crossing, HostPaths};
 use crate::scenario::topology::{HostIndex, Leg, NetIndex, NetKind};
 use crate::scenario::wiring;
 use crate::units::Rate;
@@ -11,9 +11,9 @@ use crate::units::Rate;
 const NOWHERE: u32 = u32::MAX;
 
 /// Distances between all hosts. It holds 10 bytes for each pair.
-pub(super) struct Ground<'a> {
+pub(super) struct HostDistances<'a> {
     pub(super) topology: &'a Topology,
-    ways: Ways<'a>,
+    ways: HostPaths<'a>,
     /// By net: the number of its first pipe. Each member has two.
     pipes: Vec<usize>,
     /// Propagation from host to host, microseconds; rows are where it begins.
@@ -26,7 +26,7 @@ pub(super) struct Ground<'a> {
 
 /// What data meets on its way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stretch {
+pub(super) struct PathCost {
     /// Seconds of propagation.
     pub(super) delay: f64,
     /// Seconds to send a byte over all pipes, one after the other.
@@ -39,7 +39,7 @@ pub(super) struct Stretch {
 
 /// A direction of a link or LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pipe {
+pub(super) struct NetDirection {
     pub(super) net: NetIndex,
     /// Its place among the net's members.
     pub(super) member: usize,
@@ -47,8 +47,8 @@ pub(super) struct Pipe {
     pub(super) to_net: bool,
 }
 
-impl<'a> Ground<'a> {
-    pub(super) fn of(topology: &'a Topology) -> Self {
+impl<'a> HostDistances<'a> {
+    pub(super) fn from_topology(topology: &'a Topology) -> Self {
         let count = topology.hosts.len();
         let mut pipes = Vec::with_capacity(topology.nets.len());
         let mut next = 0;
@@ -56,7 +56,7 @@ impl<'a> Ground<'a> {
             pipes.push(next);
             next += 2 * net.members.len();
         }
-        let ways = Ways::of(topology);
+        let ways = HostPaths::from_topology(topology);
         let (delays, byte_times) = (vec![NOWHERE; count * count], vec![0.0; count * count]);
         let hops = vec![0; count * count];
         let mut ground = Self { topology, ways, pipes, delays, byte_times, hops };
@@ -92,7 +92,7 @@ impl<'a> Ground<'a> {
     }
 
     /// What one crossing costs: a link is one pipe, a LAN two.
-    fn cross(&self, Crossing { net, from, to }: Crossing) -> Stretch {
+    fn cross(&self, Crossing { net, from, to }: Crossing) -> PathCost {
         let net = &self.topology.nets[net];
         let (out, back) = (&net.members[from].to_net, &net.members[to].from_net);
         // Jitter is drawn evenly from nothing to its most.
@@ -101,7 +101,7 @@ impl<'a> Ground<'a> {
             NetKind::Link => [byte_time(wiring::direction(out, back).rate), 0.0],
             NetKind::Lan => [byte_time(out.rate), byte_time(back.rate)],
         };
-        Stretch {
+        PathCost {
             delay: delay(out) + delay(back),
             byte_time: times[0] + times[1],
             slowest: times[0].max(times[1]),
@@ -128,9 +128,9 @@ impl<'a> Ground<'a> {
     }
 
     /// What data meets from a host to another.
-    pub(super) fn stretch(&self, from: HostIndex, to: HostIndex) -> Stretch {
-        self.ways.crossings(from, to).map(|crossing| self.cross(crossing)).fold(Stretch::default(), |sum, next| {
-            Stretch {
+    pub(super) fn stretch(&self, from: HostIndex, to: HostIndex) -> PathCost {
+        self.ways.crossings(from, to).map(|crossing| self.cross(crossing)).fold(PathCost::default(), |sum, next| {
+            PathCost {
                 delay: sum.delay + next.delay,
                 byte_time: sum.byte_time + next.byte_time,
                 slowest: sum.slowest.max(next.slowest),
@@ -160,13 +160,13 @@ impl<'a> Ground<'a> {
 
     /// Every pipe with what share of its rate is taken. A link has one in each
     /// direction, which are those into it.
-    pub(super) fn shares<'s>(&'s self, loads: &'s [f64]) -> impl Iterator<Item = (Pipe, f64)> + 's {
+    pub(super) fn shares<'s>(&'s self, loads: &'s [f64]) -> impl Iterator<Item = (NetDirection, f64)> + 's {
         self.topology.nets.iter().enumerate().flat_map(move |(index, net)| {
             net.members.iter().enumerate().flat_map(move |(member, legs)| {
                 let first = self.pipes[index] + 2 * member;
                 let other = net.members.get(1 - member.min(1)).filter(|_| net.kind == NetKind::Link);
                 let out = other.map_or(legs.to_net.rate, |other| wiring::direction(&legs.to_net, &other.from_net).rate);
-                let pipe = |to_net: bool| Pipe { net: index, member, to_net };
+                let pipe = |to_net: bool| NetDirection { net: index, member, to_net };
                 [
                     (pipe(true), loads[first] * byte_time(out)),
                     (pipe(false), loads[first + 1] * byte_time(legs.from_net.rate)),

@@ -8,8 +8,8 @@
 
 use roost_proto::Service;
 
-use super::exchange::Exchanges;
-use super::ground::Ground;
+use super::exchange::RequestCosts;
+use super::ground::HostDistances;
 use crate::experiment::{NodePlace, Prepared};
 use crate::scenario::topology::HostIndex;
 
@@ -17,19 +17,19 @@ use crate::scenario::topology::HostIndex;
 const FRAME_BYTES: f64 = 1514.0;
 
 /// The limits of a plan's requests on its network when nothing happens to it.
-pub struct Limits<'a> {
+pub struct LatencyBounds<'a> {
     prepared: &'a Prepared,
-    ground: Ground<'a>,
-    exchanges: Exchanges,
+    ground: HostDistances<'a>,
+    exchanges: RequestCosts,
     relayed: bool,
 }
 
-impl<'a> Limits<'a> {
+impl<'a> LatencyBounds<'a> {
     /// Measures distances and messages; it holds some bytes for each pair of hosts.
-    pub fn of(prepared: &'a Prepared) -> Self {
+    pub fn from_prepared(prepared: &'a Prepared) -> Self {
         let relayed = prepared.plan.architecture.hub_role() == roost_proto::Role::Server;
-        let exchanges = Exchanges::measure(&prepared.plan, relayed);
-        Self { prepared, ground: Ground::of(&prepared.network), exchanges, relayed }
+        let exchanges = RequestCosts::measure(&prepared.plan, relayed);
+        Self { prepared, ground: HostDistances::from_topology(&prepared.network), exchanges, relayed }
     }
 
     /// The least time from a request to its first byte, milliseconds. Nodes are
@@ -131,7 +131,7 @@ leg = [
     #[test]
     fn triangle_path_sums_its_sides() {
         let (_folder, prepared) = prepared("super-node", NETWORK);
-        let limits = Limits::of(&prepared);
+        let limits = LatencyBounds::from_prepared(&prepared);
         let sizes = &limits.exchanges;
         let data = sizes.flows[1].rounds[1][0];
         let asked = sent(sizes.request[0]);
@@ -152,7 +152,7 @@ leg = [
             .replace("delay = '40ms'", "delay = '40ms', rate = '500kbit'")
             .replace("delay = '10ms'", "delay = '10ms', rate = '100kbit'");
         let (_folder, prepared) = prepared("super-node", &network);
-        let limits = Limits::of(&prepared);
+        let limits = LatencyBounds::from_prepared(&prepared);
         let [first, last] = [limits.first_byte_ms(1, 2, Service::Image), limits.latency_ms(1, 2, Service::Image)];
         let all: f64 = limits.exchanges.flows[2].rounds[1].iter().sum();
         let rest = last.unwrap() - first.unwrap();
@@ -163,7 +163,7 @@ leg = [
     #[test]
     fn server_relay_returns_same_way() {
         let (_folder, prepared) = prepared("client-server", NETWORK);
-        let limits = Limits::of(&prepared);
+        let limits = LatencyBounds::from_prepared(&prepared);
         let sizes = &limits.exchanges;
         // Straight from the third to the second it would be 160 ms less.
         let propagation = (20.0 + 80.0) + (80.0 + 40.0) + (40.0 + 80.0) + (80.0 + 20.0);

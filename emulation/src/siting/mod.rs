@@ -28,10 +28,10 @@ use roost_proto::Service;
 use serde::Serialize;
 
 use self::demand::Demand;
-use self::exchange::Exchanges;
-use self::ground::Ground;
-pub use self::limit::Limits;
-use self::predict::{Field, Forecast, there_and_back};
+use self::exchange::RequestCosts;
+use self::ground::HostDistances;
+pub use self::limit::LatencyBounds;
+use self::predict::{Forecast, ForecastModel, there_and_back};
 use self::search::search;
 use crate::experiment::plan::TransportChoice;
 use crate::experiment::{Architecture, Plan, Prepared};
@@ -45,7 +45,7 @@ const TOLD_LINKS: usize = 3;
 
 /// What is to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum HubsToPlace {
     /// So many super nodes.
     SuperNodes(usize),
     /// The server of the client/server baseline.
@@ -55,7 +55,7 @@ pub enum Part {
 /// Why there is no advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AdviceError {
+pub enum PlacementError {
     /// The plan has no hubs to place.
     #[error("multicast alone needs no super nodes: choose a plan with super-node or client-server")]
     Multicast,
@@ -94,7 +94,7 @@ pub enum AdviceError {
 
 /// Where to put what, and what else there would be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Advice {
+pub struct PlacementAdvice {
     /// The network's name.
     pub topology: String,
     /// Its hosts, and those of them that are nodes.
@@ -106,12 +106,12 @@ pub struct Advice {
     /// Whether every choice was looked at, so that no other is better.
     pub exact: bool,
     /// The choices, the best first; then the plan's and one's own.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<PlacementChoice>,
 }
 
 /// Hosts, and what is to be expected with super nodes on them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Choice {
+pub struct PlacementChoice {
     /// `best`, `second`, `third`; `plan` and `yours`.
     pub name: &'static str,
     /// The hosts' names.
@@ -164,38 +164,42 @@ pub struct LinkForecast {
 ///
 /// # Errors
 /// When the part or one's own choice does not fit the network.
-pub fn advise(prepared: &Prepared, part: Part, own: Option<&[String]>) -> Result<Advice, AdviceError> {
+pub fn advise(
+    prepared: &Prepared,
+    part: HubsToPlace,
+    own: Option<&[String]>,
+) -> Result<PlacementAdvice, PlacementError> {
     if prepared.plan.architecture == Architecture::Multicast {
-        return Err(AdviceError::Multicast);
+        return Err(PlacementError::Multicast);
     }
     let tiers = prepared.placement.tiers();
     if tiers > 1 {
-        return Err(AdviceError::Tiers(tiers));
+        return Err(PlacementError::Tiers(tiers));
     }
-    let relayed = part == Part::Server;
-    let count = if let Part::SuperNodes(count) = part { count } else { 1 };
+    let relayed = part == HubsToPlace::Server;
+    let count = if let HubsToPlace::SuperNodes(count) = part { count } else { 1 };
     if !(1..=MAX_SUPER_NODES).contains(&count) {
-        return Err(AdviceError::Count(count));
+        return Err(PlacementError::Count(count));
     }
     let own = own.map(|names| hosts(prepared, names, part)).transpose()?;
-    let ground = Ground::of(&prepared.network);
-    let exchanges = Exchanges::measure(&prepared.plan, relayed);
-    let demand = Demand::of(&prepared.plan, &prepared.placement.nodes);
+    let ground = HostDistances::from_topology(&prepared.network);
+    let exchanges = RequestCosts::measure(&prepared.plan, relayed);
+    let demand = Demand::from_places(&prepared.plan, &prepared.placement.nodes);
     let candidates = candidates(&ground, &demand);
     if let Some(out) = own.iter().flatten().find(|host| !candidates.contains(host)) {
-        return Err(AdviceError::OutOfReach(prepared.network.hosts[*out].name.clone()));
+        return Err(PlacementError::OutOfReach(prepared.network.hosts[*out].name.clone()));
     }
     if candidates.len() < count {
-        return Err(AdviceError::TooFew { wanted: count, hosts: candidates.len() });
+        return Err(PlacementError::TooFew { wanted: count, hosts: candidates.len() });
     }
     let ways = demand.pairs.iter().filter(|_| !relayed);
     let host = |node: usize| demand.nodes[node].host;
     let direct = ways.map(|pair| there_and_back(&ground, host(pair.to), host(pair.from))).collect();
     let one_transport = prepared.plan.transport != TransportChoice::Paper;
     let effort = demand.nodes.len() * if relayed { 16 } else { count } + count.pow(3) + demand.near().count();
-    let mut field = Field { ground: &ground, demand, exchanges: &exchanges, relayed, one_transport, direct };
+    let mut field = ForecastModel { ground: &ground, demand, exchanges: &exchanges, relayed, one_transport, direct };
     // How often nodes ask hardly depends on where hubs are.
-    field.settle(&candidates[..count]);
+    field.update_demand(&candidates[..count]);
     let found = search(&candidates, count, effort as f64, |hubs| field.cost(hubs));
     let named = ["best", "second", "third"].into_iter().zip(found.best.into_iter().map(|(_, hosts)| hosts));
     let plans = of_plan(prepared, part).filter(|hosts| hosts.iter().all(|host| candidates.contains(host)));
@@ -206,7 +210,7 @@ pub fn advise(prepared: &Prepared, part: Part, own: Option<&[String]>) -> Result
         let forecast = field.forecast(&hosts);
         choice(&ground, name, &hosts, way, &forecast)
     });
-    Ok(Advice {
+    Ok(PlacementAdvice {
         topology: prepared.network.name.clone(),
         hosts: prepared.network.hosts.len(),
         nodes: prepared.placement.nodes.len(),
@@ -217,22 +221,22 @@ pub fn advise(prepared: &Prepared, part: Part, own: Option<&[String]>) -> Result
 }
 
 /// The hosts of these names.
-fn hosts(prepared: &Prepared, names: &[String], part: Part) -> Result<Vec<HostIndex>, AdviceError> {
-    if part == Part::Server && names.len() != 1 {
-        return Err(AdviceError::OneServer);
+fn hosts(prepared: &Prepared, names: &[String], part: HubsToPlace) -> Result<Vec<HostIndex>, PlacementError> {
+    if part == HubsToPlace::Server && names.len() != 1 {
+        return Err(PlacementError::OneServer);
     }
     if !(1..=MAX_SUPER_NODES).contains(&names.len()) {
-        return Err(AdviceError::Count(names.len()));
+        return Err(PlacementError::Count(names.len()));
     }
     let mut hosts = Vec::with_capacity(names.len());
     for name in names {
         let unknown = || {
             let near = did_you_mean(name, prepared.network.hosts.iter().map(|host| host.name.as_str()));
-            AdviceError::NoHost { name: name.clone(), near }
+            PlacementError::NoHost { name: name.clone(), near }
         };
         let host = prepared.network.host_index(name).ok_or_else(unknown)?;
         if hosts.contains(&host) {
-            return Err(AdviceError::Twice(name.clone()));
+            return Err(PlacementError::Twice(name.clone()));
         }
         hosts.push(host);
     }
@@ -240,7 +244,7 @@ fn hosts(prepared: &Prepared, names: &[String], part: Part) -> Result<Vec<HostIn
 }
 
 /// The hosts from which all nodes are reached, and which they reach.
-fn candidates(ground: &Ground<'_>, demand: &Demand<'_>) -> Vec<HostIndex> {
+fn candidates(ground: &HostDistances<'_>, demand: &Demand<'_>) -> Vec<HostIndex> {
     let fits = |host: &HostIndex| {
         demand.nodes.iter().all(|node| ground.leads(node.host, *host) && ground.leads(*host, node.host))
     };
@@ -248,16 +252,22 @@ fn candidates(ground: &Ground<'_>, demand: &Demand<'_>) -> Vec<HostIndex> {
 }
 
 /// Where the plan puts them without advice; nothing if it cannot tell.
-fn of_plan(prepared: &Prepared, part: Part) -> Option<Vec<HostIndex>> {
+fn of_plan(prepared: &Prepared, part: HubsToPlace) -> Option<Vec<HostIndex>> {
     let hosts = |prepared: &Prepared| prepared.placement.hubs.iter().map(|hub| hub.host).collect();
-    if part != Part::Server {
+    if part != HubsToPlace::Server {
         return Some(hosts(prepared));
     }
     let plan = Plan { architecture: Architecture::ClientServer, ..prepared.plan.clone() };
     Prepared::from_plan(plan, prepared.network.clone(), &prepared.file).ok().map(|prepared| hosts(&prepared))
 }
 
-fn choice(ground: &Ground<'_>, name: &'static str, hosts: &[HostIndex], way: f64, forecast: &Forecast) -> Choice {
+fn choice(
+    ground: &HostDistances<'_>,
+    name: &'static str,
+    hosts: &[HostIndex],
+    way: f64,
+    forecast: &Forecast,
+) -> PlacementChoice {
     let topology = ground.topology;
     let service = |service: Service| {
         let at = service as usize;
@@ -271,13 +281,13 @@ fn choice(ground: &Ground<'_>, name: &'static str, hosts: &[HostIndex], way: f64
     };
     let asked = Service::ALL.into_iter().filter(|service| forecast.asked[*service as usize] > 0.0);
     let services: Vec<ServiceForecast> = asked.map(service).collect();
-    let link = |(pipe, load): &(ground::Pipe, f64)| LinkForecast {
+    let link = |(pipe, load): &(ground::NetDirection, f64)| LinkForecast {
         link: topology.nets[pipe.net].name.clone(),
         host: topology.hosts[topology.nets[pipe.net].members[pipe.member].host].name.clone(),
         direction: if pipe.to_net { "to-net" } else { "from-net" },
         load: *load,
     };
-    Choice {
+    PlacementChoice {
         name,
         hosts: hosts.iter().map(|host| topology.hosts[*host].name.clone()).collect(),
         way_ms: way * 1e3,

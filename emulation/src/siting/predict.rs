@@ -2,10 +2,10 @@
 
 use roost_proto::Service;
 
-use super::demand::{Demand, Pair};
-use super::exchange::{Exchanges, Flow, Onward};
-use super::ground::{Ground, Pipe, Stretch};
-use super::search::Cost;
+use super::demand::{Demand, DemandPair};
+use super::exchange::{RelayedData, RequestCosts, RequestFlow};
+use super::ground::{HostDistances, NetDirection, PathCost};
+use super::search::PlacementCost;
 use crate::scenario::topology::HostIndex;
 
 /// A packet of data, for what it takes to pass through the pipes of a way.
@@ -15,16 +15,16 @@ const PACKET: f64 = 1500.0;
 const ROUNDS: usize = 3;
 
 /// A network, who asks whom on it, and what each request costs.
-pub(super) struct Field<'a> {
-    pub(super) ground: &'a Ground<'a>,
+pub(super) struct ForecastModel<'a> {
+    pub(super) ground: &'a HostDistances<'a>,
     pub(super) demand: Demand<'a>,
-    pub(super) exchanges: &'a Exchanges,
+    pub(super) exchanges: &'a RequestCosts,
     /// Whether all passes one server.
     pub(super) relayed: bool,
     /// Whether streams and objects share associations.
     pub(super) one_transport: bool,
     /// By pair: the way of data, and the way back. Empty where all is relayed.
-    pub(super) direct: Vec<(Stretch, Stretch)>,
+    pub(super) direct: Vec<(PathCost, PathCost)>,
 }
 
 /// What a placement is predicted to cost.
@@ -38,20 +38,20 @@ pub(super) struct Forecast {
     /// Bytes that a request for each service puts on all links together.
     pub(super) bytes: [f64; 4],
     /// Every pipe and the share of its rate that is taken, the fullest first.
-    pub(super) shares: Vec<(Pipe, f64)>,
+    pub(super) shares: Vec<(NetDirection, f64)>,
 }
 
 /// The hubs of a choice, and whose each node is.
-struct Homes<'c> {
+struct HomeAssignment<'c> {
     hubs: &'c [HostIndex],
     of: Vec<usize>,
     /// Seconds from hub to hub.
     mesh: Vec<f64>,
     /// By node: the way to its server and the way back. Empty without one.
-    served: Vec<(Stretch, Stretch)>,
+    served: Vec<(PathCost, PathCost)>,
 }
 
-impl Homes<'_> {
+impl HomeAssignment<'_> {
     fn between(&self, from: usize, to: usize) -> f64 {
         self.mesh[from * self.hubs.len() + to]
     }
@@ -59,14 +59,14 @@ impl Homes<'_> {
 
 /// How a request finds things between two nodes.
 #[derive(Clone, Copy)]
-struct Fresh {
+struct ColdStart {
     /// The part of requests that have to dial first.
     dial: f64,
     /// The part whose object meets an association that has carried none yet.
     cold: f64,
 }
 
-impl Field<'_> {
+impl ForecastModel<'_> {
     fn host(&self, node: usize) -> HostIndex {
         self.demand.nodes[node].host
     }
@@ -74,7 +74,7 @@ impl Field<'_> {
     /// The home of every node, as plans choose it: the nearest hub, and where
     /// several are equally near the one that has fewest; those without a choice
     /// come first.
-    fn homes<'c>(&self, hubs: &'c [HostIndex]) -> Homes<'c> {
+    fn homes<'c>(&self, hubs: &'c [HostIndex]) -> HomeAssignment<'c> {
         let far = |node: usize, hub: usize| self.ground.distance(self.host(node), hubs[hub]);
         let (mut of, mut attached) = (vec![0; self.demand.nodes.len()], vec![0_usize; hubs.len()]);
         let mut choosing = Vec::new();
@@ -98,11 +98,11 @@ impl Field<'_> {
             of[node] = equal.min_by_key(|hub| attached[*hub]).unwrap_or(0);
             attached[of[node]] += 1;
         }
-        Homes { hubs, of, mesh: self.mesh(hubs), served: Vec::new() }
+        HomeAssignment { hubs, of, mesh: self.mesh(hubs), served: Vec::new() }
     }
 
     /// The same with what data meets on its way to a server.
-    fn homes_and_ways<'c>(&self, hubs: &'c [HostIndex]) -> Homes<'c> {
+    fn homes_and_ways<'c>(&self, hubs: &'c [HostIndex]) -> HomeAssignment<'c> {
         let mut homes = self.homes(hubs);
         if self.relayed {
             homes.served =
@@ -116,7 +116,7 @@ impl Field<'_> {
     /// block's first owner. Two of all own a block, which two is as good as
     /// chance: it follows from their keys.
     fn mesh(&self, hubs: &[HostIndex]) -> Vec<f64> {
-        let (count, bytes) = (hubs.len(), self.exchanges.carry[0]);
+        let (count, bytes) = (hubs.len(), self.exchanges.route_request[0]);
         let time = |from: usize, to: usize| self.ground.time(hubs[from], hubs[to], bytes);
         let own = 2.0 / count.max(2) as f64;
         let mut mesh = vec![0.0; count * count];
@@ -140,7 +140,7 @@ impl Field<'_> {
     /// What is to be as little as it can: the mean time of a request's way to
     /// its provider, and through a server of the way back as well. Where data
     /// goes directly it goes the same way wherever the hubs are.
-    pub(super) fn cost(&self, hubs: &[HostIndex]) -> Cost {
+    pub(super) fn cost(&self, hubs: &[HostIndex]) -> PlacementCost {
         let homes = self.homes(hubs);
         let returns = if self.relayed { 1.0 } else { 0.0 };
         let (mut seconds, mut asked) = (0.0, 0.0);
@@ -153,12 +153,12 @@ impl Field<'_> {
         }
         seconds += self.between_hubs(&homes);
         let over = if self.relayed { self.server_load(hubs[0]).max(1.0) } else { 1.0 };
-        Cost { over, seconds: seconds / asked }
+        PlacementCost { over, seconds: seconds / asked }
     }
 
     /// Request-seconds between hubs, a second. Who asks everywhere is taken
     /// together with all others of its hub.
-    fn between_hubs(&self, homes: &Homes<'_>) -> f64 {
+    fn between_hubs(&self, homes: &HomeAssignment<'_>) -> f64 {
         let asks_of = |node: usize| self.demand.nodes[node].asks.iter().sum::<f64>();
         let (count, others) = (homes.hubs.len(), (homes.of.len() - 1) as f64);
         if count < 2 {
@@ -198,7 +198,7 @@ impl Field<'_> {
     }
 
     /// Works out how often nodes ask, for latencies as they are with these hubs.
-    pub(super) fn settle(&mut self, hubs: &[HostIndex]) {
+    pub(super) fn update_demand(&mut self, hubs: &[HostIndex]) {
         for _ in 0..ROUNDS {
             let homes = self.homes_and_ways(hubs);
             let mut latencies = vec![[0.0; 4]; self.demand.nodes.len()];
@@ -209,13 +209,13 @@ impl Field<'_> {
                     });
                 }
             }
-            self.demand.settle(&latencies);
+            self.demand.update_rates(&latencies);
         }
     }
 
     /// What it costs to have these hubs.
     pub(super) fn forecast(&mut self, hubs: &[HostIndex]) -> Forecast {
-        self.settle(hubs);
+        self.update_demand(hubs);
         let homes = self.homes_and_ways(hubs);
         let mut loads = self.ground.no_load();
         let mut forecast = Forecast {
@@ -246,23 +246,23 @@ impl Field<'_> {
     }
 
     /// The part of a pair's requests that find nothing ready.
-    fn fresh(&self, pair: Pair, service: Service) -> Fresh {
-        let Pair { from, to, .. } = pair;
+    fn fresh(&self, pair: DemandPair, service: Service) -> ColdStart {
+        let DemandPair { from, to, .. } = pair;
         let object = |other: Service| other == service;
         if self.relayed {
             // Every node has its association with the server; what the object
             // meets is what all of its own and all of the others' have left.
             let flows = |node: usize| self.demand.fresh(self.demand.nodes[node].asks[service as usize]);
-            return Fresh { dial: 0.0, cold: flows(from).max(flows(to)) };
+            return ColdStart { dial: 0.0, cold: flows(from).max(flows(to)) };
         }
         let shared = |other: Service| self.one_transport || other.is_stream() == service.is_stream();
         let dial = self.demand.fresh(self.demand.uses(from, to, shared) + self.demand.uses(to, from, shared));
-        Fresh { dial, cold: self.demand.fresh(self.demand.uses(from, to, object)).max(dial) }
+        ColdStart { dial, cold: self.demand.fresh(self.demand.uses(from, to, object)).max(dial) }
     }
 
     /// The latencies of a pair's requests for a service, each with the part of
     /// the requests that have it: to the first byte of a stream, to the end of an object.
-    fn latencies(&self, homes: &Homes<'_>, index: usize, service: Service, mut each: impl FnMut(f64, f64)) {
+    fn latencies(&self, homes: &HomeAssignment<'_>, index: usize, service: Service, mut each: impl FnMut(f64, f64)) {
         let pair = self.demand.pairs[index];
         let (from, to) = (self.host(pair.from), self.host(pair.to));
         let (home, away) = (homes.of[pair.from], homes.of[pair.to]);
@@ -293,11 +293,18 @@ impl Field<'_> {
 
     /// Adds what a pair's requests, so many a second, put on links; gives the
     /// bytes on all links together.
-    fn bytes(&self, homes: &Homes<'_>, pair: Pair, service: Service, rate: f64, loads: &mut [f64]) -> f64 {
+    fn bytes(
+        &self,
+        homes: &HomeAssignment<'_>,
+        pair: DemandPair,
+        service: Service,
+        rate: f64,
+        loads: &mut [f64],
+    ) -> f64 {
         let (from, to) = (self.host(pair.from), self.host(pair.to));
         let (home, away) = (homes.hubs[homes.of[pair.from]], homes.hubs[homes.of[pair.to]]);
-        let Exchanges { request, forward, carry, pending, flows } = self.exchanges;
-        let Flow { bytes, handshake, .. } = &flows[service as usize];
+        let RequestCosts { request, forward, route_request: carry, pending, flows } = self.exchanges;
+        let RequestFlow { bytes, handshake, .. } = &flows[service as usize];
         let mut total = 0.0;
         let mut put = |a: HostIndex, b: HostIndex, [there, back]: [f64; 2], rate: f64| {
             for (a, b, bytes) in [(a, b, there), (b, a, back)] {
@@ -321,7 +328,7 @@ impl Field<'_> {
 }
 
 /// What data meets from a host to another, and back.
-pub(super) fn there_and_back(ground: &Ground<'_>, from: HostIndex, to: HostIndex) -> (Stretch, Stretch) {
+pub(super) fn there_and_back(ground: &HostDistances<'_>, from: HostIndex, to: HostIndex) -> (PathCost, PathCost) {
     (ground.stretch(from, to), ground.stretch(to, from))
 }
 
@@ -329,7 +336,7 @@ pub(super) fn there_and_back(ground: &Ground<'_>, from: HostIndex, to: HostIndex
 /// the last of it then takes. Each round of a slow start takes a round trip, or
 /// as long as the slowest pipe needs for it (Kurose and Ross, "static windows";
 /// Cardwell, Savage and Anderson 2000 with losses, which are left out here).
-fn paced((way, back): (Stretch, Stretch), rounds: &[f64]) -> (f64, f64) {
+fn paced((way, back): (PathCost, PathCost), rounds: &[f64]) -> (f64, f64) {
     let Some((last, before)) = rounds.split_last() else { return (0.0, 0.0) };
     let passing = |bytes: f64| bytes.min(PACKET) * (way.byte_time - way.slowest);
     let trip = way.delay + back.delay + way.byte_time * PACKET;
@@ -339,7 +346,7 @@ fn paced((way, back): (Stretch, Stretch), rounds: &[f64]) -> (f64, f64) {
 
 /// How long data takes through a server, which passes on what is whole: it
 /// waits for the first of it, then for the slower one of the two associations.
-fn relayed(ways: [(Stretch, Stretch); 2], rounds: &[f64], onward: &Onward) -> f64 {
+fn relayed(ways: [(PathCost, PathCost); 2], rounds: &[f64], onward: &RelayedData) -> f64 {
     let (waits, last) = paced(ways[0], rounds);
     let (lead, _) = paced(ways[0], &rounds[..rounds.len().min(onward.lead + 1)]);
     let (passed_on, end) = paced(ways[1], &onward.rounds);

@@ -20,14 +20,14 @@ const KEPT: usize = 3;
 
 /// What a choice costs: whether it can be borne comes first.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cost {
+pub(super) struct PlacementCost {
     /// How many times more than there is a link would have to carry, 1 at least.
     pub(super) over: f64,
     /// Seconds.
     pub(super) seconds: f64,
 }
 
-impl Cost {
+impl PlacementCost {
     fn is_below(&self, other: &Self) -> bool {
         self.over.total_cmp(&other.over).then(self.seconds.total_cmp(&other.seconds)).is_lt()
     }
@@ -35,9 +35,9 @@ impl Cost {
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     /// The best choices, the best first, each in ascending order.
-    pub(super) best: Vec<(Cost, Vec<HostIndex>)>,
+    pub(super) best: Vec<(PlacementCost, Vec<HostIndex>)>,
     /// Whether there is no better one.
     pub(super) exact: bool,
 }
@@ -48,9 +48,9 @@ pub(super) fn search(
     candidates: &[HostIndex],
     count: usize,
     effort: f64,
-    cost: impl Fn(&[HostIndex]) -> Cost,
-) -> Found {
-    let mut found = Found { best: Vec::new(), exact: choices(candidates.len(), count) * effort <= EXACT };
+    cost: impl Fn(&[HostIndex]) -> PlacementCost,
+) -> SearchResult {
+    let mut found = SearchResult { best: Vec::new(), exact: choices(candidates.len(), count) * effort <= EXACT };
     if found.exact {
         all(candidates, count, |choice| found.consider(cost(choice), choice));
     } else {
@@ -83,8 +83,8 @@ fn exchange(
     candidates: &[HostIndex],
     count: usize,
     mut looks: f64,
-    found: &mut Found,
-    cost: impl Fn(&[HostIndex]) -> Cost,
+    found: &mut SearchResult,
+    cost: impl Fn(&[HostIndex]) -> PlacementCost,
 ) {
     let mut chosen: Vec<HostIndex> = Vec::with_capacity(count);
     for at in 0..count {
@@ -118,10 +118,10 @@ fn improve(
     candidates: &[HostIndex],
     chosen: &mut [HostIndex],
     at: usize,
-    before: Option<Cost>,
-    cost: &impl Fn(&[HostIndex]) -> Cost,
-    report: &mut impl FnMut(Cost, &[HostIndex]),
-) -> Cost {
+    before: Option<PlacementCost>,
+    cost: &impl Fn(&[HostIndex]) -> PlacementCost,
+    report: &mut impl FnMut(PlacementCost, &[HostIndex]),
+) -> PlacementCost {
     let (mut best, mut least) = (before.map(|_| chosen[at]), before);
     for candidate in candidates {
         // The first choice for a place finds something in it that is none yet.
@@ -143,8 +143,8 @@ fn improve(
     least.unwrap_or_else(|| cost(chosen))
 }
 
-impl Found {
-    fn consider(&mut self, cost: Cost, choice: &[HostIndex]) {
+impl SearchResult {
+    fn consider(&mut self, cost: PlacementCost, choice: &[HostIndex]) {
         let place = self.best.iter().position(|(other, _)| cost.is_below(other)).unwrap_or(self.best.len());
         if place >= KEPT {
             return;
@@ -164,11 +164,11 @@ mod tests {
     use super::*;
 
     /// The median on a line of points: the sum of distances to the nearest chosen one.
-    fn on_a_line(points: &[f64]) -> impl Fn(&[HostIndex]) -> Cost + '_ {
+    fn on_a_line(points: &[f64]) -> impl Fn(&[HostIndex]) -> PlacementCost + '_ {
         |choice| {
             let nearest =
                 |point: &f64| choice.iter().map(|host| (points[*host] - point).abs()).fold(f64::MAX, f64::min);
-            Cost { over: 1.0, seconds: points.iter().map(nearest).sum() }
+            PlacementCost { over: 1.0, seconds: points.iter().map(nearest).sum() }
         }
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let points = [0.0, 1.0, 2.0, 10.0, 11.0, 13.0];
         let found = search(&[0, 1, 2, 3, 4, 5], 2, 1.0, on_a_line(&points));
         assert!(found.exact);
-        assert_eq!(found.best[0], (Cost { over: 1.0, seconds: 5.0 }, vec![1, 4]));
+        assert_eq!(found.best[0], (PlacementCost { over: 1.0, seconds: 5.0 }, vec![1, 4]));
         assert_eq!((found.best.len(), found.best[1].0.seconds), (3, 6.0));
         let mut seen = 0;
         all(&[0, 1, 2, 3, 4, 5], 3, |_| seen += 1);
@@ -198,8 +198,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_borne_comes_last() {
-        let over =
-            |choice: &[HostIndex]| Cost { over: if choice == [0] { 2.0 } else { 1.0 }, seconds: choice[0] as f64 };
+        let over = |choice: &[HostIndex]| PlacementCost {
+            over: if choice == [0] { 2.0 } else { 1.0 },
+            seconds: choice[0] as f64,
+        };
         let found = search(&[0, 1, 2], 1, 1.0, over);
         assert_eq!(found.best.iter().map(|(_, choice)| choice[0]).collect::<Vec<_>>(), [1, 2, 0]);
     }

@@ -2,7 +2,7 @@
 
 use roost_proto::random::SplitMix64;
 
-use super::{Interval, Method, mean, quantile};
+use super::{Method, RatioInterval, mean, quantile};
 
 /// How often is drawn. Efron and Tibshirani (1993) ask for 1000 or more for
 /// the ends of an interval.
@@ -19,7 +19,7 @@ const MIN_REQUESTS: usize = 10;
 /// each: percentile intervals. `None` for a quantile when a side has fewer
 /// than 10 requests. Both slices are in ascending order; the answer has the
 /// quantiles in the order of `quantiles`, then the mean.
-pub fn latencies(a: &[f64], b: &[f64], quantiles: &[f64], seed: u64) -> Vec<Option<Interval>> {
+pub fn latencies(a: &[f64], b: &[f64], quantiles: &[f64], seed: u64) -> Vec<Option<RatioInterval>> {
     let statistics = |values: &[f64]| -> Vec<f64> {
         let quantiles = quantiles.iter().map(|p| quantile(values, *p));
         quantiles.chain([mean(values)]).map(|value| value.unwrap_or(f64::NAN)).collect()
@@ -56,7 +56,7 @@ pub fn blocks(
     b: &[Vec<f64>],
     figures: impl Fn(&[f64]) -> Vec<f64>,
     seed: u64,
-) -> Vec<Option<Interval>> {
+) -> Vec<Option<RatioInterval>> {
     let seen = over(&figures(&sums(a.iter())), &figures(&sums(b.iter())));
     if a.len().min(b.len()) < BLOCK * MIN_BLOCKS {
         return vec![None; seen.len()];
@@ -102,14 +102,18 @@ fn over(a: &[f64], b: &[f64]) -> Vec<f64> {
 }
 
 /// The percentile interval of each column of what was drawn.
-fn intervals(seen: &[f64], drawn: &[Vec<f64>], method: Method) -> Vec<Option<Interval>> {
+fn intervals(seen: &[f64], drawn: &[Vec<f64>], method: Method) -> Vec<Option<RatioInterval>> {
     let column = |index: usize| {
         let mut values: Vec<f64> = drawn.iter().map(|row| row[index]).filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         // Where one draw in twenty has nothing to divide by, the interval has no upper end.
         let enough = values.len() * 20 >= drawn.len() * 19 && seen[index].is_finite();
-        let interval =
-            Interval { ratio: seen[index], low: quantile(&values, 0.025)?, high: quantile(&values, 0.975)?, method };
+        let interval = RatioInterval {
+            ratio: seen[index],
+            low: quantile(&values, 0.025)?,
+            high: quantile(&values, 0.975)?,
+            method,
+        };
         enough.then_some(interval)
     };
     (0..seen.len()).map(column).collect()

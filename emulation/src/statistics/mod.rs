@@ -7,7 +7,7 @@ mod student;
 
 pub use bootstrap::{RESAMPLES, blocks, latencies};
 pub use proportion::wilson;
-pub use ratio::{Interval, Method, paired, welch};
+pub use ratio::{Method, RatioInterval, paired, welch};
 pub use student::two_sided;
 
 /// The mean; `None` of nothing.

@@ -37,7 +37,7 @@ impl Method {
 
 /// A ratio with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interval {
+pub struct RatioInterval {
     /// The ratio.
     pub ratio: f64,
     /// The interval's lower end.
@@ -48,7 +48,7 @@ pub struct Interval {
     pub method: Method,
 }
 
-impl Interval {
+impl RatioInterval {
     /// Whether the interval leaves no difference out: 1 is not in it.
     pub fn excludes_one(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
@@ -58,7 +58,7 @@ impl Interval {
 /// B over A from runs with the same seeds, pair by pair: the geometric mean of
 /// the ratios, and Student's interval over their logarithms. `None` of fewer
 /// than two pairs or when a value is not above zero.
-pub fn paired(a: &[f64], b: &[f64]) -> Option<Interval> {
+pub fn paired(a: &[f64], b: &[f64]) -> Option<RatioInterval> {
     if a.len() != b.len() {
         return None;
     }
@@ -72,7 +72,7 @@ pub fn paired(a: &[f64], b: &[f64]) -> Option<Interval> {
 /// Welch's interval over the logarithms, with the degrees of freedom of Welch
 /// (1947) and Satterthwaite (1946). `None` when a side has fewer than two runs
 /// or a value is not above zero.
-pub fn welch(a: &[f64], b: &[f64]) -> Option<Interval> {
+pub fn welch(a: &[f64], b: &[f64]) -> Option<RatioInterval> {
     let (a, b) = (logarithms(a)?, logarithms(b)?);
     let share = |values: &[f64]| Some(variance(values)? / values.len() as f64);
     let (share_a, share_b) = (share(&a)?, share(&b)?);
@@ -86,8 +86,8 @@ fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
     values.iter().map(|value| (*value > 0.0 && value.is_finite()).then(|| value.ln())).collect()
 }
 
-fn around(middle: f64, half: f64, method: Method) -> Interval {
-    Interval { ratio: middle.exp(), low: (middle - half).exp(), high: (middle + half).exp(), method }
+fn around(middle: f64, half: f64, method: Method) -> RatioInterval {
+    RatioInterval { ratio: middle.exp(), low: (middle - half).exp(), high: (middle + half).exp(), method }
 }
 
 #[cfg(test)]

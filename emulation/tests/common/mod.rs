@@ -65,13 +65,13 @@ pub(crate) fn json(bytes: &[u8]) -> Value {
 }
 
 /// The command on a terminal, which `script` of util-linux makes.
-pub(crate) struct Terminal {
+pub(crate) struct TestTerminal {
     child: Child,
     shown: Receiver<Vec<u8>>,
     seen: String,
 }
 
-impl Terminal {
+impl TestTerminal {
     /// Starts the command in a folder.
     pub(crate) fn start(folder: &Folder, args: &[&str]) -> Self {
         Self::run(folder, &format!("exec EMULATE {}", args.join(" ")))
@@ -127,7 +127,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for TestTerminal {
     fn drop(&mut self) {
         // Ended already, if all went well.
         let _ = self.child.kill();

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_emulation::lab::sandbox::{self, Entry};
-use roost_emulation::lab::{Backend, Lab, Options, Tcp, Usage};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
+use roost_emulation::lab::{DeviceBackend, Lab, LabOptions, TcpCongestion, Usage};
 use roost_emulation::scenario::Topology;
 use roost_emulation::scenario::topology::HostIndex;
 
@@ -18,8 +18,8 @@ use crate::topologies;
 /// Enters a sandbox and does there what `name` stands for.
 pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
     match sandbox::enter() {
-        Ok(Entry::Inside) => {}
-        Ok(Entry::Done(code)) => return code,
+        Ok(SandboxEntry::Inside) => {}
+        Ok(SandboxEntry::Done(code)) => return code,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::from(3);
@@ -102,15 +102,15 @@ pub(crate) fn host_answers_on_each_interface() {
 pub(crate) fn hosts_have_one_congestion_control() {
     let mut topology = topologies::hosts(&["near", "far"]);
     topologies::link(&mut topology, [0, 1], Duration::ZERO);
-    let start = |tcp| Lab::start(&topology, &Options { tcp, ..Options::default() });
+    let start = |tcp| Lab::start(&topology, &LabOptions { tcp, ..LabOptions::default() });
     let seen = |lab: &Lab, host| {
         let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
         lab.run_in(host, read).unwrap().trim().to_owned()
     };
     // Reno is in every kernel, and any namespace may have it.
-    let lab = start(Tcp::Named("reno".to_owned())).unwrap();
+    let lab = start(TcpCongestion::Named("reno".to_owned())).unwrap();
     assert_eq!((seen(&lab, 0), seen(&lab, 1), lab.facts()["tcp"].as_str()), ("reno".into(), "reno".into(), "reno"));
-    let lab = start(Tcp::Cubic).unwrap();
+    let lab = start(TcpCongestion::Cubic).unwrap();
     let (has, fact) = (seen(&lab, 1), &lab.facts()["tcp"]);
     match lab.warnings() {
         [] => assert_eq!(has, "cubic"),
@@ -118,7 +118,7 @@ pub(crate) fn hosts_have_one_congestion_control() {
         more => panic!("{more:?}"),
     }
     assert!(fact.starts_with(&has), "{has}: {fact}");
-    let error = start(Tcp::Named("nonesuch".to_owned())).unwrap_err();
+    let error = start(TcpCongestion::Named("nonesuch".to_owned())).unwrap_err();
     assert!(error.is_of_the_system() && error.to_string().contains("congestion control nonesuch"), "{error}");
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn outside_resolvers_are_not_asked() {
 pub(crate) fn multicast_reaches_other_lan_members() {
     for backend in backends() {
         // Nothing is lost at the start either.
-        let lab = Lab::start(&topologies::star(3), &Options { backend, ..Options::default() }).unwrap();
+        let lab = Lab::start(&topologies::star(3), &LabOptions { backend, ..LabOptions::default() }).unwrap();
         let group: SocketAddrV4 = "239.2.3.1:6969".parse().unwrap();
         let sockets = [1, 2].map(|host| lab.run_in(host, || member_of(group)).unwrap());
         lab.run_in(0, || UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"here", group).unwrap()).unwrap();
@@ -187,7 +187,7 @@ pub(crate) fn tcp_stream_is_complete_per_backend() {
     let mut topology = topologies::hosts(&["near", "far"]);
     topologies::link(&mut topology, [0, 1], Duration::from_millis(1));
     for backend in backends() {
-        let lab = Lab::start(&topology, &Options { backend, ..Options::default() }).unwrap();
+        let lab = Lab::start(&topology, &LabOptions { backend, ..LabOptions::default() }).unwrap();
         let listener = lab.run_in(1, || TcpListener::bind("0.0.0.0:7000").unwrap()).unwrap();
         let target = (lab.address(1).unwrap(), 7000);
         let mut sender = lab.run_in(0, || TcpStream::connect(target).unwrap()).unwrap();
@@ -213,13 +213,14 @@ pub(crate) fn missing_tap_falls_back_to_veth() {
     assert_eq!(lab.facts()["backend"], "veth");
     assert!(lab.facts()["receive_buffer"].ends_with(" bytes"), "{:?}", lab.facts());
     ping(&lab, 0, "host1");
-    let error = Lab::start(&topologies::star(2), &Options { backend: Backend::Tap, ..Options::default() }).unwrap_err();
+    let error = Lab::start(&topologies::star(2), &LabOptions { backend: DeviceBackend::Tap, ..LabOptions::default() })
+        .unwrap_err();
     assert!(error.is_of_the_system() && error.to_string().starts_with("/dev/net/tun does not open"), "{error}");
 }
 
 pub(crate) fn down_interface_losses_are_not_overruns() {
     for backend in backends() {
-        let lab = Lab::start(&topologies::star(2), &Options { backend, ..Options::default() }).unwrap();
+        let lab = Lab::start(&topologies::star(2), &LabOptions { backend, ..LabOptions::default() }).unwrap();
         lab.run_in(1, || Command::new("ip").args(["link", "set", "eth0", "down"]).status().unwrap()).unwrap();
         let target = (lab.address(1).unwrap(), 7);
         let socket = lab.run_in(0, || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
@@ -257,12 +258,12 @@ fn listen() {
 
 pub(crate) fn hundred_hosts_start() {
     for backend in backends() {
-        let lab = Lab::start(&topologies::star(100), &Options { backend, ..Options::default() }).unwrap();
+        let lab = Lab::start(&topologies::star(100), &LabOptions { backend, ..LabOptions::default() }).unwrap();
         ping(&lab, 0, "host99");
         ping(&lab, 57, "host3");
         let sleeper = lab.run_in(42, || Command::new("sleep").arg("1000").spawn().unwrap());
         let mut sleeper = sleeper.unwrap();
-        assert!(Usage::of(sleeper.id()).unwrap().peak_memory_bytes > 0);
+        assert!(Usage::read_process(sleeper.id()).unwrap().peak_memory_bytes > 0);
         sleeper.kill().and_then(|()| sleeper.wait()).unwrap();
         lab.stop(Duration::ZERO).unwrap();
     }
@@ -270,7 +271,7 @@ pub(crate) fn hundred_hosts_start() {
 
 pub(crate) fn idle_hosts_send_nothing() {
     for backend in backends() {
-        let lab = Lab::start(&topologies::star(20), &Options { backend, ..Options::default() }).unwrap();
+        let lab = Lab::start(&topologies::star(20), &LabOptions { backend, ..LabOptions::default() }).unwrap();
         thread::sleep(Duration::from_secs(2));
         let sent: u64 = lab.counters().unwrap().iter().map(|link| link.packets_in).sum();
         let read: u64 = lab.wires().iter().map(|wire| wire.read).sum();
@@ -284,7 +285,7 @@ pub(crate) fn idle_hosts_send_nothing() {
 pub(crate) fn interfaces_end_with_their_namespace() {
     // Those that went by themselves would do so one by one, 20 ms each.
     for backend in backends() {
-        let lab = Lab::start(&topologies::star(2), &Options { backend, ..Options::default() }).unwrap();
+        let lab = Lab::start(&topologies::star(2), &LabOptions { backend, ..LabOptions::default() }).unwrap();
         let mut later = Command::new("sh");
         later.args(["-c", "read line; cat /proc/net/dev"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let later = lab.run_in(0, || later.spawn().unwrap()).unwrap();
@@ -297,14 +298,14 @@ pub(crate) fn interfaces_end_with_their_namespace() {
 pub(crate) fn one_lab_follows_another() {
     for _ in 0..3 {
         for backend in backends() {
-            let lab = Lab::start(&topologies::star(3), &Options { backend, ..Options::default() }).unwrap();
+            let lab = Lab::start(&topologies::star(3), &LabOptions { backend, ..LabOptions::default() }).unwrap();
             ping(&lab, 2, "host1");
         }
     }
 }
 
 fn start(topology: &Topology) -> Lab {
-    Lab::start(topology, &Options::default()).unwrap()
+    Lab::start(topology, &LabOptions::default()).unwrap()
 }
 
 /// What hosts have sent into a link or LAN.
@@ -313,9 +314,9 @@ fn packets(lab: &Lab, net: &str) -> u64 {
 }
 
 /// Both, where there are TAP devices.
-fn backends() -> impl Iterator<Item = Backend> {
+fn backends() -> impl Iterator<Item = DeviceBackend> {
     let tap = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
-    tap.ok().map(|_| Backend::Tap).into_iter().chain([Backend::Veth])
+    tap.ok().map(|_| DeviceBackend::Tap).into_iter().chain([DeviceBackend::Veth])
 }
 
 /// The shortest of three round-trip times, in milliseconds.

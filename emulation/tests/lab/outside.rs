@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_emulation::lab::{Lab, Options};
+use roost_emulation::lab::{Lab, LabOptions};
 
 use crate::{processes, topologies};
 
@@ -49,7 +49,7 @@ fn report<'a>(name: &'a str, passed: bool, failed: &mut Vec<&'a str>) {
 }
 
 pub(crate) fn lab_is_refused_outside_sandbox() {
-    let error = Lab::start(&topologies::star(2), &Options::default()).unwrap_err();
+    let error = Lab::start(&topologies::star(2), &LabOptions::default()).unwrap_err();
     assert!(error.to_string().contains("sandbox"), "{error}");
 }
 

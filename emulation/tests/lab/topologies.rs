@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_emulation::scenario::topology::{Host, Leg, Member, Net, NetKind, Routing, Topology};
+use roost_emulation::scenario::topology::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
 
 /// Hosts of these names, not yet connected, with routes that are computed.
 pub(crate) fn hosts(names: &[&str]) -> Topology {
@@ -31,7 +31,7 @@ pub(crate) fn star(count: usize) -> Topology {
 fn net(topology: &mut Topology, kind: NetKind, hosts: &[usize], delay: Duration) {
     let leg = Leg { delay, ..Leg::default() };
     let member =
-        |host: &usize| Member { host: *host, address: None, prefix: 24, to_net: leg.clone(), from_net: leg.clone() };
+        |host: &usize| NetMember { host: *host, address: None, prefix: 24, to_net: leg.clone(), from_net: leg.clone() };
     let name = format!("net{}", topology.nets.len());
     topology.nets.push(Net { name, kind, members: hosts.iter().map(member).collect(), cost: 1.0 });
 }

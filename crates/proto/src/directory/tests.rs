@@ -121,7 +121,7 @@ fn area() -> impl Strategy<Value = Area> {
     prop_oneof![
         cell().prop_map(Area::Exact),
         cell().prop_map(Area::Nearest),
-        (cell(), prop_oneof![0..60u32, Just(4_000_000)]).prop_map(|(centre, radius)| Area::Radius { center, radius }),
+        (cell(), prop_oneof![0..60u32, Just(4_000_000)]).prop_map(|(center, radius)| Area::Radius { center, radius }),
         (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
         Just(Area::Anywhere),
     ]

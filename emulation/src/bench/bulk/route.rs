@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::scenario::Topology;
-use crate::scenario::topology::{Host, Leg, Member, Net, NetKind, Queue, Routing};
+use crate::scenario::topology::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
 use crate::units::Rate;
 
 /// A queue holds this much at least, bytes: some thirty packets.
@@ -61,7 +61,7 @@ impl PathProfile {
         // Without a rate of its own it has no queue: what is lost here has crossed the bottleneck.
         let from_net = Leg { loss: self.loss, ..Leg::default() };
         let member =
-            |host| Member { host, address: None, prefix: 24, to_net: to_net.clone(), from_net: from_net.clone() };
+            |host| NetMember { host, address: None, prefix: 24, to_net: to_net.clone(), from_net: from_net.clone() };
         let host = |name: &str| Host { name: name.to_owned(), ..Host::default() };
         let net = Net {
             name: "path".to_owned(),

@@ -9,7 +9,7 @@ use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, networks};
 use crate::lab::Lab;
 use crate::scenario::Topology;
-use crate::scenario::topology::{Action, Change, Event, Leg};
+use crate::scenario::topology::{Action, Event, Leg, TopologyChange};
 
 /// What happens in each round, after its begin.
 const ROUND: Duration = Duration::from_secs(1);
@@ -68,10 +68,10 @@ fn topology(rounds: usize) -> Topology {
     for round in 0..rounds {
         let begin = LEAD + ROUND * round as u32;
         let changes = [
-            (DOWN_AT, Change::Down),
-            (UP_AT, Change::Up),
-            (SLOWER_AT, Change::Delay(LONG)),
-            (FASTER_AT, Change::Delay(SHORT)),
+            (DOWN_AT, TopologyChange::Down),
+            (UP_AT, TopologyChange::Up),
+            (SLOWER_AT, TopologyChange::Delay(LONG)),
+            (FASTER_AT, TopologyChange::Delay(SHORT)),
         ];
         topology.events.extend(changes.map(|(at, change)| Event {
             at: begin + at,

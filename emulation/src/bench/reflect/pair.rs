@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::lab::namespace::{self, Namespace};
-use crate::lab::netlink::{Netlink, Request};
+use crate::lab::netlink::{Netlink, NetlinkRequest};
 use crate::lab::plan::LOOPBACK;
 
 /// Where datagrams come from and end: generator and sinks.
@@ -46,7 +46,8 @@ impl VethPair {
             let mut near_requests = Netlink::open()?;
             let name = || "eth0".to_owned();
             let (outer_index, outer_namespace) = (INDEX, far.raw());
-            let pair = Request::Pair { name: name(), index: INDEX, outer_name: name(), outer_index, outer_namespace };
+            let pair =
+                NetlinkRequest::Pair { name: name(), index: INDEX, outer_name: name(), outer_index, outer_namespace };
             near_requests.apply(&[pair])?;
             far_requests.apply(&host(FAR, 2))?;
             near_requests.apply(&host(NEAR, 1))?;
@@ -70,7 +71,7 @@ impl VethPair {
     /// to cut them, as for a network card that cannot.
     pub(super) fn set_offload(&self, offload: bool) -> io::Result<()> {
         let most = if offload { ANY_SEGMENTS } else { 1 };
-        self.on_far(|| Netlink::open()?.apply(&[Request::Segments { index: INDEX, most }]))
+        self.on_far(|| Netlink::open()?.apply(&[NetlinkRequest::Segments { index: INDEX, most }]))
     }
 
     /// Starts a program on the far host, on a processor of its own.
@@ -99,11 +100,11 @@ fn only(cpu: usize) -> CpuSet {
     set
 }
 
-fn host(address: Ipv4Addr, last: u8) -> [Request; 3] {
+fn host(address: Ipv4Addr, last: u8) -> [NetlinkRequest; 3] {
     let mac = [2, 0, 0, 0, 78, last];
     [
-        Request::Up { index: LOOPBACK },
-        Request::Ready { index: INDEX, mac, queue_packets: QUEUE_PACKETS },
-        Request::Address { index: INDEX, address, prefix: PREFIX },
+        NetlinkRequest::Up { index: LOOPBACK },
+        NetlinkRequest::Ready { index: INDEX, mac, queue_packets: QUEUE_PACKETS },
+        NetlinkRequest::Address { index: INDEX, address, prefix: PREFIX },
     ]
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Condition;
 use crate::bench::networks;
 use crate::scenario::Topology;
-use crate::scenario::topology::{Action, Change, Event, HostIndex, Leg, Queue};
+use crate::scenario::topology::{Action, Event, HostIndex, Leg, Queue, TopologyChange};
 use crate::units::Rate;
 
 /// The host that sends, or asks.
@@ -49,7 +49,7 @@ fn failures(begin: Duration) -> impl Iterator<Item = Event> {
     };
     DOWN_AT.into_iter().enumerate().flat_map(move |(net, at)| {
         let down = begin + at;
-        [event(net, down, Change::Down), event(net, down + DOWN_FOR, Change::Up)]
+        [event(net, down, TopologyChange::Down), event(net, down + DOWN_FOR, TopologyChange::Up)]
     })
 }
 
@@ -73,7 +73,7 @@ mod tests {
         let mut is_up = [true; 2];
         for event in &topology.events {
             let Action::Net { net, change, .. } = &event.action else { panic!("{event:?}") };
-            is_up[*net] = *change == Change::Up;
+            is_up[*net] = *change == TopologyChange::Up;
             assert!(is_up[0] || is_up[1], "{event:?}");
         }
         assert!(topology.events.is_sorted_by_key(|event| event.at) && is_up == [true; 2]);

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use roost_emulation::bench::bulk::{self, BulkCase, BulkReport, BulkRow, BulkSender, PathProfile};
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// What was measured elsewhere, of TCP cubic, TCP BBR and UDT4: goodput over link.
 const ELSEWHERE: [(&str, [f64; 3]); 5] = [
@@ -50,9 +50,9 @@ fn routes(text: &str) -> Result<PathProfile, String> {
 }
 
 /// Measures, and prints what was seen.
-pub(crate) fn run(args: &BulkArgs, output: Output) -> Outcome {
-    if let Entry::Done(code) = sandbox::enter()? {
-        return Err(Failure::Passed(code));
+pub(crate) fn run(args: &BulkArgs, output: Output) -> CommandResult {
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
     }
     let interrupted = interrupt::catch_sigint()?;
     let cells = args.cells();
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &BulkArgs, output: Output) -> Outcome {
     all_measured(&report)?;
     match report.rows.iter().map(|row| row.aborted).sum::<usize>() {
         0 => Ok(()),
-        aborted => Err(Failure::new(Code::Invalid, format!("{aborted} runs did not come to an end, see above"))),
+        aborted => Err(Failure::new(FailureCode::Invalid, format!("{aborted} runs did not come to an end, see above"))),
     }
 }
 
@@ -93,7 +93,7 @@ impl BulkArgs {
     }
 }
 
-fn show(report: &BulkReport, output: Output) -> Outcome {
+fn show(report: &BulkReport, output: Output) -> CommandResult {
     let mut table = Table::new(&[
         "PATH",
         "SENDER",

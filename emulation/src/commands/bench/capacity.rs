@@ -11,7 +11,7 @@ use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 /// The part of `emulate bench reflect` that is about a mesh.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ fn uplink(text: &str) -> Result<f64, String> {
 }
 
 /// Measures, and prints what was seen, inside a sandbox.
-pub(super) fn run(args: &CapacityArgs, output: Output) -> Outcome {
+pub(super) fn run(args: &CapacityArgs, output: Output) -> CommandResult {
     let interrupted = interrupt::catch_sigint()?;
     let cases = args.cases();
     let settings =
@@ -79,7 +79,7 @@ impl CapacityArgs {
     }
 }
 
-fn show(report: &CapacityReport, output: Output) -> Outcome {
+fn show(report: &CapacityReport, output: Output) -> CommandResult {
     let mut table = Table::new(&[
         ">HUBS",
         "BY",

@@ -3,13 +3,13 @@
 
 use clap::Args;
 use roost_emulation::bench::{BenchOptions, Measured};
-use roost_emulation::lab::Backend;
+use roost_emulation::lab::DeviceBackend;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde::Serialize;
 use serde_json::json;
 
 use super::surroundings;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// The lab in which it is measured.
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub(super) struct NetworkArgs {
     seed: u64,
     /// How packets get to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto")]
-    backend: Backend,
+    backend: DeviceBackend,
     /// Never ask for real-time priority
     #[arg(long)]
     no_realtime: bool,
@@ -49,7 +49,7 @@ pub(super) fn show_measured<Row: Serialize>(
     table: &Table,
     remark: &str,
     output: Output,
-) -> Outcome {
+) -> CommandResult {
     if output.is_json() {
         let mut value = json!(report);
         value["schema"] = SCHEMA.into();
@@ -65,11 +65,11 @@ pub(super) fn show_measured<Row: Serialize>(
 }
 
 /// An error if a combination could not be measured.
-pub(super) fn all_measured<Row>(report: &Measured<Row>) -> Outcome {
+pub(super) fn all_measured<Row>(report: &Measured<Row>) -> CommandResult {
     let what = match report.unmeasured {
         0 => return Ok(()),
         1 => "one combination".to_owned(),
         several => format!("{several} combinations"),
     };
-    Err(Failure::new(Code::Missing, format!("{what} could not be measured, see above")))
+    Err(Failure::new(FailureCode::Missing, format!("{what} could not be measured, see above")))
 }

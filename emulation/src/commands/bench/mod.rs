@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use roost_emulation::bench::{self, BenchCase, BenchError, BenchOptions, BenchReport, BenchRow, BenchVerdict};
-use roost_emulation::lab::Backend;
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::DeviceBackend;
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_emulation::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
@@ -24,7 +24,7 @@ use self::reflect::ReflectArgs;
 use self::transport::TransportArgs;
 use self::watch::SubscriptionArgs;
 use super::interrupt;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// From here on other work on this machine is worth a word, parts of all processors.
 const BUSY: f64 = 0.05;
@@ -52,7 +52,7 @@ pub(crate) struct BenchArgs {
     seed: u64,
     /// How packets get to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
-    backend: Backend,
+    backend: DeviceBackend,
     /// Never ask for real-time priority
     #[arg(long, help_heading = "Network")]
     no_realtime: bool,
@@ -176,7 +176,7 @@ impl CaseChoice {
 }
 
 /// Measures, and prints what was seen beside what was to be seen.
-pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
     match &args.other {
         Some(BenchSubcommand::Transport(args)) => return transport::run(args, output),
         Some(BenchSubcommand::Bulk(args)) => return bulk::run(args, output),
@@ -184,8 +184,8 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
         Some(BenchSubcommand::Subscription(args)) => return watch::run(args, output),
         None => {}
     }
-    if let Entry::Done(code) = sandbox::enter()? {
-        return Err(Failure::Passed(code));
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
     }
     let interrupted = interrupt::catch_sigint()?;
     let cases = args.chosen();
@@ -234,7 +234,7 @@ impl From<BenchError> for Failure {
 
 const HEADINGS: [&str; 6] = ["CASE", "WHAT", "TARGET", "AIM", "SEEN", "RESULT"];
 
-fn show(report: &BenchReport, as_markdown: bool, output: Output) -> Outcome {
+fn show(report: &BenchReport, as_markdown: bool, output: Output) -> CommandResult {
     if output.is_json() {
         let passed = report.count(BenchVerdict::Missed) + report.count(BenchVerdict::NotMeasured) == 0;
         return Ok(output.json(&json!({"schema": SCHEMA, "passed": passed, "bench": report}))?);
@@ -301,16 +301,17 @@ fn surroundings(machine: &BTreeMap<String, String>, seconds: f64) -> String {
     )
 }
 
-fn verdict(report: &BenchReport) -> Outcome {
+fn verdict(report: &BenchReport) -> CommandResult {
     let judged = report.rows.len() - report.count(BenchVerdict::Shown);
     match (report.count(BenchVerdict::Missed), report.count(BenchVerdict::NotMeasured)) {
         (0, 0) => Ok(()),
-        (0, open) => {
-            Err(Failure::new(Code::Missing, format!("{open} of {judged} targets could not be measured, see above")))
-        }
+        (0, open) => Err(Failure::new(
+            FailureCode::Missing,
+            format!("{open} of {judged} targets could not be measured, see above"),
+        )),
         (missed, open) => {
             let open = if open == 0 { String::new() } else { format!(", and {open} could not be measured") };
-            Err(Failure::new(Code::Invalid, format!("{missed} of {judged} targets are not met{open}")))
+            Err(Failure::new(FailureCode::Invalid, format!("{missed} of {judged} targets are not met{open}")))
         }
     }
 }
@@ -329,7 +330,7 @@ mod tests {
             beside,
             markdown,
             seed: 1,
-            backend: Backend::Auto,
+            backend: DeviceBackend::Auto,
             no_realtime,
         }
     }

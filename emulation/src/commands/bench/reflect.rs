@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use roost_emulation::bench::reflect::{self, Implementation, ReflectCase, ReflectReport, ReflectRow};
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, Steps, Table};
 
 use super::capacity::{self, CapacityArgs};
 use super::measured::{all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate bench reflect`.
 #[derive(Debug, Args)]
@@ -46,9 +46,9 @@ enum Offload {
 }
 
 /// Measures, and prints what was seen.
-pub(crate) fn run(args: &ReflectArgs, output: Output) -> Outcome {
-    if let Entry::Done(code) = sandbox::enter()? {
-        return Err(Failure::Passed(code));
+pub(crate) fn run(args: &ReflectArgs, output: Output) -> CommandResult {
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
     }
     if args.mesh.capacity {
         return capacity::run(&args.mesh, output);
@@ -82,7 +82,7 @@ impl ReflectArgs {
     }
 }
 
-fn show(report: &ReflectReport, output: Output) -> Outcome {
+fn show(report: &ReflectReport, output: Output) -> CommandResult {
     let mut table = Table::new(&[
         ">BYTES",
         ">TARGETS",

@@ -7,13 +7,13 @@ use clap::Args;
 use roost_emulation::bench::transport::{
     self, BenchTransport, Condition, FrameWorkload, TransportCase, TransportReport, TransportRow,
 };
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_emulation::report as figures;
 use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// The bytes of frames, and how many are due in a second, where none are named.
 const PACED_BYTES: [u32; 1] = [64 << 10];
@@ -68,9 +68,9 @@ fn transports(text: &str) -> Result<Several, String> {
 }
 
 /// Measures, and prints what was seen.
-pub(crate) fn run(args: &TransportArgs, output: Output) -> Outcome {
-    if let Entry::Done(code) = sandbox::enter()? {
-        return Err(Failure::Passed(code));
+pub(crate) fn run(args: &TransportArgs, output: Output) -> CommandResult {
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
     }
     let interrupted = interrupt::catch_sigint()?;
     let cells = args.cells();
@@ -128,7 +128,7 @@ fn chosen<T: Copy + PartialEq>(all: &[T], named: &[T]) -> impl Iterator<Item = T
     all.iter().copied().filter(|one| named.is_empty() || named.contains(one))
 }
 
-fn draw(folder: &Path, report: &TransportReport, output: Output) -> Outcome {
+fn draw(folder: &Path, report: &TransportReport, output: Output) -> CommandResult {
     std::fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
     for (name, svg) in figures::transport(&report.rows) {
         let path = folder.join(format!("{name}.svg"));
@@ -138,7 +138,7 @@ fn draw(folder: &Path, report: &TransportReport, output: Output) -> Outcome {
     Ok(())
 }
 
-fn show(report: &TransportReport, output: Output) -> Outcome {
+fn show(report: &TransportReport, output: Output) -> CommandResult {
     let mut table = Table::new(&[
         "WORKLOAD",
         ">BYTES",

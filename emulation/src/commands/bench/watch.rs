@@ -2,12 +2,12 @@
 
 use clap::Args;
 use roost_emulation::bench::watch::{self, SubscriptionCase, SubscriptionReport, SubscriptionRow};
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// `emulate bench watch`.
 #[derive(Debug, Args)]
@@ -21,9 +21,9 @@ pub(crate) struct SubscriptionArgs {
 }
 
 /// Measures, and prints what was seen.
-pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> Outcome {
-    if let Entry::Done(code) = sandbox::enter()? {
-        return Err(Failure::Passed(code));
+pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> CommandResult {
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
     }
     let interrupted = interrupt::catch_sigint()?;
     let cases: Vec<SubscriptionCase> =
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> Outcome {
     all_measured(&report)
 }
 
-fn show(report: &SubscriptionReport, output: Output) -> Outcome {
+fn show(report: &SubscriptionReport, output: Output) -> CommandResult {
     let mut table = Table::new(&[
         "CASE",
         ">WATCHERS",

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use roost_emulation::lab::linktest::{self, Report, Test};
-use roost_emulation::lab::{Backend, Lab, LabError, Options};
+use roost_emulation::lab::linktest::{self, LinktestKind, LinktestReport};
+use roost_emulation::lab::{DeviceBackend, Lab, LabError, LabOptions};
 use roost_emulation::scenario;
 use roost_terminal::Finding;
 
@@ -40,8 +40,8 @@ pub(super) fn namespaces(entered: Result<(), LabError>) -> Finding {
 
 /// Makes a lab of each kind and measures its one link.
 pub(super) fn check() -> Vec<Finding> {
-    let tap = try_one(Backend::Tap);
-    let veth = try_one(Backend::Veth);
+    let tap = try_one(DeviceBackend::Tap);
+    let veth = try_one(DeviceBackend::Veth);
     let realtime = [&tap, &veth].into_iter().find_map(|tried| Some(of_realtime(&tried.as_ref().ok()?.realtime)));
     let mut findings = vec![of_tap(&tap, veth.is_ok()), of_veth(&veth, tap.is_ok())];
     findings.extend(realtime);
@@ -62,12 +62,16 @@ struct LabObservation {
     off: f64,
 }
 
-fn try_one(backend: Backend) -> LabAttempt {
+fn try_one(backend: DeviceBackend) -> LabAttempt {
     let topology = scenario::parse(Path::new("doctor.toml"), NETWORK).map_err(|error| error.to_string())?;
-    let options = Options { backend, realtime: true, ..Options::default() };
+    let options = LabOptions { backend, realtime: true, ..LabOptions::default() };
     let lab = Lab::start(&topology, &options).map_err(|error| error.to_string())?;
     let (realtime, buffer) = (lab.facts()["realtime"].clone(), lab.facts().get("receive_buffer").cloned());
-    let options = linktest::Options { quick: true, tests: vec![Test::Delay], ..linktest::Options::default() };
+    let options = linktest::LinktestOptions {
+        quick: true,
+        tests: vec![LinktestKind::Delay],
+        ..linktest::LinktestOptions::default()
+    };
     let report = linktest::run(&lab, lab.topology(), &options, &AtomicBool::new(false), &mut |_| {});
     let off = worst(&report.map_err(|error| error.to_string())?);
     lab.stop(std::time::Duration::ZERO).map_err(|error| error.to_string())?;
@@ -75,7 +79,7 @@ fn try_one(backend: Backend) -> LabAttempt {
 }
 
 /// By how much the delays are off, milliseconds; none if nothing arrived.
-fn worst(report: &Report) -> Option<f64> {
+fn worst(report: &LinktestReport) -> Option<f64> {
     let errors = report.measurements.iter().map(|one| one.error.map(f64::abs));
     errors.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
 }

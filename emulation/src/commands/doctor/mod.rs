@@ -4,20 +4,20 @@ mod labs;
 mod machine;
 
 use clap::Args;
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Finding, Output, Verdict, show};
 
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}
 
 /// Looks at the machine, makes a lab of each kind, and says what was found.
-pub(crate) fn run(_: &DoctorArgs, output: Output) -> Outcome {
+pub(crate) fn run(_: &DoctorArgs, output: Output) -> CommandResult {
     let entered = match sandbox::enter() {
-        Ok(Entry::Done(code)) => return Err(Failure::Passed(code)),
-        Ok(Entry::Inside) => Ok(()),
+        Ok(SandboxEntry::Done(code)) => return Err(Failure::ProgramExit(code)),
+        Ok(SandboxEntry::Inside) => Ok(()),
         Err(error) => Err(error),
     };
     let possible = entered.is_ok();
@@ -33,13 +33,13 @@ pub(crate) fn run(_: &DoctorArgs, output: Output) -> Outcome {
     verdict(&findings, output)
 }
 
-fn verdict(findings: &[Finding], output: Output) -> Outcome {
+fn verdict(findings: &[Finding], output: Output) -> CommandResult {
     let failed = findings.iter().filter(|finding| finding.verdict == Verdict::Fail).count();
     let doubtful = findings.iter().filter(|finding| finding.verdict == Verdict::Warn).count();
     match (failed, doubtful) {
         (0, 0) => output.say("labs work here"),
         (0, _) => output.say("labs work here; what could be better is above"),
-        _ => return Err(Failure::new(Code::Missing, "no lab is possible here; the fix is above")),
+        _ => return Err(Failure::new(FailureCode::Missing, "no lab is possible here; the fix is above")),
     }
     Ok(())
 }

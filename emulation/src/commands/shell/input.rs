@@ -14,7 +14,7 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Editor, Helper};
 
 use super::line::{CHANGES, COMMANDS};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// Lines that are remembered from one time to the next.
 const REMEMBERED: usize = 1000;
@@ -38,7 +38,7 @@ pub(super) enum Input {
 
 impl Input {
     /// The input for a network, by whether stdin is a terminal.
-    pub(super) fn open(topology: &Topology) -> Outcome<Self> {
+    pub(super) fn open(topology: &Topology) -> CommandResult<Self> {
         if !io::stdin().is_terminal() {
             return Ok(Self::Pipe);
         }
@@ -62,7 +62,7 @@ impl Input {
     }
 
     /// The next line; none at the end. Ctrl-C at the prompt drops the line.
-    pub(super) fn next(&mut self) -> Outcome<Option<String>> {
+    pub(super) fn next(&mut self) -> CommandResult<Option<String>> {
         match self {
             Self::Person { editor, prompt, .. } => match editor.readline(prompt.as_str()) {
                 Ok(line) => Ok(Some(line)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_emulation::scenario::Topology;
-use roost_emulation::scenario::topology::{Change, HostIndex, NetIndex, Queue};
+use roost_emulation::scenario::topology::{HostIndex, NetIndex, Queue, TopologyChange};
 use roost_emulation::units::{Rate, parse_duration};
 
 /// The shell's own commands, which go before hosts of the same name.
@@ -47,7 +47,7 @@ pub(super) struct NetChange {
     /// Only what this host sends on a link, or its legs of a LAN.
     pub(super) from: Option<HostIndex>,
     /// What becomes of it, in this order.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<TopologyChange>,
 }
 
 /// Understands a line, or says in one sentence what is wrong with it.
@@ -167,12 +167,12 @@ fn between(topology: &Topology, a: HostIndex, b: HostIndex) -> Result<NetIndex, 
     }
 }
 
-fn changes(words: &[&str]) -> Result<Vec<Change>, String> {
+fn changes(words: &[&str]) -> Result<Vec<TopologyChange>, String> {
     let mut changes = Vec::new();
     let mut words = words.iter();
     while let Some(&word) = words.next() {
         if let "up" | "down" = word {
-            changes.push(if word == "up" { Change::Up } else { Change::Down });
+            changes.push(if word == "up" { TopologyChange::Up } else { TopologyChange::Down });
             continue;
         }
         if !CHANGES.contains(&word) {
@@ -184,14 +184,14 @@ fn changes(words: &[&str]) -> Result<Vec<Change>, String> {
     Ok(changes)
 }
 
-fn one(word: &str, value: &str) -> Result<Change, String> {
+fn one(word: &str, value: &str) -> Result<TopologyChange, String> {
     let duration = || parse_duration(value).map_err(|error| error.to_string());
     Ok(match word {
-        "delay" => Change::Delay(duration()?),
-        "jitter" => Change::Jitter(duration()?),
-        "rate" => Change::Rate(value.parse::<Rate>().map_err(|error| error.to_string())?),
-        "loss" => Change::Loss(loss(value)?),
-        _ => Change::Queue(queue(value)?),
+        "delay" => TopologyChange::Delay(duration()?),
+        "jitter" => TopologyChange::Jitter(duration()?),
+        "rate" => TopologyChange::Rate(value.parse::<Rate>().map_err(|error| error.to_string())?),
+        "loss" => TopologyChange::Loss(loss(value)?),
+        _ => TopologyChange::Queue(queue(value)?),
     })
 }
 
@@ -285,7 +285,7 @@ delay = "5ms"
 
     #[test]
     fn link_named_directly_or_by_ends() {
-        let down = |from| ShellCommand::Change(NetChange { net: 0, from, changes: vec![Change::Down] });
+        let down = |from| ShellCommand::Change(NetChange { net: 0, from, changes: vec![TopologyChange::Down] });
         assert_eq!(read("link a b down"), down(None));
         assert_eq!(read("link b a down"), down(None));
         assert_eq!(read("link ab down"), down(None));
@@ -313,7 +313,12 @@ delay = "5ms"
         let rate = Rate::from_bps(5_000_000);
         assert_eq!(
             changes,
-            [Change::Delay(Duration::from_millis(30)), Change::Loss(0.05), Change::Rate(rate), Change::Queue(queue)]
+            [
+                TopologyChange::Delay(Duration::from_millis(30)),
+                TopologyChange::Loss(0.05),
+                TopologyChange::Rate(rate),
+                TopologyChange::Queue(queue)
+            ]
         );
     }
 

@@ -16,7 +16,7 @@ use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};
 use super::linktest::{self, LinktestSelection};
 use super::process::LabProgram;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use input::Input;
 use line::{NetChange, ShellCommand};
 
@@ -49,7 +49,7 @@ pub(crate) struct ShellArgs {
 
 /// Brings the network up, does what the lines ask for, and takes it down.
 /// From a pipe it ends with the code of the last line that failed.
-pub(crate) fn run(args: &ShellArgs, output: Output) -> Outcome {
+pub(crate) fn run(args: &ShellArgs, output: Output) -> CommandResult {
     let lab = lab::open(&args.lab, output)?;
     let interrupted = interrupt::catch_sigint()?;
     let mut input = Input::open(lab.topology())?;
@@ -95,7 +95,7 @@ enum LineResult {
 }
 
 impl Shell<'_> {
-    fn run_prompt(&mut self, input: &mut Input, errexit: bool) -> Outcome {
+    fn run_prompt(&mut self, input: &mut Input, errexit: bool) -> CommandResult {
         let mut last = Ok(());
         while let Some(text) = input.next()? {
             // Ctrl-C of a line that has ended is not the next one's.
@@ -111,7 +111,7 @@ impl Shell<'_> {
                 Err(Failure::ClosedPipe) => return Ok(()),
                 Err(failure) => {
                     failure.report(self.output);
-                    last = Err(Failure::Passed(failure.exit_code()));
+                    last = Err(Failure::ProgramExit(failure.exit_code()));
                 }
             }
             if errexit {
@@ -121,7 +121,7 @@ impl Shell<'_> {
         if self.scripted { last } else { Ok(()) }
     }
 
-    fn execute_line(&mut self, text: &str) -> Outcome<LineResult> {
+    fn execute_line(&mut self, text: &str) -> CommandResult<LineResult> {
         let line = line::parse(text, self.lab.topology()).map_err(Failure::bad_input)?;
         self.catch_up();
         match line {
@@ -140,7 +140,7 @@ impl Shell<'_> {
         Ok(LineResult::Next)
     }
 
-    fn run(&self, host: HostIndex, command: &str) -> Outcome<u8> {
+    fn run(&self, host: HostIndex, command: &str) -> CommandResult<u8> {
         let program = match self.scripted {
             // The rest of the input is for the shell.
             true => LabProgram::start_without_input(self.lab, host, command)?,
@@ -149,7 +149,7 @@ impl Shell<'_> {
         program.wait(&self.interrupted)
     }
 
-    fn change(&mut self, asked: &NetChange) -> Outcome {
+    fn change(&mut self, asked: &NetChange) -> CommandResult {
         for change in &asked.changes {
             self.lab.apply(asked.net, asked.from, *change)?;
             amend(&mut self.current, asked.net, asked.from, *change);
@@ -182,7 +182,7 @@ impl Shell<'_> {
         }
     }
 
-    fn linktest(&self, words: &[String]) -> Outcome {
+    fn linktest(&self, words: &[String]) -> CommandResult {
         let flags = Flags::try_parse_from(words).map_err(|error| Failure::bad_input(usage::sentence(&error)))?;
         let described = if flags.as_written { self.lab.topology() } else { &self.current };
         let report = linktest::measure(self.lab, described, &flags.what, &self.interrupted, self.output)?;

@@ -3,16 +3,16 @@
 use roost_emulation::lab::Lab;
 use roost_emulation::report::record;
 use roost_emulation::scenario::emulab;
-use roost_emulation::scenario::topology::{Action, Change, Leg, Member, Net, NetIndex, NetKind, Topology};
+use roost_emulation::scenario::topology::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::json;
 
 use super::line::NetChange;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 /// The hosts, with an address for each interface.
-pub(super) fn nodes(topology: &Topology, output: Output) -> Outcome {
+pub(super) fn nodes(topology: &Topology, output: Output) -> CommandResult {
     let interfaces = topology.interfaces();
     let rows = topology.hosts.iter().zip(interfaces).map(|(host, own)| {
         let place = |(net, place): (NetIndex, usize)| {
@@ -39,7 +39,7 @@ pub(super) fn nodes(topology: &Topology, output: Output) -> Outcome {
 }
 
 /// Links and LANs as they are, with what went through every direction.
-pub(super) fn links(lab: &Lab, as_it_is: &Topology, only: Option<NetIndex>, output: Output) -> Outcome {
+pub(super) fn links(lab: &Lab, as_it_is: &Topology, only: Option<NetIndex>, output: Output) -> CommandResult {
     let counters = lab.counters()?;
     let chosen = |net: &Net| only.is_none_or(|only| as_it_is.nets[only].name == net.name);
     if output.is_json() {
@@ -69,7 +69,7 @@ fn directions<'a>(topology: &'a Topology, net: &'a Net) -> Vec<(&'a str, &'a str
             vec![(name(0), name(1), a.to_net.joined(&b.from_net)), (name(1), name(0), b.to_net.joined(&a.from_net))]
         }
         (_, members) => {
-            let legs = |(place, member): (usize, &'a Member)| {
+            let legs = |(place, member): (usize, &'a NetMember)| {
                 let (host, lan) = (name(place), net.name.as_str());
                 [(host, lan, member.to_net.clone()), (lan, host, member.from_net.clone())]
             };
@@ -111,26 +111,26 @@ pub(super) fn changed(topology: &Topology, asked: &NetChange) -> String {
     format!("{place}: {}", changes.join(", "))
 }
 
-fn change(change: &Change) -> String {
+fn change(change: &TopologyChange) -> String {
     match change {
-        Change::Up => "up".to_owned(),
-        Change::Down => "down".to_owned(),
-        Change::Rate(rate) => format!("rate {rate}"),
-        Change::Delay(delay) => format!("delay {}", format_duration(*delay)),
-        Change::Loss(loss) => format!("loss {}", percent(*loss)),
-        Change::Burst(None) => "no bursts of loss".to_owned(),
-        Change::Burst(Some(burst)) => {
+        TopologyChange::Up => "up".to_owned(),
+        TopologyChange::Down => "down".to_owned(),
+        TopologyChange::Rate(rate) => format!("rate {rate}"),
+        TopologyChange::Delay(delay) => format!("delay {}", format_duration(*delay)),
+        TopologyChange::Loss(loss) => format!("loss {}", percent(*loss)),
+        TopologyChange::Burst(None) => "no bursts of loss".to_owned(),
+        TopologyChange::Burst(Some(burst)) => {
             format!("bursts of {:.1} packets, loss {} in them", 1.0 / burst.leave, percent(burst.loss))
         }
-        Change::Jitter(jitter) => format!("jitter {}", format_duration(*jitter)),
-        Change::Queue(queue) => {
+        TopologyChange::Jitter(jitter) => format!("jitter {}", format_duration(*jitter)),
+        TopologyChange::Queue(queue) => {
             format!("queue of {} {}", queue.limit, if queue.in_bytes { "bytes" } else { "packets" })
         }
     }
 }
 
 /// How late packets were delivered.
-pub(super) fn lateness(lab: &Lab, output: Output) -> Outcome {
+pub(super) fn lateness(lab: &Lab, output: Output) -> CommandResult {
     let late = lab.lateness();
     let overruns = lab.overruns()?;
     let micros = |part: f64| late.quantile(part).as_secs_f64() * 1e6;
@@ -154,7 +154,7 @@ pub(super) fn lateness(lab: &Lab, output: Output) -> Outcome {
 }
 
 /// What the file schedules.
-pub(super) fn events(lab: &Lab, output: Output) -> Outcome {
+pub(super) fn events(lab: &Lab, output: Output) -> CommandResult {
     let topology = lab.topology();
     let now = lab.now().since(roost_proto::Time::ZERO);
     let state = |at, action: &Action| match action {
@@ -163,7 +163,7 @@ pub(super) fn events(lab: &Lab, output: Output) -> Outcome {
         // Programs and traffic belong to experiments.
         _ => "not run by the shell",
     };
-    let rows = emulab::events(&Topology { emulab: emulab::Facts::default(), ..topology.clone() });
+    let rows = emulab::events(&Topology { emulab: emulab::EmulabFacts::default(), ..topology.clone() });
     let initial = rows.len().saturating_sub(topology.events.len());
     let rows = rows.into_iter().skip(initial).zip(&topology.events);
     let rows = rows.map(|(row, event)| (row, state(event.at, &event.action)));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use crate::scenario::topology::{HostIndex, Member, NetIndex, Routing, Topology};
+use crate::scenario::topology::{HostIndex, NetIndex, NetMember, Routing, Topology};
 
 /// The round trip by the delays of legs alone, then the hops of that way.
 pub(super) type Distance = (Duration, u32);
@@ -77,8 +77,8 @@ impl<'a> DistanceMap<'a> {
     pub(super) fn nearest(&self, from: &[HostIndex], to: &[HostIndex]) -> Vec<Vec<(Distance, usize)>> {
         let wanted: BTreeMap<HostIndex, usize> = to.iter().enumerate().map(|(place, host)| (*host, place)).collect();
         // Ways end at, or lead through, these members of each net.
-        let leads = |member: &&Member| self.interfaces[member.host].len() > 1 || wanted.contains_key(&member.host);
-        let ways = |members: &[Member]| -> Vec<(HostIndex, Duration)> {
+        let leads = |member: &&NetMember| self.interfaces[member.host].len() > 1 || wanted.contains_key(&member.host);
+        let ways = |members: &[NetMember]| -> Vec<(HostIndex, Duration)> {
             members.iter().filter(leads).map(|member| (member.host, legs(member))).collect()
         };
         let ways: Vec<_> = self.topology.nets.iter().map(|net| ways(&net.members)).collect();
@@ -118,7 +118,7 @@ impl<'a> DistanceMap<'a> {
     }
 }
 
-fn legs(member: &Member) -> Duration {
+fn legs(member: &NetMember) -> Duration {
     member.to_net.delay + member.from_net.delay
 }
 

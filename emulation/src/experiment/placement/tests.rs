@@ -126,7 +126,7 @@ fn tiers_come_from_classes_or_hosts() {
 #[test]
 fn hub_has_up_to_two_parents() {
     let plan = PLAN.replace("'t.toml'", "{ forest = { nodes = 1000, per_home = 50 } }");
-    let forest = Forest { per_home: 50, ..Forest::of(1_000) };
+    let forest = Forest { per_home: 50, ..Forest::for_nodes(1_000) };
     let file = Path::new("p.toml");
     let placement = place(&Plan::parse(&plan, file).unwrap(), &forest.topology().unwrap(), file).unwrap();
     assert_eq!((placement.tiers(), placement.nodes.len()), (3, 1_000));

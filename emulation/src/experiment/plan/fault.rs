@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
 use super::source::RateText;
 use super::{Named, PlanError};
-use crate::scenario::topology::Change;
+use crate::scenario::topology::TopologyChange;
 use crate::units::format_duration;
 
 /// Something that is done to a run.
@@ -32,7 +32,7 @@ pub enum FaultKind {
         /// Only what this host sends, and on a LAN its legs both ways; all without it.
         from: Option<Named>,
         /// What becomes of it, at least one.
-        changes: Vec<Change>,
+        changes: Vec<TopologyChange>,
     },
 }
 
@@ -126,7 +126,7 @@ pub(super) struct LinkFile {
 }
 
 impl LinkFile {
-    pub(super) fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<Change>, PlanError> {
+    pub(super) fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<TopologyChange>, PlanError> {
         changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
     }
 }
@@ -135,16 +135,19 @@ type LinkValues<'a> =
     (Option<&'a RateText>, Option<&'a DurationText>, Option<&'a DurationText>, Option<&'a Spanned<f64>>);
 
 /// A link as its rate, delay, jitter and loss make it.
-fn changes((rate, delay, jitter, loss): LinkValues<'_>, lines: &PlanLines<'_>) -> Result<Vec<Change>, PlanError> {
+fn changes(
+    (rate, delay, jitter, loss): LinkValues<'_>,
+    lines: &PlanLines<'_>,
+) -> Result<Vec<TopologyChange>, PlanError> {
     let mut changes = Vec::new();
-    changes.extend(rate.map(|rate| Change::Rate(rate.0)));
-    changes.extend(delay.map(|delay| Change::Delay(delay.0)));
-    changes.extend(jitter.map(|jitter| Change::Jitter(jitter.0)));
+    changes.extend(rate.map(|rate| TopologyChange::Rate(rate.0)));
+    changes.extend(delay.map(|delay| TopologyChange::Delay(delay.0)));
+    changes.extend(jitter.map(|jitter| TopologyChange::Jitter(jitter.0)));
     if let Some(loss) = loss {
         if !(0.0..=1.0).contains(loss.get_ref()) {
             return Err(lines.error(lines.line_of(loss.span()), "a loss is a probability from 0 to 1"));
         }
-        changes.push(Change::Loss(*loss.get_ref()));
+        changes.push(TopologyChange::Loss(*loss.get_ref()));
     }
     Ok(changes)
 }
@@ -208,8 +211,8 @@ impl FaultFile {
             let host = named(name.as_ref()?);
             Some(FaultKind::Daemon(DaemonRef { host, hub: self.hub }, deed))
         }));
-        kinds.extend(self.down.as_ref().map(|name| net(name, vec![Change::Down])));
-        kinds.extend(self.up.as_ref().map(|name| net(name, vec![Change::Up])));
+        kinds.extend(self.down.as_ref().map(|name| net(name, vec![TopologyChange::Down])));
+        kinds.extend(self.up.as_ref().map(|name| net(name, vec![TopologyChange::Up])));
         kinds.extend(self.change.as_ref().map(|name| net(name, changes.clone())));
         let Ok([kind]) = <[FaultKind; 1]>::try_from(kinds) else {
             return Err(lines.error(line, format!("a fault does one thing: {VERBS}")));
@@ -229,7 +232,7 @@ impl FaultFile {
         }
     }
 
-    fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<Change>, PlanError> {
+    fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<TopologyChange>, PlanError> {
         changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
     }
 }

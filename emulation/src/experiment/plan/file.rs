@@ -16,7 +16,7 @@ use super::{
     MAX_SPEED, MAX_TIERS, MIN_SPEED, Movement, Named, Participation, Plan, PlanError, PlanErrors, SuperNodes,
     TopologySource, TransportChoice, words,
 };
-use crate::lab::Tcp;
+use crate::lab::TcpCongestion;
 use crate::scenario::{generate, near};
 use crate::units;
 
@@ -186,7 +186,7 @@ impl Default for LabFile {
 }
 
 #[derive(Default)]
-struct TcpText(Tcp);
+struct TcpText(TcpCongestion);
 
 impl<'de> Deserialize<'de> for TcpText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

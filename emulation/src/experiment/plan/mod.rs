@@ -35,9 +35,9 @@ use std::time::Duration;
 use roost_proto::peer::Discovery;
 use roost_proto::{Role, Scheme};
 
-use crate::lab::Tcp;
+use crate::lab::TcpCongestion;
 use crate::scenario::near;
-use crate::scenario::topology::Change;
+use crate::scenario::topology::TopologyChange;
 
 pub use error::PlanError;
 pub(in crate::experiment) use error::PlanErrors;
@@ -87,7 +87,7 @@ pub struct Plan {
     /// What the plan says about classes of hosts, by name.
     pub classes: BTreeMap<String, Class>,
     /// Links and LANs of the topology that are otherwise here: rates, delays, jitters and losses.
-    pub links: Vec<(Named, Vec<Change>)>,
+    pub links: Vec<(Named, Vec<TopologyChange>)>,
     /// What is to break, by time.
     pub faults: Vec<Fault>,
     /// How nodes move, if they do.
@@ -304,12 +304,12 @@ pub struct LabSettings {
     /// Whether real-time priority is tried for the thread that carries packets.
     pub realtime: bool,
     /// Which congestion control TCP has in hosts.
-    pub tcp: Tcp,
+    pub tcp: TcpCongestion,
 }
 
 impl Default for LabSettings {
     fn default() -> Self {
-        Self { backend: BackendChoice::Auto, realtime: true, tcp: Tcp::default() }
+        Self { backend: BackendChoice::Auto, realtime: true, tcp: TcpCongestion::default() }
     }
 }
 

@@ -82,7 +82,7 @@ enum Generator {
 
 impl ForestFile {
     fn forest(&self) -> Forest {
-        let usual = Forest::of(self.nodes);
+        let usual = Forest::for_nodes(self.nodes);
         Forest {
             per_home: self.per_home.unwrap_or(usual.per_home),
             per_middle: self.per_middle.unwrap_or(usual.per_middle),

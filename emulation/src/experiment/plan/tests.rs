@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::scenario::topology::Change;
+use crate::scenario::topology::TopologyChange;
 use crate::units::Rate;
 
 const LEAST: &str = "topology = 'star.toml'\narchitecture = 'super-node'\nduration = '60s'\n";
@@ -76,13 +76,13 @@ fn a_whole_plan_is_read() {
     assert_eq!(plan.classes["relay"].part, Some(Participation::None));
     assert_eq!(
         plan.lab,
-        LabSettings { backend: BackendChoice::Veth, realtime: false, tcp: Tcp::Named("reno".to_owned()) }
+        LabSettings { backend: BackendChoice::Veth, realtime: false, tcp: TcpCongestion::Named("reno".to_owned()) }
     );
     let [kill, change] = plan.faults.as_slice() else { panic!("{:?}", plan.faults) };
     assert!(
         matches!(&kill.kind, FaultKind::Daemon(daemon, DaemonAction::Kill) if daemon.hub && daemon.host.name == "a")
     );
-    let changes = vec![Change::Rate(Rate::from_bps(1_000_000)), Change::Delay(Duration::from_secs(1))];
+    let changes = vec![TopologyChange::Rate(Rate::from_bps(1_000_000)), TopologyChange::Delay(Duration::from_secs(1))];
     assert!(
         matches!(&change.kind, FaultKind::Net { changes: c, from: Some(from), .. } if *c == changes && from.line == 23)
     );

@@ -8,7 +8,7 @@ use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation
 use crate::experiment::placement::Placement;
 use crate::report::TOPOLOGY_FILE;
 use crate::scenario::generate::{Forest, LegParameters, Star, TreeShape};
-use crate::scenario::topology::{Change, Topology};
+use crate::scenario::topology::{Topology, TopologyChange};
 use crate::units::format_duration;
 
 /// The plan, with what was left out as it was chosen. A topology that is a
@@ -131,10 +131,10 @@ fn fault(fault: &Fault) -> Vec<String> {
     lines
 }
 
-fn net_fault(net: &Named, from: Option<&Named>, changes: &[Change]) -> Vec<String> {
+fn net_fault(net: &Named, from: Option<&Named>, changes: &[TopologyChange]) -> Vec<String> {
     let verb = match changes {
-        [Change::Down] => "down",
-        [Change::Up] => "up",
+        [TopologyChange::Down] => "down",
+        [TopologyChange::Up] => "up",
         _ => "change",
     };
     let mut lines = vec![format!("{verb} = {}", quoted(&net.name))];
@@ -143,18 +143,18 @@ fn net_fault(net: &Named, from: Option<&Named>, changes: &[Change]) -> Vec<Strin
     lines
 }
 
-fn link((net, changes): &(Named, Vec<Change>)) -> Vec<String> {
+fn link((net, changes): &(Named, Vec<TopologyChange>)) -> Vec<String> {
     [vec![format!("\n[links.{}]", quoted(&net.name))], values(changes)].concat()
 }
 
-fn values(changes: &[Change]) -> Vec<String> {
+fn values(changes: &[TopologyChange]) -> Vec<String> {
     let values = changes.iter().filter_map(|change| match change {
-        Change::Rate(rate) => Some(format!("rate = {}", quoted(&rate.to_string()))),
-        Change::Delay(delay) => Some(format!("delay = {}", span(*delay))),
-        Change::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
-        Change::Loss(loss) => Some(format!("loss = {}", float(*loss))),
+        TopologyChange::Rate(rate) => Some(format!("rate = {}", quoted(&rate.to_string()))),
+        TopologyChange::Delay(delay) => Some(format!("delay = {}", span(*delay))),
+        TopologyChange::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
+        TopologyChange::Loss(loss) => Some(format!("loss = {}", float(*loss))),
         // A plan does not change the others.
-        Change::Up | Change::Down | Change::Burst(_) | Change::Queue(_) => None,
+        TopologyChange::Up | TopologyChange::Down | TopologyChange::Burst(_) | TopologyChange::Queue(_) => None,
     });
     values.collect()
 }

@@ -69,7 +69,7 @@ impl Counter {
 
 /// The counters of a wire that its carrier writes.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct AtomicWireCounts {
     pub(super) read: Counter,
     pub(super) written: Counter,
     pub(super) answered: Counter,
@@ -83,7 +83,7 @@ pub(super) struct Tally {
 
 /// What the kernel lost of a wire's frames, as far as it was asked.
 #[derive(Debug)]
-pub(super) struct Losses {
+pub(super) struct KernelLosses {
     device: Option<DeviceStatistics>,
     /// What the device had counted before, if it told.
     before: Option<DeviceCounts>,
@@ -92,7 +92,7 @@ pub(super) struct Losses {
     socket: Option<u64>,
 }
 
-impl Losses {
+impl KernelLosses {
     /// Of a wire with this device, from now on.
     pub(super) fn before(wire: &OwnedFd, device: Option<DeviceStatistics>) -> Self {
         let before = device.as_ref().and_then(|device| device.counts().ok());
@@ -103,7 +103,7 @@ impl Losses {
 
     /// What happened to the wire's frames; asks the kernel, as far as it knows
     /// about such a wire.
-    pub(super) fn counts(&mut self, tally: &Tally, wire: &OwnedFd) -> WireCounts {
+    pub(super) fn counts(&mut self, tally: &AtomicWireCounts, wire: &OwnedFd) -> WireCounts {
         // Before the device is asked: what it has then is at least what was written by now.
         let mut counts = tally.counts();
         match self.device.as_ref().and_then(|device| device.counts().ok()).zip(self.before) {
@@ -121,7 +121,7 @@ impl Losses {
     }
 }
 
-impl Tally {
+impl AtomicWireCounts {
     fn counts(&self) -> WireCounts {
         WireCounts {
             read: self.read.get(),
@@ -248,7 +248,8 @@ mod tests {
     #[test]
     fn missing_kernel_counts_are_not_zero() {
         let wire = OwnedFd::from(std::os::unix::net::UnixDatagram::unbound().unwrap());
-        let uncounted = |device| Losses::before(&wire, device).counts(&Tally::default(), &wire).uncounted;
+        let uncounted =
+            |device| KernelLosses::before(&wire, device).counts(&AtomicWireCounts::default(), &wire).uncounted;
         let gone = DeviceStatistics { name: "none-such".to_owned(), ..DeviceStatistics::open("lo").unwrap() };
         assert_eq!([DeviceStatistics::open("lo").ok(), Some(gone), None].map(uncounted), [false, true, true]);
     }

@@ -35,7 +35,7 @@ impl Mac {
     /// The address of the interface that has this IPv4 address: `02:00` (local
     /// administration, one receiver) and the four bytes, so that no table is
     /// needed to know one from the other.
-    pub const fn of(address: Ipv4Addr) -> Self {
+    pub const fn from_ipv4(address: Ipv4Addr) -> Self {
         let [a, b, c, d] = address.octets();
         Self([2, 0, a, b, c, d])
     }
@@ -56,12 +56,12 @@ impl Mac {
 
 /// One Ethernet frame on its way. Clones share the bytes.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct CarrierFrame {
     buffer: Arc<[u8]>,
     bytes: u16,
 }
 
-impl Frame {
+impl CarrierFrame {
     /// Its bytes, header first.
     pub fn bytes(&self) -> &[u8] {
         // Never longer than its buffer: both are made in `Pool`.
@@ -71,14 +71,14 @@ impl Frame {
 
 /// Buffers that are used again, so that carrying a frame allocates nothing.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct FramePool {
     large: Vec<Arc<[u8]>>,
     small: Vec<Arc<[u8]>>,
     /// Where the next frame is read into; no one else has it.
     next: Arc<[u8]>,
 }
 
-impl Pool {
+impl FramePool {
     pub(super) fn new() -> Self {
         Self { large: Vec::new(), small: Vec::new(), next: buffer(LARGE_BYTES) }
     }
@@ -93,21 +93,21 @@ impl Pool {
     }
 
     /// The first bytes of [`space`](Self::space) as a frame.
-    pub(super) fn take(&mut self, bytes: usize) -> Frame {
+    pub(super) fn take_frame(&mut self, bytes: usize) -> CarrierFrame {
         let length = bytes.min(LARGE_BYTES) as u16;
         if bytes > SMALL_BYTES {
             let fresh = self.large.pop().unwrap_or_else(|| buffer(LARGE_BYTES));
-            return Frame { buffer: std::mem::replace(&mut self.next, fresh), bytes: length };
+            return CarrierFrame { buffer: std::mem::replace(&mut self.next, fresh), bytes: length };
         }
         let mut small = self.small.pop().unwrap_or_else(|| buffer(SMALL_BYTES));
         if let Some(to) = Arc::get_mut(&mut small) {
             to[..bytes].copy_from_slice(&self.next[..bytes]);
         }
-        Frame { buffer: small, bytes: length }
+        CarrierFrame { buffer: small, bytes: length }
     }
 
     /// Keeps the buffer of a delivered frame, unless another receiver still needs it.
-    pub(super) fn give_back(&mut self, frame: Frame) {
+    pub(super) fn give_back(&mut self, frame: CarrierFrame) {
         let mut buffer = frame.buffer;
         let free = if buffer.len() == LARGE_BYTES { &mut self.large } else { &mut self.small };
         if free.len() < MAX_FREE && Arc::get_mut(&mut buffer).is_some() {
@@ -122,7 +122,7 @@ fn buffer(bytes: usize) -> Arc<[u8]> {
 
 /// What a frame is to the carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CarrierFrameKind {
     /// Asks for an address: answered at once.
     ArpRequest { asked: Ipv4Addr, asker: Ipv4Addr, asker_mac: Mac },
     /// Other ARP: announcements and answers, which nobody waits for.
@@ -138,14 +138,14 @@ pub(super) enum Kind {
 }
 
 /// Reads what is needed to carry a frame: its receiver, and what it asks if it is ARP.
-pub(super) fn classify(frame: &[u8]) -> Kind {
-    let Some((to, ethertype)) = header(frame) else { return Kind::Malformed };
+pub(super) fn classify(frame: &[u8]) -> CarrierFrameKind {
+    let Some((to, ethertype)) = header(frame) else { return CarrierFrameKind::Malformed };
     match ethertype {
-        _ if frame.len() > MAX_FRAME_BYTES => Kind::Malformed,
+        _ if frame.len() > MAX_FRAME_BYTES => CarrierFrameKind::Malformed,
         TYPE_ARP => arp(&frame[HEADER_BYTES..]),
-        TYPE_IPV6 => Kind::Ipv6,
-        _ if to.is_group() => Kind::Group,
-        _ => Kind::Unicast(to),
+        TYPE_IPV6 => CarrierFrameKind::Ipv6,
+        _ if to.is_group() => CarrierFrameKind::Group,
+        _ => CarrierFrameKind::Unicast(to),
     }
 }
 
@@ -157,24 +157,24 @@ fn header(frame: &[u8]) -> Option<(Mac, u16)> {
 }
 
 /// An ARP body (RFC 826) for IPv4 on Ethernet.
-fn arp(body: &[u8]) -> Kind {
-    let Some(body) = body.first_chunk::<ARP_BYTES>() else { return Kind::Malformed };
+fn arp(body: &[u8]) -> CarrierFrameKind {
+    let Some(body) = body.first_chunk::<ARP_BYTES>() else { return CarrierFrameKind::Malformed };
     if body[..6] != [0, 1, 8, 0, 6, 4] {
-        return Kind::Malformed;
+        return CarrierFrameKind::Malformed;
     }
     let address = |at: usize| Ipv4Addr::new(body[at], body[at + 1], body[at + 2], body[at + 3]);
     let (asker, asked) = (address(14), address(24));
     // Who asks for its own address only announces it.
     if body[6..8] != [0, 1] || asker == asked {
-        return Kind::ArpOther;
+        return CarrierFrameKind::ArpOther;
     }
     let mac = Mac([body[8], body[9], body[10], body[11], body[12], body[13]]);
-    Kind::ArpRequest { asked, asker, asker_mac: mac }
+    CarrierFrameKind::ArpRequest { asked, asker, asker_mac: mac }
 }
 
 /// The answer to an ARP request: `asked` is at its own address's [`Mac`].
 pub(super) fn arp_answer(asked: Ipv4Addr, asker: Ipv4Addr, asker_mac: Mac) -> [u8; ARP_FRAME_BYTES] {
-    arp_frame(asker_mac, 2, (Mac::of(asked), asked), (asker_mac, asker))
+    arp_frame(asker_mac, 2, (Mac::from_ipv4(asked), asked), (asker_mac, asker))
 }
 
 fn arp_frame(
@@ -204,14 +204,14 @@ pub(super) mod made {
 
     /// An ARP request, as a host sends it.
     pub(in crate::lab::carrier) fn arp_request(from: Ipv4Addr, asked: Ipv4Addr) -> Vec<u8> {
-        arp_frame(Mac::BROADCAST, 1, (Mac::of(from), from), (Mac([0; 6]), asked)).to_vec()
+        arp_frame(Mac::BROADCAST, 1, (Mac::from_ipv4(from), from), (Mac([0; 6]), asked)).to_vec()
     }
 
     /// An IPv4 frame of so many bytes altogether; the content is `mark`.
     pub(in crate::lab::carrier) fn ipv4(from: Ipv4Addr, to: Mac, bytes: usize, mark: u8) -> Vec<u8> {
         let mut frame = vec![mark; bytes.max(HEADER_BYTES)];
         frame[..6].copy_from_slice(&to.0);
-        frame[6..12].copy_from_slice(&Mac::of(from).0);
+        frame[6..12].copy_from_slice(&Mac::from_ipv4(from).0);
         frame[12..14].copy_from_slice(&TYPE_IPV4.to_be_bytes());
         frame
     }
@@ -233,42 +233,48 @@ mod tests {
 
     #[test]
     fn mac_round_trips_ipv4_address() {
-        assert_eq!(Mac::of(ANN), Mac([2, 0, 10, 1, 0, 2]));
-        assert_eq!(Mac::of(ANN).address(), Some(ANN));
+        assert_eq!(Mac::from_ipv4(ANN), Mac([2, 0, 10, 1, 0, 2]));
+        assert_eq!(Mac::from_ipv4(ANN).address(), Some(ANN));
         assert_eq!(Mac::BROADCAST.address(), None);
-        assert!(Mac::BROADCAST.is_group() && !Mac::of(ANN).is_group());
+        assert!(Mac::BROADCAST.is_group() && !Mac::from_ipv4(ANN).is_group());
     }
 
     #[test]
     fn frames_are_told_apart() {
         let multicast = Mac([0x01, 0x00, 0x5e, 2, 3, 1]);
-        let request = Kind::ArpRequest { asked: BOB, asker: ANN, asker_mac: Mac::of(ANN) };
+        let request = CarrierFrameKind::ArpRequest { asked: BOB, asker: ANN, asker_mac: Mac::from_ipv4(ANN) };
         assert_eq!(classify(&made::arp_request(ANN, BOB)), request);
-        assert_eq!(classify(&made::arp_request(ANN, ANN)), Kind::ArpOther);
-        assert_eq!(classify(&arp_answer(BOB, ANN, Mac::of(ANN))), Kind::ArpOther);
-        assert_eq!(classify(&made::ipv6(ANN)), Kind::Ipv6);
-        assert_eq!(classify(&made::ipv4(ANN, Mac::of(BOB), 100, 0)), Kind::Unicast(Mac::of(BOB)));
-        assert_eq!(classify(&made::ipv4(ANN, multicast, 100, 0)), Kind::Group);
-        assert_eq!(classify(&made::ipv4(ANN, Mac::BROADCAST, 100, 0)), Kind::Group);
+        assert_eq!(classify(&made::arp_request(ANN, ANN)), CarrierFrameKind::ArpOther);
+        assert_eq!(classify(&arp_answer(BOB, ANN, Mac::from_ipv4(ANN))), CarrierFrameKind::ArpOther);
+        assert_eq!(classify(&made::ipv6(ANN)), CarrierFrameKind::Ipv6);
+        assert_eq!(
+            classify(&made::ipv4(ANN, Mac::from_ipv4(BOB), 100, 0)),
+            CarrierFrameKind::Unicast(Mac::from_ipv4(BOB))
+        );
+        assert_eq!(classify(&made::ipv4(ANN, multicast, 100, 0)), CarrierFrameKind::Group);
+        assert_eq!(classify(&made::ipv4(ANN, Mac::BROADCAST, 100, 0)), CarrierFrameKind::Group);
     }
 
     #[test]
     fn non_frames_are_malformed() {
         let request = made::arp_request(ANN, BOB);
         for bytes in 0..request.len() {
-            assert_eq!(classify(&request[..bytes]), Kind::Malformed, "{bytes} bytes");
+            assert_eq!(classify(&request[..bytes]), CarrierFrameKind::Malformed, "{bytes} bytes");
         }
-        assert_eq!(classify(&made::ipv4(ANN, Mac::of(BOB), MAX_FRAME_BYTES + 1, 0)), Kind::Malformed);
+        assert_eq!(
+            classify(&made::ipv4(ANN, Mac::from_ipv4(BOB), MAX_FRAME_BYTES + 1, 0)),
+            CarrierFrameKind::Malformed
+        );
         let mut other_hardware = request;
         other_hardware[15] = 6;
-        assert_eq!(classify(&other_hardware), Kind::Malformed);
+        assert_eq!(classify(&other_hardware), CarrierFrameKind::Malformed);
     }
 
     #[test]
     fn arp_reply_names_requested_address() {
-        let answer = arp_answer(BOB, ANN, Mac::of(ANN));
-        assert_eq!(answer[..6], Mac::of(ANN).0);
-        assert_eq!(answer[6..12], Mac::of(BOB).0);
+        let answer = arp_answer(BOB, ANN, Mac::from_ipv4(ANN));
+        assert_eq!(answer[..6], Mac::from_ipv4(ANN).0);
+        assert_eq!(answer[6..12], Mac::from_ipv4(BOB).0);
         assert_eq!(answer[20..22], [0, 2]);
         assert_eq!(answer[22..32], [2, 0, 10, 1, 0, 3, 10, 1, 0, 3]);
         assert_eq!(answer[32..42], [2, 0, 10, 1, 0, 2, 10, 1, 0, 2]);
@@ -276,14 +282,14 @@ mod tests {
 
     #[test]
     fn buffers_are_reused_unless_shared() {
-        let mut pool = Pool::new();
+        let mut pool = FramePool::new();
         for bytes in [60, 1400] {
             pool.space()[..bytes].fill(7);
-            let first = pool.take(bytes);
+            let first = pool.take_frame(bytes);
             let second = first.clone();
             pool.give_back(first);
             pool.space()[..bytes].fill(8);
-            let other = pool.take(bytes);
+            let other = pool.take_frame(bytes);
             assert_eq!(second.bytes(), vec![7; bytes]);
             assert_eq!(other.bytes(), vec![8; bytes]);
             pool.give_back(second);
@@ -291,7 +297,7 @@ mod tests {
         }
         assert_eq!((pool.small.len(), pool.large.len()), (2, 2));
         (0..9).for_each(|_| {
-            let frame = pool.take(1400);
+            let frame = pool.take_frame(1400);
             pool.give_back(frame);
         });
         assert_eq!((pool.small.len(), pool.large.len()), (2, 2));

@@ -63,7 +63,7 @@ impl Default for Lateness {
 impl Lateness {
     /// Of these packets.
     #[cfg(test)]
-    pub(crate) fn of(packets: &[Duration]) -> Self {
+    pub(crate) fn from_packets(packets: &[Duration]) -> Self {
         let histogram = Histogram::new();
         packets.iter().for_each(|late| histogram.record(*late));
         histogram.snapshot()

@@ -63,18 +63,18 @@ use std::time::{Duration, Instant};
 
 use roost_proto::Time;
 
+use self::counts::{AtomicWireCounts, KernelLosses};
 pub use self::counts::{DeviceStatistics, WireCounts};
-use self::counts::{Losses, Tally};
 pub use self::error::CarrierError;
 use self::error::system;
-pub use self::frame::{Frame, HEADER_BYTES, MAX_FRAME_BYTES, Mac};
+pub use self::frame::{CarrierFrame, HEADER_BYTES, MAX_FRAME_BYTES, Mac};
 use self::lateness::Histogram;
 pub use self::lateness::Lateness;
-use self::switch::{Place, Switch};
-use self::worker::{Command, Core, Worker};
+use self::switch::{Switch, SwitchPort};
+use self::worker::{CarrierCommand, CarrierWorker, Core};
 use crate::netcore::{Network, PipeId, Port};
 use crate::report::record;
-use crate::scenario::topology::{Change, HostIndex, NetIndex};
+use crate::scenario::topology::{HostIndex, NetIndex, TopologyChange};
 use crate::scenario::wiring::{Wiring, WiringError};
 
 /// How long before a due time the thread stops sleeping and only looks: about
@@ -86,7 +86,7 @@ const SPIN: Duration = Duration::from_micros(20);
 
 /// A host's interface: one read or write moves one Ethernet frame.
 #[derive(Debug)]
-pub struct Wire {
+pub struct HostWire {
     /// A TAP device, or a raw packet socket bound to the outer end of a veth
     /// pair; made non-blocking here.
     pub fd: OwnedFd,
@@ -104,7 +104,7 @@ pub struct Wire {
 
 /// When a schedule has begun, and what had been counted by then.
 #[derive(Clone, Debug)]
-pub struct Begun {
+pub struct ScheduleStart {
     /// Its time 0 as the network has it.
     pub time: Time,
     /// The same by this process's clock.
@@ -115,11 +115,11 @@ pub struct Begun {
 
 /// What the thread and its owner both see.
 #[derive(Debug)]
-struct Shared {
+struct CarrierShared {
     origin: Instant,
     wake: OwnedFd,
     wires: Vec<OwnedFd>,
-    tallies: Vec<Tally>,
+    tallies: Vec<AtomicWireCounts>,
     lateness: Histogram,
     unread: Histogram,
     exact_timers: AtomicBool,
@@ -127,7 +127,7 @@ struct Shared {
     failure: OnceLock<String>,
 }
 
-impl Shared {
+impl CarrierShared {
     fn ended(&self) -> CarrierError {
         CarrierError::Ended { cause: self.failure.get().cloned() }
     }
@@ -140,10 +140,10 @@ impl Shared {
 /// The running carrier. Dropping it stops it at once.
 #[derive(Debug)]
 pub struct Carrier {
-    shared: Arc<Shared>,
-    losses: Mutex<Vec<Losses>>,
+    shared: Arc<CarrierShared>,
+    losses: Mutex<Vec<KernelLosses>>,
     wiring: Arc<Wiring>,
-    commands: Sender<Command>,
+    commands: Sender<CarrierCommand>,
     thread: Option<JoinHandle<Result<(), CarrierError>>>,
     realtime: String,
 }
@@ -158,21 +158,21 @@ impl Carrier {
     /// When the system refuses what is needed, or two wires of one net have the
     /// same address. All wires are closed then.
     pub fn start(
-        network: Network<Frame>,
+        network: Network<CarrierFrame>,
         wiring: Wiring,
-        wires: Vec<Wire>,
+        wires: Vec<HostWire>,
         realtime: bool,
     ) -> Result<Self, CarrierError> {
         let ports: Vec<Port> = wires.iter().map(|wire| wire.port).collect();
         let places = places(&network, &wires);
         let switch = Switch::new(places).map_err(|second| CarrierError::SameAddress { address: second.address })?;
-        let losses = |wire: Wire| (Losses::before(&wire.fd, wire.statistics), wire.fd);
+        let losses = |wire: HostWire| (KernelLosses::before(&wire.fd, wire.statistics), wire.fd);
         let (losses, fds) = wires.into_iter().map(losses).unzip();
-        let shared = Arc::new(Shared::new(fds)?);
+        let shared = Arc::new(CarrierShared::new(fds)?);
         let (commands, receiver) = mpsc::channel();
         let wiring = Arc::new(wiring);
         let core = Core { network, wiring: Arc::clone(&wiring), has_begun: false };
-        let worker = Worker::new(core, switch, ports, Arc::clone(&shared), receiver, SPIN)?;
+        let worker = CarrierWorker::new(core, switch, ports, Arc::clone(&shared), receiver, SPIN)?;
         let (thread, realtime) = spawn(worker, Arc::clone(&shared), realtime)?;
         Ok(Self { shared, losses: Mutex::new(losses), wiring, commands, thread: Some(thread), realtime })
     }
@@ -189,18 +189,18 @@ impl Carrier {
     /// # Errors
     /// When it has begun before, an event is about what is not there, there are
     /// too many, or the carrier has ended; nothing is scheduled then.
-    pub fn begin(&self) -> Result<Begun, CarrierError> {
+    pub fn begin(&self) -> Result<ScheduleStart, CarrierError> {
         let (time, counted) =
             self.call(|core, now| Ok::<_, CarrierError>((core.begin(now)?, core.wiring.count(&core.network))))??;
         let at = self.shared.origin + Duration::from_nanos(time.as_nanos());
-        Ok(Begun { time, at, links: self.wiring.name(counted) })
+        Ok(ScheduleStart { time, at, links: self.wiring.name(counted) })
     }
 
     /// Changes a link or LAN now, or one host's legs of it.
     ///
     /// # Errors
     /// When there is no such net, or the host is not on it, or the carrier has ended.
-    pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: Change) -> Result<(), CarrierError> {
+    pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), CarrierError> {
         let result = self.call(move |core, now| {
             let changes = core.wiring.changes(net, from, change)?;
             changes.into_iter().for_each(|change| core.network.apply(now, change));
@@ -284,7 +284,7 @@ impl Carrier {
         call: impl FnOnce(&mut Core, Time) -> T + Send + 'static,
     ) -> Result<T, CarrierError> {
         let (sender, receiver): (SyncSender<T>, _) = mpsc::sync_channel(1);
-        let command = Command::Call(Box::new(move |core, now| {
+        let command = CarrierCommand::Call(Box::new(move |core, now| {
             // Fails only if the asking thread is gone.
             let _ = sender.send(call(core, now));
         }));
@@ -292,7 +292,7 @@ impl Carrier {
         receiver.recv().map_err(|_| self.shared.ended())
     }
 
-    fn command(&self, command: Command) -> Result<(), CarrierError> {
+    fn command(&self, command: CarrierCommand) -> Result<(), CarrierError> {
         self.commands.send(command).map_err(|_| self.shared.ended())?;
         rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes()).map_err(system("be woken"))?;
         Ok(())
@@ -301,7 +301,7 @@ impl Carrier {
     fn end(&mut self, drain: Duration) -> Result<(), CarrierError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         // If it has ended already, joining says why.
-        let _ = self.command(Command::Stop(drain));
+        let _ = self.command(CarrierCommand::Stop(drain));
         thread.join().unwrap_or_else(|_| Err(self.shared.ended()))
     }
 }
@@ -313,12 +313,12 @@ impl Drop for Carrier {
     }
 }
 
-impl Shared {
+impl CarrierShared {
     fn new(wires: Vec<OwnedFd>) -> Result<Self, CarrierError> {
         Ok(Self {
             origin: Instant::now(),
             wake: worker::wake_event()?,
-            tallies: wires.iter().map(|_| Tally::default()).collect(),
+            tallies: wires.iter().map(|_| AtomicWireCounts::default()).collect(),
             wires,
             lateness: Histogram::new(),
             unread: Histogram::new(),
@@ -330,17 +330,18 @@ impl Shared {
 
 /// Where the wires are. On a link, the pipe that one end's frames go into is
 /// the one that the other end's come out of.
-fn places(network: &Network<Frame>, wires: &[Wire]) -> Vec<Place> {
+fn places(network: &Network<CarrierFrame>, wires: &[HostWire]) -> Vec<SwitchPort> {
     let exits = wires.iter().filter_map(|wire| Some((network.from_net(wire.port)?, wire.port)));
     let exits: BTreeMap<PipeId, Port> = exits.collect();
-    let peer = |wire: &Wire| exits.get(&network.to_net(wire.port)?).copied();
-    let place = |wire: &Wire| Place { net: wire.net, port: wire.port, address: wire.address, peer: peer(wire) };
+    let peer = |wire: &HostWire| exits.get(&network.to_net(wire.port)?).copied();
+    let place =
+        |wire: &HostWire| SwitchPort { net: wire.net, port: wire.port, address: wire.address, other_end: peer(wire) };
     wires.iter().map(place).collect()
 }
 
 fn spawn(
-    mut worker: Worker,
-    shared: Arc<Shared>,
+    mut worker: CarrierWorker,
+    shared: Arc<CarrierShared>,
     realtime: bool,
 ) -> Result<(JoinHandle<Result<(), CarrierError>>, String), CarrierError> {
     let (sender, receiver) = mpsc::sync_channel(1);

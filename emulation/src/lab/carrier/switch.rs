@@ -2,13 +2,13 @@
 
 use std::net::Ipv4Addr;
 
-use super::frame::{self, ARP_FRAME_BYTES, Kind, Mac};
+use super::frame::{self, ARP_FRAME_BYTES, CarrierFrameKind, Mac};
 use crate::netcore::{Destination, Port};
 use crate::scenario::topology::NetIndex;
 
 /// Why a frame is not carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum FrameRefusal {
     /// IPv6 is off; these are hosts' own announcements.
     Ipv6,
     /// ARP that asks nothing.
@@ -21,29 +21,29 @@ pub(super) enum Refusal {
 
 /// What is to be done with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum SwitchDecision {
     /// Write this back to where the frame came from, at once.
     Answer([u8; ARP_FRAME_BYTES]),
     /// Hand it to the network.
-    Carry(Destination),
+    Forward(Destination),
     /// Only count it.
-    Refuse(Refusal),
+    Refuse(FrameRefusal),
 }
 
 /// A wire's place: which net it is on, and as whom.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct SwitchPort {
     pub(super) net: NetIndex,
     pub(super) port: Port,
     pub(super) address: Ipv4Addr,
     /// The other end, if the net is a link; none on a LAN.
-    pub(super) peer: Option<Port>,
+    pub(super) other_end: Option<Port>,
 }
 
 /// Who is on which net. No table is learned: all members are known from the start.
 #[derive(Debug)]
 pub(super) struct Switch {
-    places: Vec<Place>,
+    places: Vec<SwitchPort>,
     /// By net, the members' addresses in order.
     members: Vec<Vec<(Ipv4Addr, Port)>>,
 }
@@ -53,7 +53,7 @@ impl Switch {
     ///
     /// # Errors
     /// The second of two places with the same address on one net.
-    pub(super) fn new(places: Vec<Place>) -> Result<Self, Place> {
+    pub(super) fn new(places: Vec<SwitchPort>) -> Result<Self, SwitchPort> {
         let nets = places.iter().map(|place| place.net + 1).max().unwrap_or(0);
         let mut members: Vec<Vec<(Ipv4Addr, Port)>> = vec![Vec::new(); nets];
         for place in &places {
@@ -67,32 +67,32 @@ impl Switch {
     }
 
     /// What to do with a frame that was read from a wire.
-    pub(super) fn decide(&self, wire: usize, bytes: &[u8]) -> Decision {
-        let Some(place) = self.places.get(wire) else { return Decision::Refuse(Refusal::Unknown) };
+    pub(super) fn decide(&self, wire: usize, bytes: &[u8]) -> SwitchDecision {
+        let Some(place) = self.places.get(wire) else { return SwitchDecision::Refuse(FrameRefusal::Unknown) };
         match frame::classify(bytes) {
-            Kind::ArpRequest { asked, asker, asker_mac } => match self.find(place, asked) {
-                Some(_) => Decision::Answer(frame::arp_answer(asked, asker, asker_mac)),
-                None => Decision::Refuse(Refusal::Unknown),
+            CarrierFrameKind::ArpRequest { asked, asker, asker_mac } => match self.find(place, asked) {
+                Some(_) => SwitchDecision::Answer(frame::arp_answer(asked, asker, asker_mac)),
+                None => SwitchDecision::Refuse(FrameRefusal::Unknown),
             },
-            Kind::ArpOther => Decision::Refuse(Refusal::Announcement),
-            Kind::Ipv6 => Decision::Refuse(Refusal::Ipv6),
-            Kind::Malformed => Decision::Refuse(Refusal::Malformed),
-            Kind::Group => Decision::Carry(Destination::Others),
-            Kind::Unicast(to) => self.unicast(place, to),
+            CarrierFrameKind::ArpOther => SwitchDecision::Refuse(FrameRefusal::Announcement),
+            CarrierFrameKind::Ipv6 => SwitchDecision::Refuse(FrameRefusal::Ipv6),
+            CarrierFrameKind::Malformed => SwitchDecision::Refuse(FrameRefusal::Malformed),
+            CarrierFrameKind::Group => SwitchDecision::Forward(Destination::Others),
+            CarrierFrameKind::Unicast(to) => self.unicast(place, to),
         }
     }
 
     /// On a LAN, to the member that is named; on a link there is only one other.
-    fn unicast(&self, place: &Place, to: Mac) -> Decision {
+    fn unicast(&self, place: &SwitchPort, to: Mac) -> SwitchDecision {
         let named = || to.address().and_then(|address| self.find(place, address));
-        match place.peer.or_else(named) {
-            Some(port) => Decision::Carry(Destination::Port(port)),
-            None => Decision::Refuse(Refusal::Unknown),
+        match place.other_end.or_else(named) {
+            Some(port) => SwitchDecision::Forward(Destination::Port(port)),
+            None => SwitchDecision::Refuse(FrameRefusal::Unknown),
         }
     }
 
     /// The port of another member of the same net.
-    fn find(&self, place: &Place, address: Ipv4Addr) -> Option<Port> {
+    fn find(&self, place: &SwitchPort, address: Ipv4Addr) -> Option<Port> {
         let net = &self.members[place.net];
         let at = net.binary_search_by_key(&address, |(address, _)| *address).ok()?;
         let (address, port) = *net.get(at)?;
@@ -118,7 +118,8 @@ mod tests {
 
     fn lan(addresses: &[Ipv4Addr]) -> Switch {
         let places = addresses.iter().zip(ports());
-        Switch::new(places.map(|(&address, port)| Place { net: 3, port, address, peer: None }).collect()).unwrap()
+        Switch::new(places.map(|(&address, port)| SwitchPort { net: 3, port, address, other_end: None }).collect())
+            .unwrap()
     }
 
     #[test]
@@ -126,43 +127,43 @@ mod tests {
         let lan = lan(&[EVE, ANN, BOB]);
         let port = ports();
         let decide = |wire, to| lan.decide(wire, &made::ipv4(ANN, to, 100, 0));
-        assert_eq!(decide(1, Mac::of(BOB)), Decision::Carry(Destination::Port(port[2])));
-        assert_eq!(decide(1, Mac::of(EVE)), Decision::Carry(Destination::Port(port[0])));
-        assert_eq!(decide(1, Mac([0xff; 6])), Decision::Carry(Destination::Others));
-        for nobody in [Mac::of(FAR), Mac::of(ANN), Mac([2, 1, 10, 1, 0, 3])] {
-            assert_eq!(decide(1, nobody), Decision::Refuse(Refusal::Unknown), "{nobody:?}");
+        assert_eq!(decide(1, Mac::from_ipv4(BOB)), SwitchDecision::Forward(Destination::Port(port[2])));
+        assert_eq!(decide(1, Mac::from_ipv4(EVE)), SwitchDecision::Forward(Destination::Port(port[0])));
+        assert_eq!(decide(1, Mac([0xff; 6])), SwitchDecision::Forward(Destination::Others));
+        for nobody in [Mac::from_ipv4(FAR), Mac::from_ipv4(ANN), Mac([2, 1, 10, 1, 0, 3])] {
+            assert_eq!(decide(1, nobody), SwitchDecision::Refuse(FrameRefusal::Unknown), "{nobody:?}");
         }
     }
 
     #[test]
     fn link_forwards_to_other_end() {
         let port = ports();
-        let end = |address, port, peer| Place { net: 0, port, address, peer: Some(peer) };
+        let end = |address, port, peer| SwitchPort { net: 0, port, address, other_end: Some(peer) };
         let link = Switch::new(vec![end(ANN, port[0], port[1]), end(BOB, port[1], port[0])]).unwrap();
-        for to in [Mac::of(BOB), Mac::of(FAR), Mac([2, 1, 10, 1, 0, 3])] {
+        for to in [Mac::from_ipv4(BOB), Mac::from_ipv4(FAR), Mac([2, 1, 10, 1, 0, 3])] {
             let there = link.decide(0, &made::ipv4(ANN, to, 100, 0));
-            assert_eq!(there, Decision::Carry(Destination::Port(port[1])));
+            assert_eq!(there, SwitchDecision::Forward(Destination::Port(port[1])));
         }
-        let back = link.decide(1, &made::ipv4(BOB, Mac::of(ANN), 100, 0));
-        assert_eq!(back, Decision::Carry(Destination::Port(port[0])));
+        let back = link.decide(1, &made::ipv4(BOB, Mac::from_ipv4(ANN), 100, 0));
+        assert_eq!(back, SwitchDecision::Forward(Destination::Port(port[0])));
     }
 
     #[test]
     fn arp_is_answered_ipv6_refused() {
         let lan = lan(&[ANN, BOB]);
-        let answer = frame::arp_answer(BOB, ANN, Mac::of(ANN));
-        assert_eq!(lan.decide(0, &made::arp_request(ANN, BOB)), Decision::Answer(answer));
-        assert_eq!(lan.decide(0, &made::arp_request(ANN, FAR)), Decision::Refuse(Refusal::Unknown));
-        assert_eq!(lan.decide(0, &made::arp_request(ANN, ANN)), Decision::Refuse(Refusal::Announcement));
-        assert_eq!(lan.decide(0, &made::ipv6(ANN)), Decision::Refuse(Refusal::Ipv6));
-        assert_eq!(lan.decide(0, &[0; 13]), Decision::Refuse(Refusal::Malformed));
+        let answer = frame::arp_answer(BOB, ANN, Mac::from_ipv4(ANN));
+        assert_eq!(lan.decide(0, &made::arp_request(ANN, BOB)), SwitchDecision::Answer(answer));
+        assert_eq!(lan.decide(0, &made::arp_request(ANN, FAR)), SwitchDecision::Refuse(FrameRefusal::Unknown));
+        assert_eq!(lan.decide(0, &made::arp_request(ANN, ANN)), SwitchDecision::Refuse(FrameRefusal::Announcement));
+        assert_eq!(lan.decide(0, &made::ipv6(ANN)), SwitchDecision::Refuse(FrameRefusal::Ipv6));
+        assert_eq!(lan.decide(0, &[0; 13]), SwitchDecision::Refuse(FrameRefusal::Malformed));
     }
 
     #[test]
     fn duplicate_address_on_net_is_refused() {
-        let place = |address, port| Place { net: 0, port, address, peer: None };
+        let place = |address, port| SwitchPort { net: 0, port, address, other_end: None };
         let port = ports();
         assert!(Switch::new(vec![place(ANN, port[0]), place(ANN, port[1])]).is_err());
-        assert!(Switch::new(vec![place(ANN, port[0]), Place { net: 1, ..place(ANN, port[1]) }]).is_ok());
+        assert!(Switch::new(vec![place(ANN, port[0]), SwitchPort { net: 1, ..place(ANN, port[1]) }]).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::frame::{self, made};
 use super::*;
-use crate::scenario::topology::{Action, Event, Host, Leg, Member, Net, NetKind, Queue, Topology};
+use crate::scenario::topology::{Action, Event, Host, Leg, Net, NetKind, NetMember, Queue, Topology};
 use crate::scenario::wiring;
 use crate::units::Rate;
 
@@ -26,7 +26,7 @@ fn leg(delay_ms: u64) -> Leg {
 /// One net of so many hosts, all with this leg to it and from it.
 fn net(kind: NetKind, members: usize, leg: &Leg) -> Topology {
     let member =
-        |host| Member { host, address: Some(address(host)), prefix: 24, to_net: leg.clone(), from_net: leg.clone() };
+        |host| NetMember { host, address: Some(address(host)), prefix: 24, to_net: leg.clone(), from_net: leg.clone() };
     Topology {
         hosts: (0..members).map(|host| Host { name: format!("h{host}"), ..Host::default() }).collect(),
         nets: vec![Net { name: "net".to_owned(), kind, members: (0..members).map(member).collect(), cost: 1.0 }],
@@ -64,16 +64,16 @@ fn start(topology: &Topology) -> (Carrier, Vec<TestHost>) {
     (Carrier::start(network, wiring, wires, false).unwrap(), hosts)
 }
 
-fn wire(wiring: &Wiring, member: usize) -> (Wire, TestHost) {
+fn wire(wiring: &Wiring, member: usize) -> (HostWire, TestHost) {
     let (inner, outer) = UnixDatagram::pair().unwrap();
     inner.set_read_timeout(Some(PATIENCE)).unwrap();
     let port = wiring.port(0, member).unwrap();
-    let wire = Wire { fd: outer.into(), port, net: 0, address: address(member), statistics: None };
+    let wire = HostWire { fd: outer.into(), port, net: 0, address: address(member), statistics: None };
     (wire, TestHost(inner))
 }
 
 fn unicast(from: usize, to: usize, bytes: usize) -> Vec<u8> {
-    made::ipv4(address(from), Mac::of(address(to)), bytes, from as u8)
+    made::ipv4(address(from), Mac::from_ipv4(address(to)), bytes, from as u8)
 }
 
 /// Waits until something is as it should be. What is slow here is only slow.
@@ -108,7 +108,7 @@ fn arp_is_answered_and_not_carried() {
     // The net would take longer than the test's patience.
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(60_000)));
     hosts[0].send(&made::arp_request(address(0), address(2)));
-    assert_eq!(hosts[0].receive(), frame::arp_answer(address(2), address(0), Mac::of(address(0))));
+    assert_eq!(hosts[0].receive(), frame::arp_answer(address(2), address(0), Mac::from_ipv4(address(0))));
     hosts[0].send(&made::arp_request(address(0), address(77)));
     hosts[0].send(&made::arp_request(address(0), address(0)));
     until("all are read", || carrier.wires()[0].read == 3);
@@ -138,7 +138,7 @@ fn broadcast_reaches_each_member_once() {
 #[test]
 fn lan_drops_unknown_receivers_and_ipv6() {
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(1)));
-    hosts[0].send(&made::ipv4(address(0), Mac::of(address(99)), 100, 0));
+    hosts[0].send(&made::ipv4(address(0), Mac::from_ipv4(address(99)), 100, 0));
     hosts[0].send(&made::ipv6(address(0)));
     hosts[0].send(&[1, 2, 3]);
     hosts[0].send(&unicast(0, 1, MAX_FRAME_BYTES + 1));
@@ -152,19 +152,19 @@ fn lan_drops_unknown_receivers_and_ipv6() {
 #[test]
 fn nothing_is_taken_while_down() {
     let (carrier, hosts) = start(&net(NetKind::Link, 2, &leg(1)));
-    carrier.apply(0, None, Change::Down).unwrap();
+    carrier.apply(0, None, TopologyChange::Down).unwrap();
     hosts[0].send(&unicast(0, 1, 100));
     until("it is read", || carrier.wires()[0].read == 1);
-    carrier.apply(0, None, Change::Up).unwrap();
+    carrier.apply(0, None, TopologyChange::Up).unwrap();
     hosts[0].send(&unicast(0, 1, 200));
     assert_eq!(hosts[1].receive().len(), 200);
     let link = &carrier.counters().unwrap()[0];
     assert_eq!((link.packets_in, link.packets_out, link.dropped_down), (2, 1, 1));
-    assert!(carrier.apply(1, None, Change::Up).is_err());
-    assert!(carrier.apply(0, Some(2), Change::Up).is_err());
+    assert!(carrier.apply(1, None, TopologyChange::Up).is_err());
+    assert!(carrier.apply(0, Some(2), TopologyChange::Up).is_err());
 }
 
-fn scheduled(at_ms: u64, change: Change) -> Topology {
+fn scheduled(at_ms: u64, change: TopologyChange) -> Topology {
     let action = Action::Net { net: 0, from: None, change };
     let event = Event { at: Duration::from_millis(at_ms), after: None, object: "net".to_owned(), line: 0, action };
     Topology { events: vec![event], ..net(NetKind::Link, 2, &leg(0)) }
@@ -172,7 +172,7 @@ fn scheduled(at_ms: u64, change: Change) -> Topology {
 
 #[test]
 fn schedule_starts_on_begin() {
-    let (carrier, hosts) = start(&scheduled(0, Change::Delay(Duration::from_millis(30))));
+    let (carrier, hosts) = start(&scheduled(0, TopologyChange::Delay(Duration::from_millis(30))));
     hosts[0].send(&unicast(0, 1, 100));
     hosts[1].receive();
     let begun = carrier.begin().unwrap().time;
@@ -183,7 +183,7 @@ fn schedule_starts_on_begin() {
 
 #[test]
 fn schedule_runs_without_traffic() {
-    let (carrier, hosts) = start(&scheduled(20, Change::Down));
+    let (carrier, hosts) = start(&scheduled(20, TopologyChange::Down));
     let begun = carrier.begin().unwrap().time;
     until("the time has come", || carrier.now() > begun + Duration::from_millis(20));
     hosts[0].send(&unicast(0, 1, 100));
@@ -278,7 +278,7 @@ fn stop_ends_at_drain_deadline() {
     }
     until("all is read", || carrier.wires()[0].read == 1_000);
     // The thread looks again when all is due, and has to end.
-    carrier.command(Command::Call(Box::new(|_, _| thread::sleep(Duration::from_millis(500))))).unwrap();
+    carrier.command(CarrierCommand::Call(Box::new(|_, _| thread::sleep(Duration::from_millis(500))))).unwrap();
     carrier.end(Duration::ZERO).unwrap();
     let counts = carrier.wires()[1];
     assert!(counts.written + counts.refused < 500, "{counts:?}");
@@ -308,7 +308,7 @@ fn begin_reports_time_and_counters() {
 
 #[test]
 fn second_begin_is_refused() {
-    let (carrier, _hosts) = start(&scheduled(60_000, Change::Down));
+    let (carrier, _hosts) = start(&scheduled(60_000, TopologyChange::Down));
     carrier.begin().unwrap();
     assert!(carrier.begin().unwrap_err().to_string().contains("has begun"));
 }

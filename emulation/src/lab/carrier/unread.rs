@@ -10,7 +10,7 @@ use roost_proto::Time;
 
 /// Since when what is read from each wire may have waited.
 #[derive(Debug)]
-pub(super) struct Unread {
+pub(super) struct UnreadSince {
     /// How often all wires were looked at.
     looks: u64,
     /// When they were looked at last.
@@ -23,7 +23,7 @@ pub(super) struct Unread {
     standing: Vec<(u64, Time)>,
 }
 
-impl Unread {
+impl UnreadSince {
     /// For so many wires, all empty.
     pub(super) fn new(wires: usize) -> Self {
         Self { looks: 0, looked: Time::ZERO, fresh: Time::ZERO, standing: vec![(0, Time::ZERO); wires] }
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn frame_that_woke_carrier_waited_zero() {
-        let mut unread = Unread::new(2);
+        let mut unread = UnreadSince::new(2);
         unread.look(at(1_000), true);
         assert_eq!(unread.since(0), at(1_000));
     }
 
     #[test]
     fn awake_frame_waited_since_last_look() {
-        let mut unread = Unread::new(2);
+        let mut unread = UnreadSince::new(2);
         unread.look(at(1_000), true);
         unread.look(at(1_400), false);
         assert_eq!(unread.since(1), at(1_000));
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn queue_persists_until_wire_is_empty() {
-        let mut unread = Unread::new(2);
+        let mut unread = UnreadSince::new(2);
         unread.look(at(1_000), true);
         unread.leave(0);
         unread.look(at(1_100), false);

@@ -12,11 +12,11 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::{Errno, read, write};
 
-use super::Shared;
+use super::CarrierShared;
 use super::error::{CarrierError, system};
-use super::frame::{Frame, Pool};
-use super::switch::{Decision, Refusal, Switch};
-use super::unread::Unread;
+use super::frame::{CarrierFrame, FramePool};
+use super::switch::{FrameRefusal, Switch, SwitchDecision};
+use super::unread::UnreadSince;
 use crate::lab::kernel;
 use crate::netcore::{Delivery, Destination, Network, Port};
 use crate::scenario::wiring::Wiring;
@@ -37,7 +37,7 @@ const WAKE: u64 = u64::MAX;
 type Call = Box<dyn FnOnce(&mut Core, Time) + Send>;
 
 /// What another thread wants done here.
-pub(super) enum Command {
+pub(super) enum CarrierCommand {
     /// Look at or change the network.
     Call(Call),
     /// End, at the latest so much later; until then deliver what is inside.
@@ -46,7 +46,7 @@ pub(super) enum Command {
 
 /// The network, and what its parts are called.
 pub(super) struct Core {
-    pub(super) network: Network<Frame>,
+    pub(super) network: Network<CarrierFrame>,
     pub(super) wiring: Arc<Wiring>,
     pub(super) has_begun: bool,
 }
@@ -64,17 +64,17 @@ impl Core {
 }
 
 /// All that the thread owns.
-pub(super) struct Worker {
+pub(super) struct CarrierWorker {
     core: Core,
     switch: Switch,
-    shared: Arc<Shared>,
+    shared: Arc<CarrierShared>,
     /// By wire, its port; by port, its wire.
     ports: Vec<Port>,
     wires: Vec<Option<usize>>,
-    commands: Receiver<Command>,
+    commands: Receiver<CarrierCommand>,
     poll: Poll,
-    pool: Pool,
-    unread: Unread,
+    pool: FramePool,
+    unread: UnreadSince,
     /// How long before a due time to stop sleeping and only look.
     spin: Duration,
     ending: Option<Time>,
@@ -86,13 +86,13 @@ fn room_for_events(wires: usize) -> Vec<Event> {
     Vec::with_capacity(wires + 1)
 }
 
-impl Worker {
+impl CarrierWorker {
     pub(super) fn new(
         core: Core,
         switch: Switch,
         ports: Vec<Port>,
-        shared: Arc<Shared>,
-        commands: Receiver<Command>,
+        shared: Arc<CarrierShared>,
+        commands: Receiver<CarrierCommand>,
         spin: Duration,
     ) -> Result<Self, CarrierError> {
         let poll = Poll::new(&shared)?;
@@ -100,7 +100,7 @@ impl Worker {
         for (wire, port) in ports.iter().enumerate() {
             wires[port.index()] = Some(wire);
         }
-        let (pool, unread) = (Pool::new(), Unread::new(ports.len()));
+        let (pool, unread) = (FramePool::new(), UnreadSince::new(ports.len()));
         Ok(Self { core, switch, shared, ports, wires, commands, poll, pool, unread, spin, ending: None })
     }
 
@@ -120,7 +120,7 @@ impl Worker {
             self.unread.look(self.shared.now(), is_idle);
             for &Event { data, flags } in &events {
                 match data.u64() {
-                    WAKE => self.obey(),
+                    WAKE => self.run_commands(),
                     wire => self.visit(wire as usize, flags),
                 }
                 self.deliver();
@@ -138,7 +138,7 @@ impl Worker {
         DELIVERIES_PER_PASS
     }
 
-    fn hand_over(&mut self, delivery: Delivery<Frame>, now: Time) {
+    fn hand_over(&mut self, delivery: Delivery<CarrierFrame>, now: Time) {
         let Some(&Some(wire)) = self.wires.get(delivery.port.index()) else { return };
         if self.write(wire, delivery.packet.bytes()) {
             self.shared.lateness.record(now.since(delivery.due));
@@ -188,20 +188,20 @@ impl Worker {
         let tally = &self.shared.tallies[wire];
         tally.read.count();
         match self.switch.decide(wire, &self.pool.space()[..bytes]) {
-            Decision::Carry(to) => self.carry(now, wire, to, bytes),
-            Decision::Answer(answer) => {
+            SwitchDecision::Forward(to) => self.carry(now, wire, to, bytes),
+            SwitchDecision::Answer(answer) => {
                 if self.write(wire, &answer) {
                     tally.answered.count();
                 }
             }
-            Decision::Refuse(Refusal::Ipv6 | Refusal::Announcement) => tally.ignored.count(),
-            Decision::Refuse(Refusal::Unknown) => tally.unknown.count(),
-            Decision::Refuse(Refusal::Malformed) => tally.malformed.count(),
+            SwitchDecision::Refuse(FrameRefusal::Ipv6 | FrameRefusal::Announcement) => tally.ignored.count(),
+            SwitchDecision::Refuse(FrameRefusal::Unknown) => tally.unknown.count(),
+            SwitchDecision::Refuse(FrameRefusal::Malformed) => tally.malformed.count(),
         }
     }
 
     fn carry(&mut self, now: Time, wire: usize, to: Destination, bytes: usize) {
-        let frame = self.pool.take(bytes);
+        let frame = self.pool.take_frame(bytes);
         // What the network drops it counts itself.
         let _fate = self.core.network.send(now, self.ports[wire], to, bytes as u32, frame);
     }
@@ -214,14 +214,14 @@ impl Worker {
 
     /// Does what other threads asked for. Each of them waits for its answer, so
     /// that there are never more commands than threads.
-    fn obey(&mut self) {
+    fn run_commands(&mut self) {
         // The count only wakes; it is not used.
         let _ = read(&self.shared.wake, &mut [0; 8]);
         while let Ok(command) = self.commands.try_recv() {
             let now = self.shared.now();
             match command {
-                Command::Call(call) => call(&mut self.core, now),
-                Command::Stop(within) => {
+                CarrierCommand::Call(call) => call(&mut self.core, now),
+                CarrierCommand::Stop(within) => {
                     self.ending = Some(now + within);
                     self.shared.wires.iter().for_each(|wire| self.poll.forget(wire));
                 }
@@ -248,7 +248,7 @@ struct Poll {
 }
 
 impl Poll {
-    fn new(shared: &Shared) -> Result<Self, CarrierError> {
+    fn new(shared: &CarrierShared) -> Result<Self, CarrierError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("wait for packets"))?;
         let add = |fd: &OwnedFd, number| epoll::add(&epoll, fd, EventData::new_u64(number), EventFlags::IN);
         add(&shared.wake, WAKE).map_err(system("wait for commands"))?;
@@ -287,7 +287,7 @@ pub(super) fn wake_event() -> Result<OwnedFd, CarrierError> {
 
 /// Sets the calling thread up to be woken at the time that it asked for, and
 /// says with what priority it runs.
-pub(super) fn prepare_thread(shared: &Shared, realtime: bool) -> String {
+pub(super) fn prepare_thread(shared: &CarrierShared, realtime: bool) -> String {
     // Without this, sleeps may be 50 us too long.
     let exact = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).is_ok();
     shared.exact_timers.store(exact, Relaxed);

@@ -22,7 +22,7 @@ pub const FORGIVEN: u32 = 1;
 
 /// What came of one comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub struct CriterionResult {
     /// The mean of what was measured.
     pub measured: f64,
     /// By how much it is off: milliseconds of a delay, parts of a rate, packets lost of a hundred sent.
@@ -34,7 +34,7 @@ pub struct Judged {
 }
 
 /// Delays in milliseconds against the mean that is expected; none if there are too few.
-pub fn delay(samples: &[f64], expected: f64) -> Option<Judged> {
+pub fn delay(samples: &[f64], expected: f64) -> Option<CriterionResult> {
     let (measured, variance) = (mean(samples)?, variance(samples)?);
     let n = samples.len() as f64;
     let error = measured - expected;
@@ -43,30 +43,30 @@ pub fn delay(samples: &[f64], expected: f64) -> Option<Judged> {
     let tolerated = error > low && error < high;
     let passed = tolerated || t.abs() <= two_sided(DELAY_CONFIDENCE, n - 1.0);
     // Equal samples have no spread: their t is without bound and means nothing.
-    Some(Judged { measured, error, statistic: t.is_finite().then_some(t), passed })
+    Some(CriterionResult { measured, error, statistic: t.is_finite().then_some(t), passed })
 }
 
 /// A rate in bits a second against the one that is expected; `spread` is the
 /// standard deviation of the measurement, as a part of the rate, where losses
 /// behind the bottleneck make it vary.
-pub fn rate(measured: f64, expected: f64, spread: f64) -> Judged {
+pub fn rate(measured: f64, expected: f64, spread: f64) -> CriterionResult {
     let error = measured / expected - 1.0;
     let (low, high) = RATE_ERROR;
     let chance = LOSS_Z * spread;
-    Judged { measured, error, statistic: None, passed: error >= low - chance && error <= high + chance }
+    CriterionResult { measured, error, statistic: None, passed: error >= low - chance && error <= high + chance }
 }
 
 /// Lost packets of those sent against the part that is expected to be lost.
 /// `variance` is that of the number lost over the number sent, p(1 − p) where
 /// each packet is lost on its own. None if nothing was sent.
-pub fn loss(lost: u32, sent: u32, expected: f64, variance: f64) -> Option<Judged> {
+pub fn loss(lost: u32, sent: u32, expected: f64, variance: f64) -> Option<CriterionResult> {
     if sent == 0 {
         return None;
     }
     let (lost_f, n) = (f64::from(lost), f64::from(sent));
     let measured = lost_f / n;
     let error = (measured - expected) * 100.0;
-    let judged = |statistic, passed| Some(Judged { measured, error, statistic, passed });
+    let judged = |statistic, passed| Some(CriterionResult { measured, error, statistic, passed });
     if expected <= 0.0 {
         return judged(None, lost <= FORGIVEN);
     }

@@ -10,11 +10,11 @@ use crate::units::Rate;
 /// The way of a packet from one member of a link or LAN to another: one pipe
 /// on a link, two on a LAN.
 #[derive(Clone, Debug)]
-pub(super) struct Path {
+pub(super) struct ExpectedPath {
     stages: Vec<PipeConfig>,
 }
 
-impl Path {
+impl ExpectedPath {
     /// The path from the member at one place to that at another; none if
     /// there is no such member.
     pub(super) fn between(net: &Net, from: usize, to: usize) -> Option<Self> {
@@ -150,14 +150,14 @@ mod tests {
     use roost_proto::Time;
 
     use super::*;
-    use crate::netcore::{Destination, Fate, Network};
+    use crate::netcore::{Destination, Network, SendOutcome};
 
     fn stage(loss: f64, burst: Option<Burst>) -> PipeConfig {
         PipeConfig { loss, burst: [burst, None], ..PipeConfig::default() }
     }
 
-    fn path(stages: Vec<PipeConfig>) -> Path {
-        Path { stages }
+    fn path(stages: Vec<PipeConfig>) -> ExpectedPath {
+        ExpectedPath { stages }
     }
 
     #[test]
@@ -204,7 +204,8 @@ mod tests {
         let (rounds, each) = (400, 2_000);
         let mut counts = Vec::new();
         for _ in 0..rounds {
-            let lost = |_: &i32| matches!(network.send(Time::ZERO, a, Destination::Port(b), 100, ()), Fate::Dropped(_));
+            let lost =
+                |_: &i32| matches!(network.send(Time::ZERO, a, Destination::Port(b), 100, ()), SendOutcome::Dropped(_));
             counts.push((0..each).filter(lost).count() as f64);
         }
         let mean = counts.iter().sum::<f64>() / f64::from(rounds);

@@ -15,7 +15,7 @@ pub(super) const LARGEST_FRAME: u32 = 1514;
 
 /// Probes from one host to another.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Flow {
+pub(super) struct LinktestFlow {
     /// Who sends.
     pub(super) from: HostIndex,
     /// Who receives.
@@ -39,7 +39,7 @@ pub(super) struct Flow {
     pub(super) patience: Duration,
 }
 
-impl Flow {
+impl LinktestFlow {
     /// Packets in a second.
     fn pace(&self) -> f64 {
         if self.count < 2 { 0.0 } else { 1.0 / self.interval.as_secs_f64().max(1e-9) }
@@ -53,23 +53,23 @@ impl Flow {
 
 /// What became of a flow.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Trace {
+pub(super) struct LinktestTrace {
     /// How many were sent.
     pub(super) sent: u32,
     /// Those that arrived, each once, in the order of their arrival.
-    pub(super) arrivals: Vec<Arrival>,
+    pub(super) arrivals: Vec<LinktestArrival>,
 }
 
 /// A probe that arrived; times in nanoseconds of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arrival {
+pub(super) struct LinktestArrival {
     /// When it was sent.
     pub(super) sent: u64,
     /// When it arrived.
     pub(super) received: u64,
 }
 
-impl Trace {
+impl LinktestTrace {
     /// How long each took, milliseconds.
     pub(super) fn delays(&self) -> Vec<f64> {
         self.arrivals.iter().map(|arrival| arrival.received.saturating_sub(arrival.sent) as f64 / 1e6).collect()
@@ -89,9 +89,9 @@ const LOOKAHEAD: usize = 512;
 /// more). A leg rests for `rest` after its flow, in which queues run empty.
 /// Flows without a way of their own keep the start that they have. Gives when
 /// the last of them ends.
-pub(super) fn schedule(flows: &mut [Flow], pace: f64, rest: Duration) -> Duration {
+pub(super) fn schedule(flows: &mut [LinktestFlow], pace: f64, rest: Duration) -> Duration {
     let mut waiting: VecDeque<usize> = (0..flows.len()).filter(|index| flows[*index].way.is_some()).collect();
-    let mut busy: BTreeMap<Leg, Duration> = BTreeMap::new();
+    let mut busy: BTreeMap<LinktestLeg, Duration> = BTreeMap::new();
     // What is running: when it ends, and its pace.
     let mut running: Vec<(Duration, f64)> = Vec::new();
     let mut now = Duration::ZERO;
@@ -120,9 +120,9 @@ pub(super) fn schedule(flows: &mut [Flow], pace: f64, rest: Duration) -> Duratio
 }
 
 /// A member's direction: the net, its place, and whether it is towards the net.
-type Leg = (NetIndex, usize, bool);
+type LinktestLeg = (NetIndex, usize, bool);
 
-fn legs(flow: &Flow) -> [Leg; 2] {
+fn legs(flow: &LinktestFlow) -> [LinktestLeg; 2] {
     let (net, from, to) = flow.way.unwrap_or_default();
     [(net, from, true), (net, to, false)]
 }
@@ -131,8 +131,8 @@ fn legs(flow: &Flow) -> [Leg; 2] {
 mod tests {
     use super::*;
 
-    fn flow(from: usize, to: usize) -> Flow {
-        Flow {
+    fn flow(from: usize, to: usize) -> LinktestFlow {
+        LinktestFlow {
             from,
             to,
             address: Ipv4Addr::LOCALHOST,
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    fn starts(mut flows: Vec<Flow>, pace: f64, rest_ms: u64) -> Vec<u128> {
+    fn starts(mut flows: Vec<LinktestFlow>, pace: f64, rest_ms: u64) -> Vec<u128> {
         schedule(&mut flows, pace, Duration::from_millis(rest_ms));
         flows.iter().map(|flow| flow.start.as_millis()).collect()
     }
@@ -165,13 +165,13 @@ mod tests {
 
     #[test]
     fn unpinned_flow_keeps_its_start() {
-        let free = Flow { way: None, start: Duration::from_millis(77), ..flow(0, 1) };
+        let free = LinktestFlow { way: None, start: Duration::from_millis(77), ..flow(0, 1) };
         assert_eq!(starts(vec![free, flow(0, 1)], 1e6, 0), [77, 0]);
     }
 
     #[test]
     fn a_lan_of_many_is_dense() {
-        let mut flows: Vec<Flow> = super::super::paths::all(30).into_iter().map(|(a, b)| flow(a, b)).collect();
+        let mut flows: Vec<LinktestFlow> = super::super::paths::all(30).into_iter().map(|(a, b)| flow(a, b)).collect();
         let end = schedule(&mut flows, 1e9, Duration::ZERO);
         // 29 rounds of 10 ms, and not much more.
         assert!((Duration::from_millis(290)..=Duration::from_millis(320)).contains(&end), "{end:?}");

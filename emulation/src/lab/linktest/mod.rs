@@ -23,10 +23,10 @@ mod wire;
 
 use std::time::Duration;
 
-use criteria::Judged;
-use flow::{Flow, Trace};
-use plan::Job;
-pub use report::{Measurement, Outcome, Reach, Report, Summary, Test};
+use criteria::CriterionResult;
+use flow::{LinktestFlow, LinktestTrace};
+use plan::PathTest;
+pub use report::{LinktestKind, LinktestMeasurement, LinktestOutcome, LinktestReport, LinktestSummary, Reachability};
 pub use wire::run;
 
 use crate::scenario::topology::{Net, NetIndex, Topology};
@@ -45,47 +45,47 @@ const ALL_PAIRS: usize = 3_000;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct LinktestOptions {
     /// A few seconds instead of a minute: fewer probes, and delays only between neighbours.
     pub quick: bool,
     /// What is measured of paths.
-    pub tests: Vec<Test>,
+    pub tests: Vec<LinktestKind>,
     /// Whether hosts are tried to reach one another where packets are routed.
     pub reach: bool,
     /// These links and LANs only; all if there are none.
     pub nets: Vec<NetIndex>,
 }
 
-impl Default for Options {
+impl Default for LinktestOptions {
     /// Everything.
     fn default() -> Self {
-        Self { quick: false, tests: Test::ALL.to_vec(), reach: true, nets: Vec::new() }
+        Self { quick: false, tests: LinktestKind::ALL.to_vec(), reach: true, nets: Vec::new() }
     }
 }
 
 /// What carries probes: the lab, or in tests the model itself.
-trait Wire {
+trait ProbeCarrier {
     type Error;
     /// Sends all, and waits for what arrives.
-    fn carry(&mut self, flows: &[Flow]) -> Result<Vec<Trace>, Self::Error>;
+    fn send_flows(&mut self, flows: &[LinktestFlow]) -> Result<Vec<LinktestTrace>, Self::Error>;
     /// Whether to stop.
     fn stopped(&self) -> bool;
 }
 
 /// Measures with whatever carries the probes; `watch` hears what is being done.
-fn measure<W: Wire>(
+fn measure<W: ProbeCarrier>(
     topology: &Topology,
-    options: &Options,
+    options: &LinktestOptions,
     wire: &mut W,
     watch: &mut dyn FnMut(&'static str),
-) -> Result<Report, W::Error> {
-    let mut report = Report { quick: options.quick, ..Report::default() };
+) -> Result<LinktestReport, W::Error> {
+    let mut report = LinktestReport { quick: options.quick, ..LinktestReport::default() };
     if options.reach {
         watch("routes");
         report.reach = try_reach(topology, options, wire)?;
     }
-    let mut found: Vec<(NetIndex, Measurement)> = Vec::new();
-    for (test, pace) in Test::ALL.into_iter().zip(PACE) {
+    let mut found: Vec<(NetIndex, LinktestMeasurement)> = Vec::new();
+    for (test, pace) in LinktestKind::ALL.into_iter().zip(PACE) {
         if options.tests.contains(&test) && !wire.stopped() {
             watch(test.name());
             found.extend(try_paths(topology, options, wire, (test, pace))?);
@@ -97,7 +97,11 @@ fn measure<W: Wire>(
     Ok(report)
 }
 
-fn try_reach<W: Wire>(topology: &Topology, options: &Options, wire: &mut W) -> Result<Option<Reach>, W::Error> {
+fn try_reach<W: ProbeCarrier>(
+    topology: &Topology,
+    options: &LinktestOptions,
+    wire: &mut W,
+) -> Result<Option<Reachability>, W::Error> {
     let (pairs, chosen) = reach::chosen(topology, options);
     if pairs == 0 {
         return Ok(None);
@@ -108,20 +112,20 @@ fn try_reach<W: Wire>(topology: &Topology, options: &Options, wire: &mut W) -> R
         if open.is_empty() || wire.stopped() {
             break;
         }
-        open = reach::unanswered(&open, &wire.carry(&flows)?);
+        open = reach::unanswered(&open, &wire.send_flows(&flows)?);
         (flows, open) = reach::flows(topology, &open);
     }
     Ok(Some(reach::report(topology, pairs, tried, &open)))
 }
 
-fn try_paths<W: Wire>(
+fn try_paths<W: ProbeCarrier>(
     topology: &Topology,
-    options: &Options,
+    options: &LinktestOptions,
     wire: &mut W,
-    (test, pace): (Test, f64),
-) -> Result<Vec<(NetIndex, Measurement)>, W::Error> {
+    (test, pace): (LinktestKind, f64),
+) -> Result<Vec<(NetIndex, LinktestMeasurement)>, W::Error> {
     let jobs = jobs(topology, options, test);
-    let mut done: Vec<Measurement> = jobs.iter().map(|job| unmeasured(topology, job)).collect();
+    let mut done: Vec<LinktestMeasurement> = jobs.iter().map(|job| unmeasured(topology, job)).collect();
     let mut open: Vec<usize> = (0..jobs.len()).filter(|index| jobs[*index].flow.is_ok()).collect();
     let rest = jobs.iter().map(|job| job.drain).max().unwrap_or_default();
     let mut time = if options.quick { QUICK_TIME } else { TIME };
@@ -129,7 +133,7 @@ fn try_paths<W: Wire>(
         if open.is_empty() || wire.stopped() {
             break;
         }
-        let mut flows: Vec<Flow> = open.iter().filter_map(|index| jobs[*index].flow.clone().ok()).collect();
+        let mut flows: Vec<LinktestFlow> = open.iter().filter_map(|index| jobs[*index].flow.clone().ok()).collect();
         // Again with less beside it, if there is time.
         let gentle = flow::schedule(&mut flows, pace / 4.0_f64.powi(attempt - 1), rest);
         let length = if gentle <= time { gentle } else { flow::schedule(&mut flows, pace, rest) };
@@ -137,29 +141,29 @@ fn try_paths<W: Wire>(
             break;
         }
         time = time.saturating_sub(length);
-        let traces = wire.carry(&flows)?;
+        let traces = wire.send_flows(&flows)?;
         if wire.stopped() {
             break;
         }
         for (index, trace) in open.iter().zip(&traces) {
             judge(&mut done[*index], &jobs[*index], trace, attempt.unsigned_abs());
         }
-        open.retain(|index| done[*index].outcome == Outcome::Failed);
+        open.retain(|index| done[*index].outcome == LinktestOutcome::Failed);
     }
     Ok(jobs.iter().map(|job| job.way.0).zip(done).collect())
 }
 
 /// The paths to be measured for one test.
-fn jobs(topology: &Topology, options: &Options, test: Test) -> Vec<Job> {
+fn jobs(topology: &Topology, options: &LinktestOptions, test: LinktestKind) -> Vec<PathTest> {
     let chosen = |net: &NetIndex| options.nets.is_empty() || options.nets.contains(net);
     let nets: Vec<NetIndex> = (0..topology.nets.len()).filter(chosen).collect();
     let pairs: usize = nets.iter().map(|net| topology.nets[*net].members.len().pow(2)).sum();
     let thorough = !options.quick && pairs <= ALL_PAIRS;
     let pairs = |net: &Net| match test {
-        Test::Delay if thorough => paths::all(net.members.len()),
-        Test::Delay => paths::ring(net.members.len()),
-        Test::Loss => paths::circle(net.members.len()),
-        Test::Rate => paths::rates(net),
+        LinktestKind::Delay if thorough => paths::all(net.members.len()),
+        LinktestKind::Delay => paths::ring(net.members.len()),
+        LinktestKind::Loss => paths::circle(net.members.len()),
+        LinktestKind::Rate => paths::rates(net),
     };
     let of_net = |net: NetIndex| {
         let pairs = pairs(&topology.nets[net]);
@@ -169,11 +173,11 @@ fn jobs(topology: &Topology, options: &Options, test: Test) -> Vec<Job> {
 }
 
 /// A path as it stands before it is measured.
-fn unmeasured(topology: &Topology, job: &Job) -> Measurement {
+fn unmeasured(topology: &Topology, job: &PathTest) -> LinktestMeasurement {
     let name = |host: usize| topology.hosts.get(host).map(|host| host.name.clone()).unwrap_or_default();
     let (net, from, to) = job.way;
     let net = &topology.nets[net];
-    Measurement {
+    LinktestMeasurement {
         test: job.test,
         net: net.name.clone(),
         from: name(net.members[from].host),
@@ -185,13 +189,13 @@ fn unmeasured(topology: &Topology, job: &Job) -> Measurement {
         sent: 0,
         received: 0,
         attempts: 0,
-        outcome: Outcome::Skipped,
+        outcome: LinktestOutcome::Skipped,
         why: job.flow.as_ref().err().map(|why| (*why).to_owned()).or_else(|| Some("it was stopped before".to_owned())),
     }
 }
 
 /// Puts down what a trace says.
-fn judge(done: &mut Measurement, job: &Job, trace: &Trace, attempt: u32) {
+fn judge(done: &mut LinktestMeasurement, job: &PathTest, trace: &LinktestTrace, attempt: u32) {
     let judged = job.judge(trace);
     done.sent = trace.sent;
     done.received = trace.sent - trace.lost();
@@ -200,7 +204,11 @@ fn judge(done: &mut Measurement, job: &Job, trace: &Trace, attempt: u32) {
     done.measured = judged.map(|judged| judged.measured);
     done.error = judged.map(|judged| judged.error);
     done.statistic = judged.and_then(|judged| judged.statistic);
-    done.outcome = if judged.is_some_and(|Judged { passed, .. }| passed) { Outcome::Passed } else { Outcome::Failed };
+    done.outcome = if judged.is_some_and(|CriterionResult { passed, .. }| passed) {
+        LinktestOutcome::Passed
+    } else {
+        LinktestOutcome::Failed
+    };
 }
 
 #[cfg(test)]

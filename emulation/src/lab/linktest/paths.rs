@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::expect::Path;
+use super::expect::ExpectedPath;
 use crate::scenario::topology::Net;
 use crate::units::Rate;
 
 /// From the member at one place to that at another.
-pub(super) type Pair = (usize, usize);
+pub(super) type MemberPair = (usize, usize);
 
 /// Every ordered pair of `members`, in rounds in each of which every member
 /// sends once and receives once.
-pub(super) fn all(members: usize) -> Vec<Pair> {
+pub(super) fn all(members: usize) -> Vec<MemberPair> {
     (1..members).flat_map(|distance| round(members, distance)).collect()
 }
 
 /// Every member to its neighbour and back: each leg is used, and each direction has its other.
-pub(super) fn ring(members: usize) -> Vec<Pair> {
+pub(super) fn ring(members: usize) -> Vec<MemberPair> {
     match members {
         0 | 1 => Vec::new(),
         2 => all(2),
@@ -25,18 +25,18 @@ pub(super) fn ring(members: usize) -> Vec<Pair> {
 }
 
 /// Every member to the one after it: each leg is used once.
-pub(super) fn circle(members: usize) -> Vec<Pair> {
+pub(super) fn circle(members: usize) -> Vec<MemberPair> {
     if members < 3 { all(members) } else { round(members, 1).collect() }
 }
 
-fn round(members: usize, distance: usize) -> impl Iterator<Item = Pair> {
+fn round(members: usize, distance: usize) -> impl Iterator<Item = MemberPair> {
     (0..members).map(move |from| (from, (from + distance) % members))
 }
 
 /// Paths on which, together, every leg is the slowest, so that its rate can be
 /// seen; a leg for which there is no partner as fast as itself is used too,
 /// and its rate stays hidden.
-pub(super) fn rates(net: &Net) -> Vec<Pair> {
+pub(super) fn rates(net: &Net) -> Vec<MemberPair> {
     let members = net.members.len();
     let place = |rate: Rate| if rate.is_unlimited() { u64::MAX } else { rate.bps() };
     let by_rate = |rate: &dyn Fn(usize) -> Rate| {
@@ -49,41 +49,43 @@ pub(super) fn rates(net: &Net) -> Vec<Pair> {
     // The fastest sends to the fastest: next to one another in both orders, so
     // moving one order on by one keeps like with like.
     let mut pairs = Vec::new();
-    let mut open = Open::of(members);
+    let mut open = UncoveredLegs::for_members(members);
     for (index, &from) in senders.iter().enumerate() {
         let to = receivers[index];
         let partner = if from == to { receivers[(index + 1) % members.max(1)] } else { to };
-        open.take(net, (from, partner), &mut pairs);
+        open.add_pair(net, (from, partner), &mut pairs);
     }
     for &member in &senders {
         if open.sends.contains(&member)
             && let Some(&to) = receivers.iter().find(|other| **other != member)
         {
-            open.take(net, (member, to), &mut pairs);
+            open.add_pair(net, (member, to), &mut pairs);
         }
         if open.receives.contains(&member)
             && let Some(&from) = senders.iter().find(|other| **other != member)
         {
-            open.take(net, (from, member), &mut pairs);
+            open.add_pair(net, (from, member), &mut pairs);
         }
     }
     pairs
 }
 
 /// The legs whose rate no path shows yet.
-struct Open {
+struct UncoveredLegs {
     sends: BTreeSet<usize>,
     receives: BTreeSet<usize>,
 }
 
-impl Open {
-    fn of(members: usize) -> Self {
+impl UncoveredLegs {
+    fn for_members(members: usize) -> Self {
         Self { sends: (0..members).collect(), receives: (0..members).collect() }
     }
 
-    fn take(&mut self, net: &Net, pair: Pair, pairs: &mut Vec<Pair>) {
+    fn add_pair(&mut self, net: &Net, pair: MemberPair, pairs: &mut Vec<MemberPair>) {
         let (from, to) = pair;
-        let Some(path) = Path::between(net, from, to).filter(|_| from != to && !pairs.contains(&pair)) else { return };
+        let Some(path) = ExpectedPath::between(net, from, to).filter(|_| from != to && !pairs.contains(&pair)) else {
+            return;
+        };
         let slowest = path.rate();
         if net.members[from].to_net.rate == slowest {
             self.sends.remove(&from);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::Options;
-use super::criteria::{self, Judged};
-use super::expect::Path;
-use super::flow::{Flow, LARGEST_FRAME, OVERHEAD, SMALLEST_FRAME, Trace};
-use super::report::{NO_LIMIT, Test};
+use super::LinktestOptions;
+use super::criteria::{self, CriterionResult};
+use super::expect::ExpectedPath;
+use super::flow::{LARGEST_FRAME, LinktestFlow, LinktestTrace, OVERHEAD, SMALLEST_FRAME};
+use super::report::{LinktestKind, NO_LIMIT};
 use crate::scenario::topology::{NetIndex, Topology};
 
 /// Emulab's ping: 56 bytes of payload.
@@ -30,22 +30,22 @@ const PATIENCE: Duration = Duration::from_millis(150);
 
 /// One path to be measured, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct PathTest {
     /// What is measured.
-    pub(super) test: Test,
+    pub(super) test: LinktestKind,
     /// The link or LAN, and the places on it of who sends and who receives.
     pub(super) way: (NetIndex, usize, usize),
     /// The path between them.
-    pub(super) path: Path,
+    pub(super) path: ExpectedPath,
     /// What is sent, or the reason why nothing is.
-    pub(super) flow: Result<Flow, &'static str>,
+    pub(super) flow: Result<LinktestFlow, &'static str>,
     /// Time that the queue on the path may take to empty afterwards.
     pub(super) drain: Duration,
 }
 
 /// How much is sent, by how thorough the test is.
 #[derive(Clone, Copy, Debug)]
-struct Size {
+struct LinktestVolume {
     /// Probes for loss, and the time that they may take.
     losses: f64,
     loss_time: f64,
@@ -54,29 +54,29 @@ struct Size {
     rate_time: f64,
 }
 
-const FULL: Size = Size { losses: 1000.0, loss_time: 5.0, frames: 25.0, rate_time: 0.25 };
-const QUICK: Size = Size { losses: 200.0, loss_time: 0.5, frames: 15.0, rate_time: 0.06 };
+const FULL: LinktestVolume = LinktestVolume { losses: 1000.0, loss_time: 5.0, frames: 25.0, rate_time: 0.25 };
+const QUICK: LinktestVolume = LinktestVolume { losses: 200.0, loss_time: 0.5, frames: 15.0, rate_time: 0.06 };
 
 /// The job of measuring one path of a net; none if it has no such members.
 pub(super) fn job(
     topology: &Topology,
-    test: Test,
+    test: LinktestKind,
     net: NetIndex,
     (from, to): (usize, usize),
-    options: &Options,
-) -> Option<Job> {
+    options: &LinktestOptions,
+) -> Option<PathTest> {
     let members = &topology.nets.get(net)?.members;
-    let path = Path::between(topology.nets.get(net)?, from, to)?;
+    let path = ExpectedPath::between(topology.nets.get(net)?, from, to)?;
     let size = if options.quick { QUICK } else { FULL };
     let (flow, drain) = match test {
-        Test::Delay => (pings(&path), Duration::ZERO),
-        Test::Loss => (losses(&path, size), Duration::ZERO),
-        Test::Rate => flood(&path, size),
+        LinktestKind::Delay => (pings(&path), Duration::ZERO),
+        LinktestKind::Loss => (losses(&path, size), Duration::ZERO),
+        LinktestKind::Rate => flood(&path, size),
     };
     let flow = flow.and_then(|draft| {
         let address = members[to].address.ok_or("the interface has no address")?;
         let longest = path.longest(draft.frame) + drain;
-        Ok(Flow {
+        Ok(LinktestFlow {
             from: members[from].host,
             to: members[to].host,
             address,
@@ -85,29 +85,29 @@ pub(super) fn job(
             ..draft
         })
     });
-    Some(Job { test, way: (net, from, to), path, flow, drain })
+    Some(PathTest { test, way: (net, from, to), path, flow, drain })
 }
 
-impl Job {
+impl PathTest {
     /// What the description says, in the unit of the test.
     pub(super) fn expected(&self) -> f64 {
         match self.test {
-            Test::Delay => {
+            LinktestKind::Delay => {
                 let frame = self.flow.as_ref().map_or(PING_FRAME, |flow| flow.frame);
                 self.path.delay(frame).as_secs_f64() * 1e3
             }
-            Test::Loss => self.path.loss(),
-            Test::Rate => self.path.rate().bps() as f64 * (1.0 - self.path.loss_after_bottleneck().0),
+            LinktestKind::Loss => self.path.loss(),
+            LinktestKind::Rate => self.path.rate().bps() as f64 * (1.0 - self.path.loss_after_bottleneck().0),
         }
     }
 
     /// What a trace of its flow says; none if too little arrived to say anything.
-    pub(super) fn judge(&self, trace: &Trace) -> Option<Judged> {
+    pub(super) fn judge(&self, trace: &LinktestTrace) -> Option<CriterionResult> {
         let expected = self.expected();
         match self.test {
-            Test::Delay => criteria::delay(&trace.delays(), expected),
-            Test::Loss => criteria::loss(trace.lost(), trace.sent, expected, self.path.loss_variance()),
-            Test::Rate => {
+            LinktestKind::Delay => criteria::delay(&trace.delays(), expected),
+            LinktestKind::Loss => criteria::loss(trace.lost(), trace.sent, expected, self.path.loss_variance()),
+            LinktestKind::Rate => {
                 let arrivals: Vec<u64> = trace.arrivals.iter().map(|arrival| arrival.received).collect();
                 let measured = criteria::arrival_rate(&arrivals, self.flow.as_ref().ok()?.frame)?;
                 let (loss, variance) = self.path.loss_after_bottleneck();
@@ -119,8 +119,8 @@ impl Job {
 }
 
 /// A flow with its packets, and its ends still open.
-fn draft(frame: u32, count: f64, interval: f64) -> Flow {
-    Flow {
+fn draft(frame: u32, count: f64, interval: f64) -> LinktestFlow {
+    LinktestFlow {
         from: 0,
         to: 0,
         address: std::net::Ipv4Addr::UNSPECIFIED,
@@ -135,7 +135,7 @@ fn draft(frame: u32, count: f64, interval: f64) -> Flow {
     }
 }
 
-fn pings(path: &Path) -> Result<Flow, &'static str> {
+fn pings(path: &ExpectedPath) -> Result<LinktestFlow, &'static str> {
     let loss = path.loss();
     if loss > MOST_LOSS[0] {
         return Err("too much is lost");
@@ -146,7 +146,7 @@ fn pings(path: &Path) -> Result<Flow, &'static str> {
     Ok(draft(PING_FRAME, count, apart.as_secs_f64()))
 }
 
-fn losses(path: &Path, size: Size) -> Result<Flow, &'static str> {
+fn losses(path: &ExpectedPath, size: LinktestVolume) -> Result<LinktestFlow, &'static str> {
     let rate = path.rate();
     // A thousand a second at the most: this is no load test.
     let pace = match rate.is_unlimited() {
@@ -161,7 +161,7 @@ fn losses(path: &Path, size: Size) -> Result<Flow, &'static str> {
 }
 
 /// Also how long the queue takes to empty.
-fn flood(path: &Path, size: Size) -> (Result<Flow, &'static str>, Duration) {
+fn flood(path: &ExpectedPath, size: LinktestVolume) -> (Result<LinktestFlow, &'static str>, Duration) {
     let rate = path.rate();
     let bps = rate.bps();
     let frame = (bps as f64 * FRAME_TIME / 8.0).clamp(128.0, LARGEST_FRAME.into()) as u32;
@@ -188,7 +188,7 @@ fn flood(path: &Path, size: Size) -> (Result<Flow, &'static str>, Duration) {
     let arrivals = size.frames.max(size.rate_time / time.as_secs_f64());
     let sent = arrivals * offered / path.survival_before_bottleneck();
     // No more than half of the queue at once, so that none of it is dropped for that.
-    let flow = Flow { burst: (queue / 2).clamp(1, 16), ..draft(frame, sent, interval) };
+    let flow = LinktestFlow { burst: (queue / 2).clamp(1, 16), ..draft(frame, sent, interval) };
     let left_over = arrivals * (offered - 1.0) + f64::from(flow.burst);
     (Ok(flow), time.mul_f64(left_over.min(queue.into()) + 1.0))
 }
@@ -208,26 +208,26 @@ mod tests {
         topology
     }
 
-    fn planned(test: Test, change: impl Fn(&mut crate::scenario::topology::Leg)) -> Job {
-        job(&topology(change), test, 0, (0, 1), &Options::default()).unwrap()
+    fn planned(test: LinktestKind, change: impl Fn(&mut crate::scenario::topology::Leg)) -> PathTest {
+        job(&topology(change), test, 0, (0, 1), &LinktestOptions::default()).unwrap()
     }
 
     #[test]
     fn lossy_paths_get_more_pings() {
-        let job = planned(Test::Delay, |_| {});
+        let job = planned(LinktestKind::Delay, |_| {});
         let flow = job.flow.unwrap();
         assert_eq!((flow.count, flow.frame, flow.interval), (10, 98, Duration::from_millis(4)));
         assert!(flow.patience > Duration::from_millis(10));
-        let lossy = planned(Test::Delay, |leg| leg.loss = 0.3).flow.unwrap();
+        let lossy = planned(LinktestKind::Delay, |leg| leg.loss = 0.3).flow.unwrap();
         assert_eq!(lossy.count, 25, "12 of 0.49");
-        assert_eq!(planned(Test::Delay, |leg| leg.loss = 0.7).flow, Err("too much is lost"));
-        let slow = planned(Test::Delay, |leg| leg.rate = Rate::from_bps(56_000)).flow.unwrap();
+        assert_eq!(planned(LinktestKind::Delay, |leg| leg.loss = 0.7).flow, Err("too much is lost"));
+        let slow = planned(LinktestKind::Delay, |leg| leg.rate = Rate::from_bps(56_000)).flow.unwrap();
         assert_eq!(slow.interval, Duration::from_millis(28), "two frames of 14 ms");
     }
 
     #[test]
     fn flood_exceeds_rate_by_fifth() {
-        let job = planned(Test::Rate, |leg| leg.rate = Rate::from_bps(10_000_000));
+        let job = planned(LinktestKind::Rate, |leg| leg.rate = Rate::from_bps(10_000_000));
         let flow = job.flow.unwrap();
         assert_eq!(flow.frame, 1514);
         let offered = 1514.0 * 8.0 / flow.interval.as_secs_f64();
@@ -240,15 +240,15 @@ mod tests {
 
     #[test]
     fn slow_rates_use_small_frames() {
-        let flow = planned(Test::Rate, |leg| leg.rate = Rate::from_bps(64_000)).flow.unwrap();
+        let flow = planned(LinktestKind::Rate, |leg| leg.rate = Rate::from_bps(64_000)).flow.unwrap();
         assert_eq!(flow.frame, 400);
         assert!(flow.interval * flow.count < Duration::from_secs(2));
         let quick = job(
             &topology(|leg| leg.rate = Rate::from_bps(8_000)),
-            Test::Rate,
+            LinktestKind::Rate,
             0,
             (0, 1),
-            &Options { quick: true, ..Options::default() },
+            &LinktestOptions { quick: true, ..LinktestOptions::default() },
         );
         let flow = quick.unwrap().flow.unwrap();
         assert!(flow.interval * flow.count < Duration::from_secs(3));
@@ -257,16 +257,19 @@ mod tests {
     #[test]
     fn what_cannot_be_measured_says_why() {
         for (bps, why) in [(0, NO_LIMIT), (7_999, "below 8 kbit/s"), (100_000_001, "above 100 Mbit/s")] {
-            assert_eq!(planned(Test::Rate, |leg| leg.rate = Rate::from_bps(bps)).flow, Err(why));
+            assert_eq!(planned(LinktestKind::Rate, |leg| leg.rate = Rate::from_bps(bps)).flow, Err(why));
         }
-        assert_eq!(planned(Test::Rate, |leg| leg.queue.limit = 1).flow, Err("the queue holds no second packet"));
-        assert_eq!(planned(Test::Rate, |leg| leg.loss = 0.11).flow, Err("more than 20 % is lost"));
-        assert!(planned(Test::Loss, |leg| leg.rate = Rate::from_bps(1_000)).flow.is_err());
+        assert_eq!(
+            planned(LinktestKind::Rate, |leg| leg.queue.limit = 1).flow,
+            Err("the queue holds no second packet")
+        );
+        assert_eq!(planned(LinktestKind::Rate, |leg| leg.loss = 0.11).flow, Err("more than 20 % is lost"));
+        assert!(planned(LinktestKind::Loss, |leg| leg.rate = Rate::from_bps(1_000)).flow.is_err());
     }
 
     #[test]
     fn byte_queue_gets_fitting_frames() {
-        let job = planned(Test::Rate, |leg| {
+        let job = planned(LinktestKind::Rate, |leg| {
             leg.queue.in_bytes = true;
             leg.queue.limit = 3_000;
         });

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 use rustix::time::Timespec;
 
-use super::flow::{Arrival, Flow, LARGEST_FRAME, OVERHEAD, Trace};
+use super::flow::{LARGEST_FRAME, LinktestArrival, LinktestFlow, LinktestTrace, OVERHEAD};
 
 /// Packets read from one socket before the next one's turn.
 const READS_PER_TURN: usize = 64;
@@ -60,10 +60,10 @@ impl Prober {
     }
 
     /// Sends all flows and waits for what arrives, until `stop` is set.
-    pub(super) fn carry(&mut self, flows: &[Flow], stop: &AtomicBool) -> io::Result<Vec<Trace>> {
+    pub(super) fn carry(&mut self, flows: &[LinktestFlow], stop: &AtomicBool) -> io::Result<Vec<LinktestTrace>> {
         // What a test before this one left behind is not counted in this one.
         self.token = self.token.wrapping_add(1);
-        let mut run = Run::new(flows, self.now());
+        let mut run = LinktestRun::new(flows, self.now());
         while !stop.load(Ordering::Relaxed) {
             let next = run.send_due(self)?;
             let now = self.now();
@@ -82,7 +82,7 @@ impl Prober {
         self.began.elapsed().as_nanos() as u64
     }
 
-    fn wait(&self, time: Duration, run: &mut Run<'_>) -> io::Result<()> {
+    fn wait(&self, time: Duration, run: &mut LinktestRun<'_>) -> io::Result<()> {
         let timeout = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
         let mut events = Vec::with_capacity(256);
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
@@ -97,7 +97,7 @@ impl Prober {
         Ok(())
     }
 
-    fn read(&self, host: usize, run: &mut Run<'_>) -> io::Result<()> {
+    fn read(&self, host: usize, run: &mut LinktestRun<'_>) -> io::Result<()> {
         let mut buffer = [0; LARGEST_FRAME as usize];
         for _ in 0..READS_PER_TURN {
             match self.sockets[host].recv(&mut buffer) {
@@ -148,11 +148,11 @@ impl Probe {
 }
 
 /// The flows under way.
-struct Run<'a> {
-    flows: &'a [Flow],
+struct LinktestRun<'a> {
+    flows: &'a [LinktestFlow],
     /// When each flow's next packet is due, soonest first.
     due: BinaryHeap<Reverse<(u64, usize)>>,
-    traces: Vec<Trace>,
+    traces: Vec<LinktestTrace>,
     /// By flow and place, whether it has arrived.
     seen: Vec<Vec<bool>>,
     /// How many more may arrive.
@@ -161,13 +161,13 @@ struct Run<'a> {
     deadline: u64,
 }
 
-impl<'a> Run<'a> {
-    fn new(flows: &'a [Flow], now: u64) -> Self {
+impl<'a> LinktestRun<'a> {
+    fn new(flows: &'a [LinktestFlow], now: u64) -> Self {
         let due = flows.iter().enumerate().filter(|(_, flow)| flow.count > 0);
         Self {
             flows,
             due: due.map(|(index, flow)| Reverse((now + nanos(flow.start), index))).collect(),
-            traces: vec![Trace::default(); flows.len()],
+            traces: vec![LinktestTrace::default(); flows.len()],
             seen: flows.iter().map(|flow| vec![false; flow.count as usize]).collect(),
             expected: 0,
             deadline: now,
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         let Some(seen) = self.seen[probe.flow as usize].get_mut(probe.place as usize) else { return };
         if !std::mem::replace(seen, true) {
             self.expected = self.expected.saturating_sub(1);
-            self.traces[probe.flow as usize].arrivals.push(Arrival { sent: probe.sent, received });
+            self.traces[probe.flow as usize].arrivals.push(LinktestArrival { sent: probe.sent, received });
         }
     }
 
@@ -246,8 +246,8 @@ fn is_unreachable(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn flow(from: usize, to: usize, count: u32) -> Flow {
-        Flow {
+    fn flow(from: usize, to: usize, count: u32) -> LinktestFlow {
+        LinktestFlow {
             from,
             to,
             address: Ipv4Addr::LOCALHOST,
@@ -281,7 +281,7 @@ mod tests {
         let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
         // The port of a socket that is closed again.
         prober.ports[1] = open().unwrap().local_addr().unwrap().port();
-        let lost = Flow { patience: Duration::from_millis(1), ..flow(0, 1, 3) };
+        let lost = LinktestFlow { patience: Duration::from_millis(1), ..flow(0, 1, 3) };
         let traces = prober.carry(&[lost], &AtomicBool::new(false)).unwrap();
         assert_eq!((traces[0].sent, traces[0].lost()), (3, 3));
     }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn strangers_are_not_counted() {
         let flows = [flow(0, 1, 2)];
-        let mut run = Run::new(&flows, 0);
+        let mut run = LinktestRun::new(&flows, 0);
         let probe = Probe { token: 0, flow: 0, place: 1, sent: 5 };
         for (host, probe) in [(0, probe), (1, Probe { flow: 9, ..probe }), (1, Probe { place: 2, ..probe })] {
             run.arrived(host, probe, 10);
@@ -297,7 +297,7 @@ mod tests {
         assert!(run.traces[0].arrivals.is_empty());
         run.arrived(1, probe, 10);
         run.arrived(1, probe, 11);
-        assert_eq!(run.traces[0].arrivals, [Arrival { sent: 5, received: 10 }]);
+        assert_eq!(run.traces[0].arrivals, [LinktestArrival { sent: 5, received: 10 }]);
         assert_eq!(Probe::read(&[0; 23]), None);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::Options;
-use super::expect::Path;
-use super::flow::{Flow, SMALLEST_FRAME, Trace};
-use super::report::Reach;
+use super::LinktestOptions;
+use super::expect::ExpectedPath;
+use super::flow::{LinktestFlow, LinktestTrace, SMALLEST_FRAME};
+use super::report::Reachability;
 use crate::scenario::topology::{HostIndex, Net, NetIndex, Routing, Topology};
 
 /// How often a pair is tried.
@@ -18,12 +18,12 @@ const HOPS: usize = 64;
 const NAMED: usize = 100;
 
 /// From one host to another.
-pub(super) type Pair = (HostIndex, HostIndex);
+pub(super) type ReachPair = (HostIndex, HostIndex);
 
 /// The pairs of hosts between which there is a way, in rounds in each of which
 /// a host sends once and receives once; none where nothing is routed. There
 /// may be millions: they are worked out as they are asked for.
-pub(super) fn pairs(topology: &Topology) -> impl Iterator<Item = Pair> + use<> {
+pub(super) fn pairs(topology: &Topology) -> impl Iterator<Item = ReachPair> + use<> {
     let is_routed = !matches!(topology.routing, Routing::None | Routing::Manual);
     let group = if is_routed { groups(topology) } else { Vec::new() };
     let count = group.len();
@@ -32,7 +32,7 @@ pub(super) fn pairs(topology: &Topology) -> impl Iterator<Item = Pair> + use<> {
 }
 
 /// How many pairs there are, and those that there is time for: spread evenly over all.
-pub(super) fn chosen(topology: &Topology, options: &Options) -> (usize, Vec<Pair>) {
+pub(super) fn chosen(topology: &Topology, options: &LinktestOptions) -> (usize, Vec<ReachPair>) {
     let all = pairs(topology).count();
     let time = if options.quick { 1.0 } else { 8.0 };
     // Time over interval is at most 32 000.
@@ -62,13 +62,13 @@ fn groups(topology: &Topology) -> Vec<Option<HostIndex>> {
 }
 
 /// One probe for each pair; the second is those that can be tried.
-pub(super) fn flows(topology: &Topology, pairs: &[Pair]) -> (Vec<Flow>, Vec<Pair>) {
+pub(super) fn flows(topology: &Topology, pairs: &[ReachPair]) -> (Vec<LinktestFlow>, Vec<ReachPair>) {
     let interval = interval(topology);
     let interfaces = topology.interfaces();
     let patience = patience(topology);
-    let flow = |(index, pair): (usize, &Pair)| {
+    let flow = |(index, pair): (usize, &ReachPair)| {
         let (net, place) = *interfaces.get(pair.1)?.first()?;
-        let flow = Flow {
+        let flow = LinktestFlow {
             from: pair.0,
             to: pair.1,
             address: topology.nets[net].members[place].address?,
@@ -145,7 +145,8 @@ fn crossing(topology: &Topology, interfaces: &[Vec<(NetIndex, usize)>], net: Net
 fn patience(topology: &Topology) -> Duration {
     let crossing = |net: &Net| {
         // The longest leg there and the longest back are as far apart as two can be.
-        let ways = (0..net.members.len()).filter_map(|to| Path::between(net, 0, to).zip(Path::between(net, to, 0)));
+        let ways = (0..net.members.len())
+            .filter_map(|to| ExpectedPath::between(net, 0, to).zip(ExpectedPath::between(net, to, 0)));
         let both = ways.map(|(there, back)| there.longest(SMALLEST_FRAME) + back.longest(SMALLEST_FRAME));
         both.max().unwrap_or_default()
     };
@@ -184,9 +185,9 @@ fn longest_way(topology: &Topology) -> usize {
 }
 
 /// What came of it.
-pub(super) fn report(topology: &Topology, pairs: usize, tried: usize, failed: &[Pair]) -> Reach {
+pub(super) fn report(topology: &Topology, pairs: usize, tried: usize, failed: &[ReachPair]) -> Reachability {
     let name = |host: HostIndex| topology.hosts.get(host).map(|host| host.name.clone()).unwrap_or_default();
-    Reach {
+    Reachability {
         pairs: pairs as u64,
         tried: tried as u64,
         failed: failed.len() as u64,
@@ -195,7 +196,7 @@ pub(super) fn report(topology: &Topology, pairs: usize, tried: usize, failed: &[
 }
 
 /// Those of the pairs whose probe did not arrive.
-pub(super) fn unanswered(pairs: &[Pair], traces: &[Trace]) -> Vec<Pair> {
+pub(super) fn unanswered(pairs: &[ReachPair], traces: &[LinktestTrace]) -> Vec<ReachPair> {
     pairs.iter().zip(traces).filter(|(_, trace)| trace.arrivals.is_empty()).map(|(pair, _)| *pair).collect()
 }
 
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn hosts_pair_with_connected_hosts() {
         let topology = routed(6, &[&[0, 1], &[1, 2], &[3, 4]]);
-        let pairs: Vec<Pair> = pairs(&topology).collect();
+        let pairs: Vec<ReachPair> = pairs(&topology).collect();
         assert_eq!(pairs.len(), 3 * 2 + 2, "{pairs:?}");
         assert!(pairs.contains(&(2, 0)) && pairs.contains(&(4, 3)) && !pairs.contains(&(2, 3)));
         assert_eq!(self::pairs(&fixture::nets(3, &[&[0, 1, 2]])).next(), None);
@@ -221,7 +222,7 @@ mod tests {
     #[test]
     fn all_pairs_run_when_time_allows() {
         let topology = routed(4, &[&[0, 1, 2, 3]]);
-        let (all, chosen) = chosen(&topology, &Options::default());
+        let (all, chosen) = chosen(&topology, &LinktestOptions::default());
         let (flows, tried) = flows(&topology, &chosen);
         assert_eq!((all, flows.len(), tried.len()), (12, 12, 12));
         assert!(flows.is_sorted_by_key(|flow| flow.start));
@@ -261,7 +262,7 @@ mod tests {
         for member in &mut topology.nets[1].members {
             member.to_net.rate = crate::units::Rate::from_bps(56_000);
         }
-        let (all, chosen) = chosen(&topology, &Options::default());
+        let (all, chosen) = chosen(&topology, &LinktestOptions::default());
         let (flows, _) = flows(&topology, &chosen);
         assert_eq!(all, 40 * 39);
         assert!((700..900).contains(&flows.len()) && chosen.len() == flows.len(), "{}", flows.len());

@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 3;
 /// What is measured of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Test {
+pub enum LinktestKind {
     /// One-way delay, milliseconds.
     Delay,
     /// Rate, bits a second of frames.
@@ -26,7 +26,7 @@ pub enum Test {
     Loss,
 }
 
-impl Test {
+impl LinktestKind {
     /// All of them, in the order in which they are made.
     pub const ALL: [Self; 3] = [Self::Delay, Self::Loss, Self::Rate];
 
@@ -62,7 +62,7 @@ impl Test {
 /// How a measurement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum LinktestOutcome {
     /// The path is as it is described.
     Passed,
     /// It is not.
@@ -73,9 +73,9 @@ pub enum Outcome {
 
 /// One path, measured in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measurement {
+pub struct LinktestMeasurement {
     /// What.
-    pub test: Test,
+    pub test: LinktestKind,
     /// The link or LAN.
     pub net: String,
     /// The host that sent.
@@ -97,7 +97,7 @@ pub struct Measurement {
     /// How often it was measured; more than once if it failed before.
     pub attempts: u32,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: LinktestOutcome,
     /// Why it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -105,7 +105,7 @@ pub struct Measurement {
 
 /// Whether every host reaches every other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reach {
+pub struct Reachability {
     /// Pairs of hosts between which there is a way.
     pub pairs: u64,
     /// Those that were tried; fewer where the time did not allow for all.
@@ -118,7 +118,7 @@ pub struct Reach {
 
 /// What a link test found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct LinktestReport {
     /// Whether it was the short one.
     pub quick: bool,
     /// How long it took, seconds.
@@ -132,18 +132,18 @@ pub struct Report {
     #[serde(default)]
     pub lateness_p99_ms: f64,
     /// Whether hosts reach one another; none where nothing is routed, or it was not asked for.
-    pub reach: Option<Reach>,
+    pub reach: Option<Reachability>,
     /// Every path measured.
-    pub measurements: Vec<Measurement>,
+    pub measurements: Vec<LinktestMeasurement>,
 }
 
 /// All measurements of one kind on one link or LAN.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summary<'a> {
+pub struct LinktestSummary<'a> {
     /// The link or LAN.
     pub net: &'a str,
     /// What was measured.
-    pub test: Test,
+    pub test: LinktestKind,
     /// Paths that were measured.
     pub measured: usize,
     /// Paths that were not.
@@ -153,43 +153,45 @@ pub struct Summary<'a> {
     /// Paths that failed.
     pub failed: usize,
     /// The one that is off most, or else the first.
-    pub worst: &'a Measurement,
+    pub worst: &'a LinktestMeasurement,
 }
 
-impl Report {
+impl LinktestReport {
     /// Whether nothing failed.
     pub fn passed(&self) -> bool {
         self.failures().next().is_none() && self.reach.as_ref().is_none_or(|reach| reach.failed == 0)
     }
 
     /// The paths that are not as they are described.
-    pub fn failures(&self) -> impl Iterator<Item = &Measurement> {
-        self.measurements.iter().filter(|measurement| measurement.outcome == Outcome::Failed)
+    pub fn failures(&self) -> impl Iterator<Item = &LinktestMeasurement> {
+        self.measurements.iter().filter(|measurement| measurement.outcome == LinktestOutcome::Failed)
     }
 
     /// What it could not tell, one sentence for each test and reason.
     pub fn not_measured(&self) -> Vec<String> {
-        let is_missed = |one: &&Measurement| one.outcome == Outcome::Skipped && one.why.as_deref() != Some(NO_LIMIT);
-        let mut missed: BTreeMap<(Test, &str), Vec<&str>> = BTreeMap::new();
+        let is_missed = |one: &&LinktestMeasurement| {
+            one.outcome == LinktestOutcome::Skipped && one.why.as_deref() != Some(NO_LIMIT)
+        };
+        let mut missed: BTreeMap<(LinktestKind, &str), Vec<&str>> = BTreeMap::new();
         for one in self.measurements.iter().filter(is_missed) {
             let nets = missed.entry((one.test, one.why.as_deref().unwrap_or(UNKNOWN))).or_default();
             if nets.last() != Some(&one.net.as_str()) {
                 nets.push(&one.net);
             }
         }
-        let sentence = |((test, why), nets): ((Test, &str), Vec<&str>)| {
+        let sentence = |((test, why), nets): ((LinktestKind, &str), Vec<&str>)| {
             format!("whether the {} of {} is as described: {why}", test.name(), some_of(&nets))
         };
         missed.into_iter().map(sentence).collect()
     }
 
     /// By link or LAN and by test, in the order of the description.
-    pub fn summaries(&self) -> Vec<Summary<'_>> {
-        let mut summaries: Vec<Summary<'_>> = Vec::new();
+    pub fn summaries(&self) -> Vec<LinktestSummary<'_>> {
+        let mut summaries: Vec<LinktestSummary<'_>> = Vec::new();
         for one in &self.measurements {
             let place = summaries.iter().rposition(|summary| summary.net == one.net && summary.test == one.test);
             let place = place.unwrap_or_else(|| {
-                summaries.push(Summary {
+                summaries.push(LinktestSummary {
                     net: &one.net,
                     test: one.test,
                     measured: 0,
@@ -202,12 +204,14 @@ impl Report {
             });
             let summary = &mut summaries[place];
             match one.outcome {
-                Outcome::Skipped => {
+                LinktestOutcome::Skipped => {
                     summary.skipped += 1;
                     summary.why = summary.why.or(one.why.as_deref());
                 }
-                Outcome::Passed => summary.measured += 1,
-                Outcome::Failed => (summary.measured, summary.failed) = (summary.measured + 1, summary.failed + 1),
+                LinktestOutcome::Passed => summary.measured += 1,
+                LinktestOutcome::Failed => {
+                    (summary.measured, summary.failed) = (summary.measured + 1, summary.failed + 1)
+                }
             }
             if badness(one) > badness(summary.worst) {
                 summary.worst = one;
@@ -234,14 +238,14 @@ impl Report {
         let word = |failed| if failed { "FAILED" } else { "passed" };
         let mut lines: Vec<String> =
             lines.into_iter().map(|(net, text, failed)| format!("{net} {}: {text}", word(failed))).collect();
-        if let Some(Reach { pairs, tried, failed, .. }) = self.reach {
+        if let Some(Reachability { pairs, tried, failed, .. }) = self.reach {
             lines.push(format!("routes {}: {failed} of {tried} pairs out of reach, of {pairs}", word(failed > 0)));
         }
         lines
     }
 }
 
-impl Summary<'_> {
+impl LinktestSummary<'_> {
     /// What is to be said of it in a few words.
     pub fn sentence(&self) -> String {
         let (test, worst) = (self.test, self.worst);
@@ -279,11 +283,11 @@ fn some_of(names: &[&str]) -> String {
 }
 
 /// What makes one measurement worse than another: to have failed, then to be off.
-fn badness(one: &Measurement) -> (u8, f64) {
+fn badness(one: &LinktestMeasurement) -> (u8, f64) {
     let class = match one.outcome {
-        Outcome::Skipped => 0,
-        Outcome::Passed => 1,
-        Outcome::Failed => 2,
+        LinktestOutcome::Skipped => 0,
+        LinktestOutcome::Passed => 1,
+        LinktestOutcome::Failed => 2,
     };
     (class, one.error.map_or(f64::INFINITY, f64::abs))
 }
@@ -292,8 +296,8 @@ fn badness(one: &Measurement) -> (u8, f64) {
 mod tests {
     use super::*;
 
-    fn one(net: &str, test: Test, error: f64, outcome: Outcome) -> Measurement {
-        Measurement {
+    fn one(net: &str, test: LinktestKind, error: f64, outcome: LinktestOutcome) -> LinktestMeasurement {
+        LinktestMeasurement {
             test,
             net: net.to_owned(),
             from: "a".to_owned(),
@@ -312,16 +316,16 @@ mod tests {
 
     #[test]
     fn report_line_shows_largest_error() {
-        let report = Report {
+        let report = LinktestReport {
             measurements: vec![
-                one("lan0", Test::Delay, 0.1, Outcome::Passed),
-                one("lan0", Test::Delay, -0.2, Outcome::Passed),
-                one("l1", Test::Delay, 0.01, Outcome::Passed),
+                one("lan0", LinktestKind::Delay, 0.1, LinktestOutcome::Passed),
+                one("lan0", LinktestKind::Delay, -0.2, LinktestOutcome::Passed),
+                one("l1", LinktestKind::Delay, 0.01, LinktestOutcome::Passed),
                 skipped("lan0", NO_LIMIT),
-                one("l1", Test::Loss, 0.5, Outcome::Failed),
+                one("l1", LinktestKind::Loss, 0.5, LinktestOutcome::Failed),
             ],
-            reach: Some(Reach { pairs: 90, tried: 45, failed: 0, unreached: Vec::new() }),
-            ..Report::default()
+            reach: Some(Reachability { pairs: 90, tried: 45, failed: 0, unreached: Vec::new() }),
+            ..LinktestReport::default()
         };
         assert_eq!(
             report.lines(),
@@ -335,24 +339,24 @@ mod tests {
         assert_eq!(report.failures().count(), 1);
     }
 
-    fn skipped(net: &str, why: &str) -> Measurement {
+    fn skipped(net: &str, why: &str) -> LinktestMeasurement {
         let (measured, error, why) = (None, None, Some(why.to_owned()));
-        Measurement { measured, error, why, ..one(net, Test::Rate, 0.0, Outcome::Skipped) }
+        LinktestMeasurement { measured, error, why, ..one(net, LinktestKind::Rate, 0.0, LinktestOutcome::Skipped) }
     }
 
     #[test]
     fn unmeasured_paths_are_reported() {
         let fast = "above 100 Mbit/s";
-        let report = Report {
+        let report = LinktestReport {
             measurements: vec![
-                one("lan0", Test::Rate, 0.1, Outcome::Passed),
+                one("lan0", LinktestKind::Rate, 0.1, LinktestOutcome::Passed),
                 skipped("lan0", fast),
                 skipped("lan0", fast),
                 skipped("l1", fast),
                 skipped("l2", "below 8 kbit/s"),
                 skipped("l3", NO_LIMIT),
             ],
-            ..Report::default()
+            ..LinktestReport::default()
         };
         let lines = report.lines();
         assert!(lines[0].ends_with(", a to b), 2 not measured: above 100 Mbit/s"), "{lines:?}");
@@ -369,12 +373,12 @@ mod tests {
 
     #[test]
     fn failure_outranks_larger_passed_error() {
-        let report = Report {
+        let report = LinktestReport {
             measurements: vec![
-                one("l", Test::Delay, 9.0, Outcome::Passed),
-                one("l", Test::Delay, 2.0, Outcome::Failed),
+                one("l", LinktestKind::Delay, 9.0, LinktestOutcome::Passed),
+                one("l", LinktestKind::Delay, 2.0, LinktestOutcome::Failed),
             ],
-            ..Report::default()
+            ..LinktestReport::default()
         };
         let summaries = report.summaries();
         assert_eq!((summaries[0].measured, summaries[0].failed, summaries[0].worst.error), (2, 1, Some(2.0)));
@@ -382,8 +386,8 @@ mod tests {
 
     #[test]
     fn unreachable_host_is_failure() {
-        let reach = Reach { pairs: 2, tried: 2, failed: 1, unreached: vec![("a".to_owned(), "b".to_owned())] };
-        assert!(!Report { reach: Some(reach), ..Report::default() }.passed());
-        assert!(Report::default().passed());
+        let reach = Reachability { pairs: 2, tried: 2, failed: 1, unreached: vec![("a".to_owned(), "b".to_owned())] };
+        assert!(!LinktestReport { reach: Some(reach), ..LinktestReport::default() }.passed());
+        assert!(LinktestReport::default().passed());
     }
 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use roost_proto::Time;
 
-use super::flow::Arrival;
+use super::flow::LinktestArrival;
 use super::*;
 use crate::netcore::{Destination, Network};
 use crate::scenario::topology::{Burst, Leg, NetKind, Routing};
@@ -25,18 +25,18 @@ struct Model {
 const LATE: u64 = 50_000;
 
 impl Model {
-    fn of(topology: &Topology) -> Self {
+    fn from_topology(topology: &Topology) -> Self {
         let (network, wiring) = wiring::build(topology, 5);
         Self { network, wiring, now: Time::ZERO, flows_carried: 0 }
     }
 }
 
-impl Wire for Model {
+impl ProbeCarrier for Model {
     type Error = Infallible;
 
-    fn carry(&mut self, flows: &[Flow]) -> Result<Vec<Trace>, Infallible> {
+    fn send_flows(&mut self, flows: &[LinktestFlow]) -> Result<Vec<LinktestTrace>, Infallible> {
         let begin = self.now;
-        let mut traces = vec![Trace::default(); flows.len()];
+        let mut traces = vec![LinktestTrace::default(); flows.len()];
         let mut sends: Vec<(Time, usize)> = Vec::new();
         for (index, flow) in flows.iter().enumerate() {
             sends.extend((0..flow.count).map(|place| (begin + flow.start + flow.interval * place, index)));
@@ -46,7 +46,7 @@ impl Wire for Model {
             traces[index].sent += 1;
             let Some((net, from, to)) = flows[index].way else {
                 // The model has no routes: say that it arrived.
-                traces[index].arrivals.push(Arrival { sent: 0, received: 0 });
+                traces[index].arrivals.push(LinktestArrival { sent: 0, received: 0 });
                 continue;
             };
             let [from, to] = [from, to].map(|place| self.wiring.port(net, place).unwrap());
@@ -55,7 +55,7 @@ impl Wire for Model {
         while let Some(due) = self.network.poll_deadline() {
             while let Some(delivery) = self.network.poll_delivery(due) {
                 let (index, sent) = delivery.packet;
-                traces[index].arrivals.push(Arrival { sent, received: delivery.due.as_nanos() + LATE });
+                traces[index].arrivals.push(LinktestArrival { sent, received: delivery.due.as_nanos() + LATE });
             }
             self.now = due;
         }
@@ -69,8 +69,8 @@ impl Wire for Model {
 }
 
 /// Measures `actual` against `described`.
-fn test(described: &Topology, actual: &Topology, options: &Options) -> Report {
-    let Ok(report) = measure(described, options, &mut Model::of(actual), &mut |_| {});
+fn test(described: &Topology, actual: &Topology, options: &LinktestOptions) -> LinktestReport {
+    let Ok(report) = measure(described, options, &mut Model::from_topology(actual), &mut |_| {});
     report
 }
 
@@ -100,15 +100,15 @@ fn link(there: Leg, back: Leg) -> Topology {
 }
 
 #[track_caller]
-fn assert_passes(topology: &Topology, options: &Options) -> Report {
+fn assert_passes(topology: &Topology, options: &LinktestOptions) -> LinktestReport {
     let report = test(topology, topology, options);
     assert!(report.passed(), "{:#?}", report.failures().collect::<Vec<_>>());
     report
 }
 
 /// The tests that fail if `actual` is described as `described`, without repeats.
-fn failing(described: &Topology, actual: &Topology) -> Vec<(Test, String)> {
-    let report = test(described, actual, &Options::default());
+fn failing(described: &Topology, actual: &Topology) -> Vec<(LinktestKind, String)> {
+    let report = test(described, actual, &LinktestOptions::default());
     let mut failing: Vec<_> = report.failures().map(|one| (one.test, format!("{}-{}", one.from, one.to))).collect();
     assert!(report.failures().all(|one| one.attempts == ATTEMPTS.unsigned_abs()));
     failing.sort();
@@ -119,29 +119,29 @@ fn failing(described: &Topology, actual: &Topology) -> Vec<(Test, String)> {
 #[test]
 fn what_is_as_described_passes() {
     let star = star(11, leg(100, 125, 0.0), leg(10, 50, 0.01));
-    let report = assert_passes(&star, &Options::default());
+    let report = assert_passes(&star, &LinktestOptions::default());
     let count = |test| report.measurements.iter().filter(|one| one.test == test).count();
-    assert_eq!((count(Test::Delay), count(Test::Loss)), (110, 11));
-    let delay = report.measurements.iter().find(|one| one.test == Test::Delay).unwrap();
+    assert_eq!((count(LinktestKind::Delay), count(LinktestKind::Loss)), (110, 11));
+    let delay = report.measurements.iter().find(|one| one.test == LinktestKind::Delay).unwrap();
     assert!((delay.error.unwrap() - 0.05).abs() < 1e-6, "the probe's own time is expected: {delay:?}");
-    assert_passes(&star, &Options { quick: true, ..Options::default() });
-    assert_passes(&link(leg(10, 5, 0.0), leg(1, 600, 0.1)), &Options::default());
+    assert_passes(&star, &LinktestOptions { quick: true, ..LinktestOptions::default() });
+    assert_passes(&link(leg(10, 5, 0.0), leg(1, 600, 0.1)), &LinktestOptions::default());
 }
 
 #[test]
 fn bursts_jitter_and_slow_links_pass() {
     let burst = Leg { burst: Some(Burst { enter: 0.02, leave: 0.25, loss: 0.8 }), ..leg(10, 10, 0.02) };
     let jitter = Leg { jitter: Duration::from_millis(8), ..leg(10, 20, 0.0) };
-    assert_passes(&link(burst, jitter), &Options::default());
+    assert_passes(&link(burst, jitter), &LinktestOptions::default());
     let slow = |bps| Leg { rate: Rate::from_bps(bps), ..leg(1, 10, 0.0) };
-    assert_passes(&link(slow(9_600), slow(56_000)), &Options::default());
-    assert_passes(&link(slow(9_600), slow(56_000)), &Options { quick: true, ..Options::default() });
+    assert_passes(&link(slow(9_600), slow(56_000)), &LinktestOptions::default());
+    assert_passes(&link(slow(9_600), slow(56_000)), &LinktestOptions { quick: true, ..LinktestOptions::default() });
 }
 
 #[test]
 fn loss_after_bottleneck_keeps_rate() {
     let topology = star(3, leg(10, 5, 0.15), leg(10, 5, 0.0));
-    assert_passes(&topology, &Options::default());
+    assert_passes(&topology, &LinktestOptions::default());
 }
 
 #[test]
@@ -149,13 +149,13 @@ fn early_drop_keeps_measured_rate() {
     use crate::scenario::topology::{Discipline, Queue, Red};
     let red = Queue { discipline: Discipline::Red(Red::DEFAULT), ..Queue::DEFAULT };
     let red = Leg { queue: red, ..leg(2, 10, 0.0) };
-    assert_passes(&link(red.clone(), red), &Options::default());
+    assert_passes(&link(red.clone(), red), &LinktestOptions::default());
 }
 
 #[test]
 fn wrong_delay_names_its_direction() {
     let (described, actual) = (link(leg(10, 50, 0.0), leg(10, 50, 0.0)), link(leg(10, 50, 0.0), leg(10, 53, 0.0)));
-    assert_eq!(failing(&described, &actual), [(Test::Delay, "h1-h0".to_owned())]);
+    assert_eq!(failing(&described, &actual), [(LinktestKind::Delay, "h1-h0".to_owned())]);
     // A round trip would not tell these apart.
     let swapped = link(leg(10, 47, 0.0), leg(10, 53, 0.0));
     assert_eq!(failing(&described, &swapped).len(), 2);
@@ -165,8 +165,8 @@ fn wrong_delay_names_its_direction() {
 fn a_wrong_rate_is_found() {
     let actual = link(leg(10, 5, 0.0), Leg { rate: Rate::from_bps(9_600_000), ..leg(10, 5, 0.0) });
     let described = link(leg(10, 5, 0.0), leg(10, 5, 0.0));
-    assert_eq!(failing(&described, &actual), [(Test::Rate, "h1-h0".to_owned())]);
-    assert_eq!(failing(&actual, &described), [(Test::Rate, "h1-h0".to_owned())]);
+    assert_eq!(failing(&described, &actual), [(LinktestKind::Rate, "h1-h0".to_owned())]);
+    assert_eq!(failing(&actual, &described), [(LinktestKind::Rate, "h1-h0".to_owned())]);
 }
 
 #[test]
@@ -181,10 +181,10 @@ fn wrong_leg_rate_is_found() {
 fn a_wrong_loss_is_found() {
     let described = link(leg(10, 5, 0.05), leg(10, 5, 0.0));
     let lossier = link(leg(10, 5, 0.12), leg(10, 5, 0.0));
-    assert_eq!(failing(&described, &lossier), [(Test::Loss, "h0-h1".to_owned())]);
-    assert_eq!(failing(&lossier, &described), [(Test::Loss, "h0-h1".to_owned())]);
+    assert_eq!(failing(&described, &lossier), [(LinktestKind::Loss, "h0-h1".to_owned())]);
+    assert_eq!(failing(&lossier, &described), [(LinktestKind::Loss, "h0-h1".to_owned())]);
     let lossy = link(leg(10, 5, 0.05), leg(10, 5, 0.01));
-    assert_eq!(failing(&described, &lossy), [(Test::Loss, "h1-h0".to_owned())]);
+    assert_eq!(failing(&described, &lossy), [(LinktestKind::Loss, "h1-h0".to_owned())]);
 }
 
 #[test]
@@ -192,9 +192,12 @@ fn cut_link_fails_every_test() {
     let described = link(leg(10, 5, 0.0), leg(10, 5, 0.0));
     let cut = link(leg(10, 5, 1.0), leg(10, 5, 0.0));
     let failed = failing(&described, &cut);
-    assert_eq!(failed.iter().map(|(test, _)| *test).collect::<Vec<_>>(), [Test::Delay, Test::Rate, Test::Loss]);
+    assert_eq!(
+        failed.iter().map(|(test, _)| *test).collect::<Vec<_>>(),
+        [LinktestKind::Delay, LinktestKind::Rate, LinktestKind::Loss]
+    );
     assert!(failed.iter().all(|(_, path)| path == "h0-h1"));
-    let report = test(&described, &cut, &Options::default());
+    let report = test(&described, &cut, &LinktestOptions::default());
     assert!(report.lines()[0].contains("nothing arrived from h0 at h1"), "{:?}", report.lines());
 }
 
@@ -202,11 +205,13 @@ fn cut_link_fails_every_test() {
 fn only_chosen_tests_are_measured() {
     let mut topology = addresses::assign(&fixture::nets(4, &[&[0, 1], &[2, 3]])).unwrap();
     topology.routing = Routing::Static;
-    let options = Options { tests: vec![Test::Loss], nets: vec![1], reach: false, ..Options::default() };
+    let options =
+        LinktestOptions { tests: vec![LinktestKind::Loss], nets: vec![1], reach: false, ..LinktestOptions::default() };
     let report = assert_passes(&topology, &options);
     assert!(report.reach.is_none());
-    assert!(report.measurements.iter().all(|one| one.test == Test::Loss && one.net == "net1"));
-    let report = assert_passes(&topology, &Options { tests: vec![Test::Delay], ..Options::default() });
+    assert!(report.measurements.iter().all(|one| one.test == LinktestKind::Loss && one.net == "net1"));
+    let report =
+        assert_passes(&topology, &LinktestOptions { tests: vec![LinktestKind::Delay], ..LinktestOptions::default() });
     assert_eq!(report.reach.as_ref().map(|reach| (reach.pairs, reach.tried, reach.failed)), Some((4, 4, 0)));
 }
 
@@ -215,7 +220,11 @@ fn mass_failure_limits_attempts() {
     let attempts = |members: usize| {
         let (described, actual) =
             (star(members, leg(100, 50, 0.0), leg(100, 50, 0.0)), star(members, leg(100, 60, 0.0), leg(100, 60, 0.0)));
-        let report = test(&described, &actual, &Options { tests: vec![Test::Delay], ..Options::default() });
+        let report = test(
+            &described,
+            &actual,
+            &LinktestOptions { tests: vec![LinktestKind::Delay], ..LinktestOptions::default() },
+        );
         assert_eq!(report.failures().count(), members * (members - 1));
         let attempts: Vec<u32> = report.failures().map(|one| one.attempts).collect();
         assert!(attempts.iter().all(|count| *count == attempts[0]), "{attempts:?}");
@@ -229,8 +238,8 @@ fn mass_failure_limits_attempts() {
 #[test]
 fn what_passed_is_not_measured_again() {
     let (described, actual) = (link(leg(10, 50, 0.0), leg(10, 50, 0.0)), link(leg(10, 50, 0.0), leg(10, 53, 0.0)));
-    let mut model = Model::of(&actual);
-    let options = Options { tests: vec![Test::Delay], ..Options::default() };
+    let mut model = Model::from_topology(&actual);
+    let options = LinktestOptions { tests: vec![LinktestKind::Delay], ..LinktestOptions::default() };
     let Ok(_) = measure(&described, &options, &mut model, &mut |_| {});
     assert_eq!(model.flows_carried, 4, "two, and one of them twice more");
 }

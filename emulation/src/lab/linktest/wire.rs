@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::flow::{Flow, Trace};
+use super::flow::{LinktestFlow, LinktestTrace};
 use super::probe::{self, Prober};
-use super::{Options, Report, Wire, measure};
+use super::{LinktestOptions, LinktestReport, ProbeCarrier, measure};
 use crate::lab::{Lab, LabError};
 use crate::scenario::Topology;
 
@@ -26,10 +26,10 @@ const PRIORITY: u8 = 1;
 pub fn run(
     lab: &Lab,
     described: &Topology,
-    options: &Options,
+    options: &LinktestOptions,
     stop: &AtomicBool,
     watch: &mut (dyn FnMut(&'static str) + Send),
-) -> Result<Report, LabError> {
+) -> Result<LinktestReport, LabError> {
     let began = Instant::now();
     let (overruns, lateness) = (lab.overruns()?, lab.lateness());
     let described = with_addresses(described, lab.topology());
@@ -45,7 +45,7 @@ pub fn run(
         if realtime {
             let _ = crate::lab::kernel::become_realtime(PRIORITY);
         }
-        let mut wire = LabWire { prober: Prober::new(sockets)?, stop };
+        let mut wire = LabProbeCarrier { prober: Prober::new(sockets)?, stop };
         measure(&described, options, &mut wire, watch)
     };
     // A thread of its own, since its priority ends with it.
@@ -70,15 +70,15 @@ fn with_addresses(described: &Topology, lab: &Topology) -> Topology {
     described
 }
 
-struct LabWire<'a> {
+struct LabProbeCarrier<'a> {
     prober: Prober,
     stop: &'a AtomicBool,
 }
 
-impl Wire for LabWire<'_> {
+impl ProbeCarrier for LabProbeCarrier<'_> {
     type Error = io::Error;
 
-    fn carry(&mut self, flows: &[Flow]) -> io::Result<Vec<Trace>> {
+    fn send_flows(&mut self, flows: &[LinktestFlow]) -> io::Result<Vec<LinktestTrace>> {
         self.prober.carry(flows, self.stop)
     }
 

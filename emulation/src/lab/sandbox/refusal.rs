@@ -9,7 +9,7 @@ use crate::lab::LabError;
 
 /// The switches by which systems keep users from making namespaces.
 #[derive(Clone, Copy, Debug, Default)]
-struct Switches {
+struct NamespaceSysctls {
     /// `kernel.unprivileged_userns_clone`, of Debian and its relatives.
     unprivileged: Option<u64>,
     /// `user.max_user_namespaces`.
@@ -20,7 +20,7 @@ struct Switches {
 
 /// The error for a refused namespace.
 pub(super) fn explain(what: &str, error: &io::Error) -> LabError {
-    let switches = Switches {
+    let switches = NamespaceSysctls {
         unprivileged: read("/proc/sys/kernel/unprivileged_userns_clone"),
         most: read("/proc/sys/user/max_user_namespaces"),
         apparmor: read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
@@ -32,14 +32,14 @@ fn read(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn remedy(error: &io::Error, switches: Switches) -> String {
+fn remedy(error: &io::Error, switches: NamespaceSysctls) -> String {
     let set = |setting: &str| format!("run `sudo sysctl -w {setting}`, or this command with `sudo`");
     let number = error.raw_os_error();
     let is = |errno: Errno| number == Some(errno.raw_os_error());
     match switches {
-        Switches { most: Some(0), .. } => set("user.max_user_namespaces=10000"),
-        Switches { unprivileged: Some(0), .. } => set("kernel.unprivileged_userns_clone=1"),
-        Switches { apparmor: Some(1), .. } if is(Errno::PERM) || is(Errno::ACCESS) => {
+        NamespaceSysctls { most: Some(0), .. } => set("user.max_user_namespaces=10000"),
+        NamespaceSysctls { unprivileged: Some(0), .. } => set("kernel.unprivileged_userns_clone=1"),
+        NamespaceSysctls { apparmor: Some(1), .. } if is(Errno::PERM) || is(Errno::ACCESS) => {
             set("kernel.apparmor_restrict_unprivileged_userns=0")
         }
         _ if is(Errno::NOSPC) => {
@@ -59,19 +59,19 @@ fn remedy(error: &io::Error, switches: Switches) -> String {
 mod tests {
     use super::*;
 
-    const NOTHING: Switches = Switches { unprivileged: None, most: Some(96_365), apparmor: None };
+    const NOTHING: NamespaceSysctls = NamespaceSysctls { unprivileged: None, most: Some(96_365), apparmor: None };
 
-    fn after(errno: Errno, switches: Switches) -> String {
+    fn after(errno: Errno, switches: NamespaceSysctls) -> String {
         remedy(&errno.into(), switches)
     }
 
     #[test]
     fn refusal_names_disabled_switch() {
-        let off = Switches { unprivileged: Some(0), ..NOTHING };
+        let off = NamespaceSysctls { unprivileged: Some(0), ..NOTHING };
         assert!(after(Errno::PERM, off).contains("kernel.unprivileged_userns_clone=1"));
-        let none = Switches { most: Some(0), ..NOTHING };
+        let none = NamespaceSysctls { most: Some(0), ..NOTHING };
         assert!(after(Errno::NOSPC, none).contains("user.max_user_namespaces=10000"));
-        let apparmor = Switches { apparmor: Some(1), unprivileged: Some(1), ..NOTHING };
+        let apparmor = NamespaceSysctls { apparmor: Some(1), unprivileged: Some(1), ..NOTHING };
         assert!(after(Errno::NOSPC, apparmor).contains("user.max_*_namespaces"));
         assert!(after(Errno::ACCESS, apparmor).contains("kernel.apparmor_restrict_unprivileged_userns=0"));
     }

@@ -22,7 +22,7 @@ const FROM_KERNEL: i32 = 0x80;
 pub(super) struct Signals(OwnedFd);
 
 /// One of them.
-pub(super) struct Received {
+pub(super) struct ReceivedSignal {
     /// Which.
     pub(super) number: c_int,
     /// Whether a key of the terminal sent it: then every process in the foreground has it.
@@ -44,7 +44,7 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(super) fn next(&self) -> Result<Received, LabError> {
+    pub(super) fn next(&self) -> Result<ReceivedSignal, LabError> {
         let mut info = [0; INFO_BYTES];
         loop {
             match rustix::io::read(&self.0, &mut info) {
@@ -54,7 +54,7 @@ impl Signals {
             }
         }
         let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-        Ok(Received { number: word(NUMBER_AT), is_from_terminal: word(CODE_AT) == FROM_KERNEL })
+        Ok(ReceivedSignal { number: word(NUMBER_AT), is_from_terminal: word(CODE_AT) == FROM_KERNEL })
     }
 }
 

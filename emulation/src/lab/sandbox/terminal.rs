@@ -26,11 +26,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// process that is not in the foreground and changes who is. What the terminal
 /// refuses is left as it is: it may have hung up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terminal {
+pub(super) struct SandboxTerminal {
     own: Pid,
 }
 
-impl Terminal {
+impl SandboxTerminal {
     /// The terminal that stdin is, if it is this session's.
     pub(super) fn of_this_process() -> Option<Self> {
         tcgetpgrp(stdin()).is_ok().then(|| Self { own: getpgrp() })

@@ -66,7 +66,7 @@ fn down_leg_drops_switch_packets() {
     let mut network = Network::new(1);
     let ports = lan(&mut network, 3, &pipe(0, 10));
     let pipe = network.from_net(ports[1]).unwrap();
-    network.schedule(at_ms(5), PipeChange { pipe, change: Change::Down }).unwrap();
+    network.schedule(at_ms(5), PipeChange { pipe, change: TopologyChange::Down }).unwrap();
     network.send(Time::ZERO, ports[0], Destination::Others, 100, 1);
     assert_eq!(drain(&mut network, at_ms(50)), [(20_000_000, 2, 1)]);
     assert_eq!(multicast(&network, pipe).dropped_down.packets, 1);
@@ -79,7 +79,7 @@ fn change_precedes_packets_arriving_then() {
         let ports = lan(&mut network, 2, &pipe(0, 10));
         network.send(Time::ZERO, ports[0], Destination::Port(ports[1]), 100, 1);
         let pipe = network.from_net(ports[1]).unwrap();
-        let change = PipeChange { pipe, change: Change::Down };
+        let change = PipeChange { pipe, change: TopologyChange::Down };
         network.schedule(Time::from_nanos(change_at), change).unwrap();
         assert_eq!(drain(&mut network, at_ms(50)).len(), usize::from(arrives), "{change_at}");
     }

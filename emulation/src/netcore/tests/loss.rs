@@ -1,12 +1,12 @@
 //! Loss by chance: how much, and that it repeats.
 
 use super::*;
-use crate::netcore::loss::{Losses, Streams};
+use crate::netcore::loss::{LossState, PipeRng};
 use crate::scenario::topology::Burst;
 
 /// Which of `count` packets one pipe loses.
 fn lost(config: &PipeConfig, seed: u64, count: u32) -> Vec<bool> {
-    let (mut losses, mut streams) = (Losses::default(), Streams::new(seed, 0));
+    let (mut losses, mut streams) = (LossState::default(), PipeRng::new(seed, 0));
     (0..count).map(|_| losses.strike(config, &mut streams)).collect()
 }
 
@@ -98,7 +98,7 @@ fn other_settings_keep_lost_packets() {
 fn pipes_lose_independently_of_each_other() {
     let count = 200_000;
     let of_pipe = |seed: u64, pipe: u32| {
-        let (mut losses, mut streams) = (Losses::default(), Streams::new(seed, pipe));
+        let (mut losses, mut streams) = (LossState::default(), PipeRng::new(seed, pipe));
         (0..count).map(move |_| losses.strike(&losing(0.5), &mut streams))
     };
     for (other_seed, other_pipe) in [(1, 1), (1, 2), (2, 0), (0, 1), (3, 3)] {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use super::{Cause, Destination, Fate, Network, PipeChange, PipeConfig, PipeId, Port};
-use crate::scenario::topology::{Change, Discipline, Queue};
+use super::{Destination, DropCause, Network, PipeChange, PipeConfig, PipeId, Port, SendOutcome};
+use crate::scenario::topology::{Discipline, Queue, TopologyChange};
 use crate::units::Rate;
 
 /// So many milliseconds after the origin.
@@ -52,7 +52,7 @@ fn dues_us(network: &mut Network<u32>, until: Time) -> Vec<u64> {
 
 /// Sends `count` packets at one time, numbered from 0; how many were taken.
 fn burst(network: &mut Network<u32>, now: Time, from: Port, to: Port, bytes: u32, count: u32) -> u32 {
-    let taken = |number: &u32| network.send(now, from, Destination::Port(to), bytes, *number) == Fate::Taken;
+    let taken = |number: &u32| network.send(now, from, Destination::Port(to), bytes, *number) == SendOutcome::Queued;
     (0..count).filter(taken).count() as u32
 }
 
@@ -62,7 +62,7 @@ fn up(network: &Network<u32>, port: Port) -> PipeId {
 }
 
 /// Schedules a change of the pipe that a port sends into.
-fn plan(network: &mut Network<u32>, ms: u64, port: Port, change: Change) {
+fn plan(network: &mut Network<u32>, ms: u64, port: Port, change: TopologyChange) {
     let pipe = up(network, port);
     network.schedule(at_ms(ms), PipeChange { pipe, change }).unwrap();
 }

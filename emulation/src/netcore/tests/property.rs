@@ -10,7 +10,7 @@ use crate::scenario::topology::{Burst, Red};
 
 /// A link, or a LAN of some members.
 #[derive(Clone, Debug)]
-enum Part {
+enum TestNet {
     Link(Box<[PipeConfig; 2]>),
     Lan(Vec<(PipeConfig, PipeConfig)>),
 }
@@ -18,16 +18,16 @@ enum Part {
 /// What is done, and how long after the step before. Ports, destinations and
 /// pipes are numbers that are taken modulo what there is.
 #[derive(Clone, Debug)]
-enum Step {
+enum TestStep {
     Send { from: usize, to: Option<usize>, bytes: u32 },
-    Schedule { after: u64, pipe: usize, change: Change },
-    Apply { pipe: usize, change: Change },
+    Schedule { after: u64, pipe: usize, change: TopologyChange },
+    Apply { pipe: usize, change: TopologyChange },
     Poll,
 }
 
 /// What a packet says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Packet {
+struct NumberedPacket {
     number: u32,
     from: Port,
     sent: Time,
@@ -74,41 +74,41 @@ fn config() -> impl Strategy<Value = PipeConfig> {
     )
 }
 
-fn part() -> impl Strategy<Value = Part> {
+fn part() -> impl Strategy<Value = TestNet> {
     prop_oneof![
-        [config(), config()].prop_map(|pair| Part::Link(Box::new(pair))),
-        prop::collection::vec((config(), config()), 1..5).prop_map(Part::Lan),
+        [config(), config()].prop_map(|pair| TestNet::Link(Box::new(pair))),
+        prop::collection::vec((config(), config()), 1..5).prop_map(TestNet::Lan),
     ]
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = TopologyChange> {
     prop_oneof![
-        2 => Just(Change::Up),
-        1 => Just(Change::Down),
-        1 => rate().prop_map(Change::Rate),
-        1 => duration().prop_map(Change::Delay),
-        1 => probability().prop_map(Change::Loss),
-        1 => losing_bursts().prop_map(Change::Burst),
-        1 => duration().prop_map(Change::Jitter),
-        1 => queue().prop_map(Change::Queue),
+        2 => Just(TopologyChange::Up),
+        1 => Just(TopologyChange::Down),
+        1 => rate().prop_map(TopologyChange::Rate),
+        1 => duration().prop_map(TopologyChange::Delay),
+        1 => probability().prop_map(TopologyChange::Loss),
+        1 => losing_bursts().prop_map(TopologyChange::Burst),
+        1 => duration().prop_map(TopologyChange::Jitter),
+        1 => queue().prop_map(TopologyChange::Queue),
     ]
 }
 
-fn step() -> impl Strategy<Value = (u64, Step)> {
+fn step() -> impl Strategy<Value = (u64, TestStep)> {
     let step = prop_oneof![
         12 => (any::<usize>(), prop::option::weighted(0.8, any::<usize>()), 0_u32..2_000)
-            .prop_map(|(from, to, bytes)| Step::Send { from, to, bytes }),
+            .prop_map(|(from, to, bytes)| TestStep::Send { from, to, bytes }),
         1 => (0_u64..50_000_000, any::<usize>(), change())
-            .prop_map(|(after, pipe, change)| Step::Schedule { after, pipe, change }),
-        1 => (any::<usize>(), change()).prop_map(|(pipe, change)| Step::Apply { pipe, change }),
-        4 => Just(Step::Poll),
+            .prop_map(|(after, pipe, change)| TestStep::Schedule { after, pipe, change }),
+        1 => (any::<usize>(), change()).prop_map(|(pipe, change)| TestStep::Apply { pipe, change }),
+        4 => Just(TestStep::Poll),
     ];
     (prop_oneof![Just(0_u64), 0_u64..100, 0_u64..3_000_000], step)
 }
 
 /// A network, and the least that each pipe may have taken a packet.
-struct World {
-    network: Network<Packet>,
+struct TestNetwork {
+    network: Network<NumberedPacket>,
     ports: Vec<Port>,
     /// By port: those that it reaches.
     neighbours: Vec<Vec<Port>>,
@@ -116,23 +116,23 @@ struct World {
     pipes: Vec<PipeId>,
     least: BTreeMap<PipeId, (Duration, Rate)>,
     now: Time,
-    trace: Vec<Delivery<Packet>>,
+    trace: Vec<Delivery<NumberedPacket>>,
 }
 
-impl World {
-    fn new(parts: &[Part], seed: u64) -> Self {
+impl TestNetwork {
+    fn new(parts: &[TestNet], seed: u64) -> Self {
         let mut network = Network::new(seed);
         let (mut ports, mut neighbours, mut lans) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
             let added = match part {
-                Part::Link(pair) => network.add_link(pair[0].clone(), pair[1].clone()).to_vec(),
-                Part::Lan(members) => network.add_lan(members),
+                TestNet::Link(pair) => network.add_link(pair[0].clone(), pair[1].clone()).to_vec(),
+                TestNet::Lan(members) => network.add_lan(members),
             };
             for &port in &added {
                 neighbours.push(added.iter().copied().filter(|&other| other != port).collect());
             }
             ports.extend(&added);
-            if let Part::Lan(_) = part {
+            if let TestNet::Lan(_) = part {
                 lans.push(added);
             }
         }
@@ -148,36 +148,36 @@ impl World {
         Self { network, ports, neighbours, lans, pipes, least, now: Time::ZERO, trace: Vec::new() }
     }
 
-    fn step(&mut self, number: u32, step: &Step) {
+    fn step(&mut self, number: u32, step: &TestStep) {
         match *step {
-            Step::Send { from, to, bytes } => {
+            TestStep::Send { from, to, bytes } => {
                 let from = self.ports[from % self.ports.len()];
                 let others = &self.neighbours[from.index()];
                 let to = match to {
                     Some(to) if !others.is_empty() => Destination::Port(others[to % others.len()]),
                     _ => Destination::Others,
                 };
-                let packet = Packet { number, from, sent: self.now };
+                let packet = NumberedPacket { number, from, sent: self.now };
                 self.network.send(self.now, from, to, bytes, packet);
             }
-            Step::Schedule { after, pipe, change } => {
+            TestStep::Schedule { after, pipe, change } => {
                 let change = self.change(pipe, change);
                 self.network.schedule(self.now + Duration::from_nanos(after), change).unwrap();
             }
-            Step::Apply { pipe, change } => {
+            TestStep::Apply { pipe, change } => {
                 let change = self.change(pipe, change);
                 self.network.apply(self.now, change);
             }
-            Step::Poll => self.poll(self.now),
+            TestStep::Poll => self.poll(self.now),
         }
     }
 
-    fn change(&mut self, pipe: usize, change: Change) -> PipeChange {
+    fn change(&mut self, pipe: usize, change: TopologyChange) -> PipeChange {
         let pipe = self.pipes[pipe % self.pipes.len()];
         let (delay, rate) = self.least.get_mut(&pipe).unwrap();
         match change {
-            Change::Delay(new) => *delay = new.min(*delay),
-            Change::Rate(new) if new.is_unlimited() || (!rate.is_unlimited() && new > *rate) => *rate = new,
+            TopologyChange::Delay(new) => *delay = new.min(*delay),
+            TopologyChange::Rate(new) if new.is_unlimited() || (!rate.is_unlimited() && new > *rate) => *rate = new,
             _ => {}
         }
         PipeChange { pipe, change }
@@ -250,11 +250,11 @@ impl World {
 }
 
 /// Runs the steps; `lazy` fetches nothing before the end.
-fn run(parts: &[Part], steps: &[(u64, Step)], seed: u64, lazy: bool) -> World {
-    let mut world = World::new(parts, seed);
+fn run(parts: &[TestNet], steps: &[(u64, TestStep)], seed: u64, lazy: bool) -> TestNetwork {
+    let mut world = TestNetwork::new(parts, seed);
     for (number, (gap, step)) in steps.iter().enumerate() {
         world.now = world.now + Duration::from_nanos(*gap);
-        if !(lazy && matches!(step, Step::Poll)) {
+        if !(lazy && matches!(step, TestStep::Poll)) {
             world.step(number as u32, step);
         }
         world.check_conservation();

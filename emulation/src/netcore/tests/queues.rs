@@ -1,7 +1,7 @@
 //! Which packets wait, and which find no room.
 
 use super::*;
-use crate::netcore::Count;
+use crate::netcore::PacketCount;
 use crate::scenario::topology::Red;
 
 #[test]
@@ -12,13 +12,13 @@ fn full_queue_drops_next_packet() {
     assert_eq!(burst(&mut network, Time::ZERO, a, b, 1250, 60), 50);
     assert_eq!(
         network.send(Time::from_nanos(9_999_999), a, Destination::Port(b), 1250, 0),
-        Fate::Dropped(Cause::Queue)
+        SendOutcome::Dropped(DropCause::Queue)
     );
     // At the very end of the transmission there is room again: for one.
     assert_eq!(burst(&mut network, at_ms(10), a, b, 1250, 2), 1);
     assert_eq!(burst(&mut network, at_ms(35), a, b, 1250, 5), 2);
     let total = network.counters(up(&network, a)).total();
-    assert_eq!(total.dropped_queue, Count { packets: 15, bytes: 15 * 1250 });
+    assert_eq!(total.dropped_queue, PacketCount { packets: 15, bytes: 15 * 1250 });
     assert_eq!(drain(&mut network, at_ms(10_000)).len(), 53);
     assert!(network.counters(up(&network, a)).total().conserves());
 }
@@ -40,7 +40,7 @@ fn a_queue_in_bytes_counts_bytes() {
     let [a, b] = network.add_link(PipeConfig { queue, ..pipe(1, 0) }, pipe(1, 0));
     let mut fates = Vec::new();
     for bytes in [1500, 1400, 101, 100, 1] {
-        fates.push(network.send(Time::ZERO, a, Destination::Port(b), bytes, bytes) == Fate::Taken);
+        fates.push(network.send(Time::ZERO, a, Destination::Port(b), bytes, bytes) == SendOutcome::Queued);
     }
     assert_eq!(fates, [true, true, false, true, false]);
     // The first is gone after 12 ms.

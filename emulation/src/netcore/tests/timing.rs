@@ -1,7 +1,7 @@
 //! When packets come out.
 
 use super::*;
-use crate::netcore::Limits;
+use crate::netcore::NetworkLimits;
 
 #[test]
 fn packet_takes_transmission_plus_delay() {
@@ -66,7 +66,7 @@ fn hops_add_up_exactly() {
             Some(hop) => {
                 let [from, to] = hops[hop + 1];
                 let fate = network.send(delivery.due, from, Destination::Port(to), delivery.bytes, delivery.packet);
-                assert_eq!(fate, Fate::Taken);
+                assert_eq!(fate, SendOutcome::Queued);
             }
             None => panic!("nothing is sent back"),
         }
@@ -127,17 +127,17 @@ fn unreachable_destination_is_not_counted() {
     let lan = network.add_lan(&[(pipe(0, 0), pipe(0, 0)), (pipe(0, 0), pipe(0, 0))]);
     let other = network.add_lan(&[(pipe(0, 0), pipe(0, 0))]);
     for (from, to) in [(a, a), (a, c), (a, lan[0]), (lan[0], a), (lan[0], lan[0]), (lan[0], other[0])] {
-        assert_eq!(network.send(Time::ZERO, from, Destination::Port(to), 1, 0), Fate::Unreachable);
+        assert_eq!(network.send(Time::ZERO, from, Destination::Port(to), 1, 0), SendOutcome::Unreachable);
     }
     assert_eq!(network.counters(up(&network, a)).total().arrived.packets, 0);
-    assert_eq!(network.send(Time::ZERO, other[0], Destination::Others, 1, 0), Fate::Taken);
+    assert_eq!(network.send(Time::ZERO, other[0], Destination::Others, 1, 0), SendOutcome::Queued);
     assert_eq!(drain(&mut network, at_ms(1)), []);
     assert_eq!((network.held(), b.index()), (0, 1));
 }
 
 #[test]
 fn packets_beyond_limits_are_dropped() {
-    let limits = Limits { pipe_packets: 3, network_packets: 5, changes: 1 };
+    let limits = NetworkLimits { pipe_packets: 3, network_packets: 5, changes: 1 };
     let mut network = Network::with_limits(1, limits);
     let [a, b] = network.add_link(pipe(0, 10), pipe(0, 10));
     assert_eq!(burst(&mut network, Time::ZERO, a, b, 100, 4), 3);
@@ -146,12 +146,12 @@ fn packets_beyond_limits_are_dropped() {
     assert_eq!((total.dropped_limit.packets, total.dropped_limit.bytes, network.overflows()), (2, 200, 3));
     assert!(total.conserves());
     // Those that came out and were not fetched are still held.
-    assert_eq!(network.send(at_ms(20), a, Destination::Port(b), 1, 0), Fate::Dropped(Cause::Limit));
+    assert_eq!(network.send(at_ms(20), a, Destination::Port(b), 1, 0), SendOutcome::Dropped(DropCause::Limit));
     assert_eq!(drain(&mut network, at_ms(20)).len(), 5);
-    assert_eq!(network.send(at_ms(20), a, Destination::Port(b), 1, 0), Fate::Taken);
+    assert_eq!(network.send(at_ms(20), a, Destination::Port(b), 1, 0), SendOutcome::Queued);
 
-    plan(&mut network, 30, a, Change::Down);
-    let change = PipeChange { pipe: up(&network, a), change: Change::Up };
+    plan(&mut network, 30, a, TopologyChange::Down);
+    let change = PipeChange { pipe: up(&network, a), change: TopologyChange::Up };
     assert!(network.schedule(at_ms(31), change).is_err());
     drain(&mut network, at_ms(30));
     assert!(network.schedule(at_ms(31), change).is_ok());

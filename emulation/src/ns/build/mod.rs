@@ -7,33 +7,33 @@ mod traffic;
 use std::collections::{BTreeSet, HashMap};
 
 use super::nodes::PLAIN;
-use super::tcl::flow::{Fault, Flow};
-use super::tcl::interp::Interp;
-use super::tcl::value::Value;
+use super::tcl::flow::{TclCompletion, TclError};
+use super::tcl::interp::TclInterpreter;
+use super::tcl::value::TclValue;
 use super::units;
-use super::world::{Id, Kind, Member, Object, Shape, World};
-use crate::scenario::emulab::Facts;
+use super::world::{NsLeg, NsMember, NsObject, NsObjectId, NsObjectKind, NsState};
+use crate::scenario::emulab::EmulabFacts;
 use crate::scenario::topology::{
     self, Discipline, Host, HostIndex, Leg, ManualRoute, NetIndex, NetKind, Queue, Red, RouteTarget, Routing, Topology,
 };
-use crate::scenario::validate::Lines;
+use crate::scenario::validate::TopologyLines;
 use crate::units::Rate;
 
 /// Where the file's objects are in the topology.
-struct Places {
-    hosts: HashMap<Id, HostIndex>,
-    nets: HashMap<Id, NetIndex>,
-    programs: HashMap<Id, usize>,
-    traffic: HashMap<Id, usize>,
+struct NsIndexMap {
+    hosts: HashMap<NsObjectId, HostIndex>,
+    nets: HashMap<NsObjectId, NetIndex>,
+    programs: HashMap<NsObjectId, usize>,
+    traffic: HashMap<NsObjectId, usize>,
 }
 
 /// Makes the topology, or says what is wrong with it.
-pub(crate) fn build(interp: &mut Interp) -> Result<(Topology, Lines), Flow> {
+pub(crate) fn build(interp: &mut TclInterpreter) -> Result<(Topology, TopologyLines), TclCompletion> {
     let mut topology = Topology::default();
     let routing = if interp.world.routing_line > 0 { interp.world.routing_line } else { interp.line };
-    let mut lines = Lines { routing, ..Lines::default() };
+    let mut lines = TopologyLines { routing, ..TopologyLines::default() };
     let mut places =
-        Places { hosts: HashMap::new(), nets: HashMap::new(), programs: HashMap::new(), traffic: HashMap::new() };
+        NsIndexMap { hosts: HashMap::new(), nets: HashMap::new(), programs: HashMap::new(), traffic: HashMap::new() };
     add_hosts(&interp.world, &mut topology, &mut places, &mut lines)?;
     add_nets(&interp.world, &mut topology, &mut places, &mut lines)?;
     add_routes(&interp.world, &mut topology, &places)?;
@@ -48,16 +48,16 @@ pub(crate) fn build(interp: &mut Interp) -> Result<(Topology, Lines), Flow> {
 }
 
 /// What is wrong with an object, at the line that made it.
-fn refuse<T>(object: &Object, why: &str) -> Result<T, Flow> {
-    Err(Flow::Refused(Box::new(Fault::at(object.line, why))))
+fn refuse<T>(object: &NsObject, why: &str) -> Result<T, TclCompletion> {
+    Err(TclCompletion::Refused(Box::new(TclError::at(object.line, why))))
 }
 
 /// What `$object set` wrote, or nothing.
-fn variable<'a>(object: &'a Object, name: &str) -> &'a str {
-    object.variables.get(name).map_or("", Value::as_str)
+fn variable<'a>(object: &'a NsObject, name: &str) -> &'a str {
+    object.variables.get(name).map_or("", TclValue::as_str)
 }
 
-fn check_name(object: &Object, what: &str) -> Result<(), Flow> {
+fn check_name(object: &NsObject, what: &str) -> Result<(), TclCompletion> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
     match object.name.chars().all(fits) && !object.name.is_empty() && object.name.len() <= 63 {
         true => Ok(()),
@@ -71,8 +71,13 @@ fn check_name(object: &Object, what: &str) -> Result<(), Flow> {
     }
 }
 
-fn add_hosts(world: &World, topology: &mut Topology, places: &mut Places, lines: &mut Lines) -> Result<(), Flow> {
-    for (id, object) in world.objects().filter(|(_, object)| matches!(object.kind, Kind::Node(_))) {
+fn add_hosts(
+    world: &NsState,
+    topology: &mut Topology,
+    places: &mut NsIndexMap,
+    lines: &mut TopologyLines,
+) -> Result<(), TclCompletion> {
+    for (id, object) in world.objects().filter(|(_, object)| matches!(object.kind, NsObjectKind::Node(_))) {
         check_name(object, "node")?;
         if object.name == "ops" {
             return refuse(object, "no node may be called \"ops\": it is the name of Emulab's own server");
@@ -88,7 +93,7 @@ fn add_hosts(world: &World, topology: &mut Topology, places: &mut Places, lines:
         });
     }
     for (_, object) in world.objects() {
-        let Kind::Firewall(firewall) = &object.kind else { continue };
+        let NsObjectKind::Firewall(firewall) = &object.kind else { continue };
         check_name(object, "firewall")?;
         lines.hosts.push(object.line);
         let (os, hardware) = (Some(firewall.os.to_owned()), Some("pc".to_owned()));
@@ -100,13 +105,18 @@ fn add_hosts(world: &World, topology: &mut Topology, places: &mut Places, lines:
         Some("manual") => Routing::Manual,
         _ => Routing::None,
     };
-    topology.emulab = Facts { routing: world.routing.clone(), ..Facts::default() };
+    topology.emulab = EmulabFacts { routing: world.routing.clone(), ..EmulabFacts::default() };
     Ok(())
 }
 
-fn add_nets(world: &World, topology: &mut Topology, places: &mut Places, lines: &mut Lines) -> Result<(), Flow> {
+fn add_nets(
+    world: &NsState,
+    topology: &mut Topology,
+    places: &mut NsIndexMap,
+    lines: &mut TopologyLines,
+) -> Result<(), TclCompletion> {
     for (id, object) in world.objects() {
-        let Kind::Net(net) = &object.kind else { continue };
+        let NsObjectKind::Net(net) = &object.kind else { continue };
         check_name(object, if net.lan { "LAN" } else { "link" })?;
         if net.members.is_empty() {
             continue;
@@ -117,7 +127,7 @@ fn add_nets(world: &World, topology: &mut Topology, places: &mut Places, lines: 
         for member in &net.members {
             let Some(&host) = places.hosts.get(&member.node) else { continue };
             let queue = queue_of(world.object(member.queue))?;
-            members.push(topology::Member {
+            members.push(topology::NetMember {
                 host,
                 address: member.address,
                 prefix: net.prefix,
@@ -136,12 +146,12 @@ fn add_nets(world: &World, topology: &mut Topology, places: &mut Places, lines: 
     Ok(())
 }
 
-fn leg(shape: Shape) -> Leg {
+fn leg(shape: NsLeg) -> Leg {
     Leg { rate: Rate::from_bps(shape.kbps * 1000), delay: shape.delay, loss: shape.loss, ..Leg::default() }
 }
 
 /// Explicit addresses must be hosts' addresses, and the others must find room.
-fn check_addresses(object: &Object, members: &[Member], prefix: u8) -> Result<(), Flow> {
+fn check_addresses(object: &NsObject, members: &[NsMember], prefix: u8) -> Result<(), TclCompletion> {
     let host_mask = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
     for address in members.iter().filter_map(|member| member.address) {
         let host = u32::from(address) & host_mask;
@@ -172,8 +182,8 @@ fn check_addresses(object: &Object, members: &[Member], prefix: u8) -> Result<()
 }
 
 /// A queue as it is set up.
-fn queue_of(object: &Object) -> Result<Queue, Flow> {
-    let Kind::Queue(made) = &object.kind else { return Ok(Queue::DEFAULT) };
+fn queue_of(object: &NsObject) -> Result<Queue, TclCompletion> {
+    let NsObjectKind::Queue(made) = &object.kind else { return Ok(Queue::DEFAULT) };
     let flag = |name: &str, default: bool| match variable(object, name) {
         "" => default,
         text => matches!(text, "1" | "true"),
@@ -197,9 +207,9 @@ fn queue_of(object: &Object) -> Result<Queue, Flow> {
     })
 }
 
-fn add_routes(world: &World, topology: &mut Topology, places: &Places) -> Result<(), Flow> {
+fn add_routes(world: &NsState, topology: &mut Topology, places: &NsIndexMap) -> Result<(), TclCompletion> {
     for (id, object) in world.objects() {
-        let Kind::Node(node) = &object.kind else { continue };
+        let NsObjectKind::Node(node) = &object.kind else { continue };
         for (to, via) in &node.routes {
             let together = node.ports.iter().any(|(net, _)| {
                 world.net(*net).is_some_and(|net| net.members.iter().any(|member| member.node == *via))

@@ -1,23 +1,23 @@
 //! Programs of a topology.
 
-use super::{PLAIN, Places, refuse, variable};
-use crate::ns::tcl::flow::Flow;
+use super::{NsIndexMap, PLAIN, refuse, variable};
+use crate::ns::tcl::flow::TclCompletion;
 use crate::ns::units;
-use crate::ns::world::{Kind, Object, World};
+use crate::ns::world::{NsObject, NsObjectKind, NsState};
 use crate::scenario::emulab;
-use crate::scenario::topology::{HostIndex, Program, Topology};
-use crate::scenario::validate::Lines;
+use crate::scenario::topology::{HostIndex, HostProgram, Topology};
+use crate::scenario::validate::TopologyLines;
 
 /// Adds the programs of the file's hosts; gives the names of those that are on
 /// Emulab's own server.
 pub(super) fn add(
-    world: &World,
+    world: &NsState,
     topology: &mut Topology,
-    places: &mut Places,
-    lines: &mut Lines,
-) -> Result<Vec<String>, Flow> {
+    places: &mut NsIndexMap,
+    lines: &mut TopologyLines,
+) -> Result<Vec<String>, TclCompletion> {
     let mut on_ops = Vec::new();
-    for (id, object) in world.objects().filter(|(_, object)| matches!(object.kind, Kind::Program)) {
+    for (id, object) in world.objects().filter(|(_, object)| matches!(object.kind, NsObjectKind::Program)) {
         let name = &object.name;
         let host = match variable(object, "node") {
             "ops" => {
@@ -40,10 +40,10 @@ pub(super) fn add(
     Ok(on_ops)
 }
 
-fn program(object: &Object, host: HostIndex) -> Program {
+fn program(object: &NsObject, host: HostIndex) -> HostProgram {
     let text = |name: &str| Some(variable(object, name)).filter(|text| !text.is_empty());
     let command = variable(object, "command");
-    let program = Program {
+    let program = HostProgram {
         name: object.name.clone(),
         host,
         command: variable(object, PLAIN).to_owned(),
@@ -55,6 +55,6 @@ fn program(object: &Object, host: HostIndex) -> Program {
     // A start command, unless the file has set another since.
     match !program.command.is_empty() && emulab::command(&program) == command {
         true => program,
-        false => Program { command: command.to_owned(), start_command: false, ..program },
+        false => HostProgram { command: command.to_owned(), start_command: false, ..program },
     }
 }

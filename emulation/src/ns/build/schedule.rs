@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{Places, queue_of};
-use crate::ns::events::{Effect, Made, QueueSet};
-use crate::ns::tcl::flow::Flow;
-use crate::ns::world::{Id, Kind, World};
-use crate::scenario::emulab::{self, Row};
+use super::{NsIndexMap, queue_of};
+use crate::ns::events::{Effect, NsEvent, QueueParameter};
+use crate::ns::tcl::flow::TclCompletion;
+use crate::ns::world::{NsObjectId, NsObjectKind, NsState};
+use crate::scenario::emulab::{self, EmulabEvent};
 use crate::scenario::topology::{
-    Action, Change, Discipline, Event, HostIndex, MAX_EVENTS, NetIndex, ProgramAction, Queue, Red, Topology,
+    Action, Discipline, Event, HostIndex, MAX_EVENTS, NetIndex, ProgramAction, Queue, Red, Topology, TopologyChange,
 };
 
 /// How deep sequences and timelines may start each other.
@@ -23,43 +23,48 @@ const MAX_NESTING: usize = 16;
 const MAX_BYTES: usize = 64 << 20;
 
 /// Adds every event; `first` are the rows of time 0 that set up traffic.
-pub(super) fn add(world: &World, topology: &mut Topology, places: &Places, first: Vec<Row>) -> Result<(), Flow> {
+pub(super) fn add(
+    world: &NsState,
+    topology: &mut Topology,
+    places: &NsIndexMap,
+    first: Vec<EmulabEvent>,
+) -> Result<(), TclCompletion> {
     topology.emulab.events = rows(world, first);
-    let mut opener = Opener { world, topology, places, opened: Vec::new(), bytes: 0 };
+    let mut opener = EventExpander { world, topology, places, opened: Vec::new(), bytes: 0 };
     for (at, made) in &world.schedule {
         opener.open(made, Cursor { at: *at, after: None }, 0)?;
     }
     let opened = sorted(opener.opened);
-    topology.events = settle_queues(world, opened)?;
+    topology.events = resolve_queues(world, opened)?;
     Ok(())
 }
 
 /// What Emulab lists: the schedule by time, then the lines of the lists.
-fn rows(world: &World, mut rows: Vec<Row>) -> Vec<Row> {
+fn rows(world: &NsState, mut rows: Vec<EmulabEvent>) -> Vec<EmulabEvent> {
     for (_, object) in world.objects() {
-        if matches!(&object.kind, Kind::Net(net) if net.cloud) {
-            let row = |at, event: &str| Row {
+        if matches!(&object.kind, NsObjectKind::Net(net) if net.cloud) {
+            let row = |at, event: &str| EmulabEvent {
                 at: Duration::from_secs(at),
                 object: object.name.clone(),
                 node: "*".to_owned(),
                 kind: "LINK".to_owned(),
                 event: event.to_owned(),
                 line: object.line,
-                ..Row::default()
+                ..EmulabEvent::default()
             };
             rows.extend([row(0, "CLEAR"), row(1, "CREATE")]);
         }
     }
-    rows.extend(world.schedule.iter().map(|(at, made)| Row { at: *at, ..made.row.clone() }));
+    rows.extend(world.schedule.iter().map(|(at, made)| EmulabEvent { at: *at, ..made.row.clone() }));
     rows.sort_by_key(|row| row.at);
     for (_, object) in world.objects() {
         let parent = Some(object.name.clone());
         match &object.kind {
-            Kind::Sequence(events) => {
-                rows.extend(events.iter().map(|made| Row { parent: parent.clone(), ..made.row.clone() }));
+            NsObjectKind::Sequence(events) => {
+                rows.extend(events.iter().map(|made| EmulabEvent { parent: parent.clone(), ..made.row.clone() }));
             }
-            Kind::Timeline(events) => {
-                rows.extend(events.iter().map(|(at, made)| Row {
+            NsObjectKind::Timeline(events) => {
+                rows.extend(events.iter().map(|(at, made)| EmulabEvent {
                     at: *at,
                     parent: parent.clone(),
                     ..made.row.clone()
@@ -79,25 +84,28 @@ struct Cursor {
 }
 
 /// An event of one object; a queue's new state is not yet known.
-struct Opened {
+struct ExpandedEvent {
     event: Event,
-    queue: Option<(NetIndex, Id, HostIndex, QueueSet)>,
+    queue: Option<(NetIndex, NsObjectId, HostIndex, QueueParameter)>,
 }
 
-struct Opener<'a> {
-    world: &'a World,
+struct EventExpander<'a> {
+    world: &'a NsState,
     topology: &'a Topology,
-    places: &'a Places,
-    opened: Vec<Opened>,
+    places: &'a NsIndexMap,
+    opened: Vec<ExpandedEvent>,
     bytes: usize,
 }
 
-impl Opener<'_> {
+impl EventExpander<'_> {
     /// Adds what `made` does; gives the time when it has ended, as far as
     /// that can be known.
-    fn open(&mut self, made: &Made, cursor: Cursor, depth: usize) -> Result<Cursor, Flow> {
+    fn open(&mut self, made: &NsEvent, cursor: Cursor, depth: usize) -> Result<Cursor, TclCompletion> {
         if depth > MAX_NESTING {
-            return Err(Flow::refuse(format!("\"{}\" starts itself, or too long a chain of lists", made.row.object)));
+            return Err(TclCompletion::refuse(format!(
+                "\"{}\" starts itself, or too long a chain of lists",
+                made.row.object
+            )));
         }
         let waits = made.row.event == "RUN";
         let mut end = cursor;
@@ -120,15 +128,15 @@ impl Opener<'_> {
         Ok(end)
     }
 
-    fn open_list(&mut self, list: Id, start: Cursor, depth: usize) -> Result<Cursor, Flow> {
+    fn open_list(&mut self, list: NsObjectId, start: Cursor, depth: usize) -> Result<Cursor, TclCompletion> {
         let mut end = start;
         match &self.world.object(list).kind {
-            Kind::Sequence(events) => {
+            NsObjectKind::Sequence(events) => {
                 for made in events {
                     end = self.open(made, end, depth)?;
                 }
             }
-            Kind::Timeline(events) => {
+            NsObjectKind::Timeline(events) => {
                 for (offset, made) in events {
                     let at = start.at.saturating_add(*offset);
                     self.open(made, Cursor { at, after: start.after }, depth)?;
@@ -142,23 +150,23 @@ impl Opener<'_> {
 
     fn open_queue(
         &mut self,
-        made: &Made,
+        made: &NsEvent,
         cursor: Cursor,
-        net: Id,
-        node: Option<Id>,
-        set: QueueSet,
-    ) -> Result<(), Flow> {
+        net: NsObjectId,
+        node: Option<NsObjectId>,
+        set: QueueParameter,
+    ) -> Result<(), TclCompletion> {
         let (Some(&index), Some(of)) = (self.places.nets.get(&net), self.world.net(net)) else { return Ok(()) };
         for member in of.members.iter().filter(|member| node.is_none_or(|node| node == member.node)) {
             let Some(&host) = self.places.hosts.get(&member.node) else { continue };
-            let action = Action::Net { net: index, from: Some(host), change: Change::Queue(Queue::DEFAULT) };
+            let action = Action::Net { net: index, from: Some(host), change: TopologyChange::Queue(Queue::DEFAULT) };
             let at = self.push(made, cursor, action)?;
             self.opened[at].queue = Some((index, member.queue, host, set));
         }
         Ok(())
     }
 
-    fn action(&self, made: &Made, effect: &Effect) -> Option<Action> {
+    fn action(&self, made: &NsEvent, effect: &Effect) -> Option<Action> {
         Some(match effect {
             Effect::Net { net, change } => {
                 Action::Net { net: *self.places.nets.get(net)?, from: None, change: *change }
@@ -191,29 +199,30 @@ impl Opener<'_> {
         }
     }
 
-    fn push(&mut self, made: &Made, cursor: Cursor, action: Action) -> Result<usize, Flow> {
+    fn push(&mut self, made: &NsEvent, cursor: Cursor, action: Action) -> Result<usize, TclCompletion> {
         self.bytes += made.row.args.len();
         if self.opened.len() >= MAX_EVENTS || self.bytes > MAX_BYTES {
-            return Err(Flow::refuse(format!(
+            return Err(TclCompletion::refuse(format!(
                 "there are more than {MAX_EVENTS} events, with those of groups and lists"
             )));
         }
         let event =
             Event { at: cursor.at, after: cursor.after, object: made.row.object.clone(), line: made.row.line, action };
-        self.opened.push(Opened { event, queue: None });
+        self.opened.push(ExpandedEvent { event, queue: None });
         Ok(self.opened.len() - 1)
     }
 }
 
 /// By time; what waits for another still does.
-fn sorted(opened: Vec<Opened>) -> Vec<Opened> {
+fn sorted(opened: Vec<ExpandedEvent>) -> Vec<ExpandedEvent> {
     let mut order: Vec<usize> = (0..opened.len()).collect();
     order.sort_by_key(|&at| opened[at].event.at);
     let mut places = vec![0; opened.len()];
     for (new, &old) in order.iter().enumerate() {
         places[old] = new;
     }
-    let mut sorted: Vec<(usize, Opened)> = opened.into_iter().enumerate().map(|(at, it)| (places[at], it)).collect();
+    let mut sorted: Vec<(usize, ExpandedEvent)> =
+        opened.into_iter().enumerate().map(|(at, it)| (places[at], it)).collect();
     sorted.sort_by_key(|(at, _)| *at);
     sorted
         .into_iter()
@@ -225,10 +234,10 @@ fn sorted(opened: Vec<Opened>) -> Vec<Opened> {
 }
 
 /// Gives every change of a queue the whole queue as it is from then on.
-fn settle_queues(world: &World, opened: Vec<Opened>) -> Result<Vec<Event>, Flow> {
-    let mut states: HashMap<Id, (Queue, Red)> = HashMap::new();
+fn resolve_queues(world: &NsState, opened: Vec<ExpandedEvent>) -> Result<Vec<Event>, TclCompletion> {
+    let mut states: HashMap<NsObjectId, (Queue, Red)> = HashMap::new();
     let mut events = Vec::with_capacity(opened.len());
-    for Opened { mut event, queue } in opened {
+    for ExpandedEvent { mut event, queue } in opened {
         if let Some((net, id, host, set)) = queue {
             let (queue, red) = match states.get(&id) {
                 Some(state) => *state,
@@ -240,21 +249,21 @@ fn settle_queues(world: &World, opened: Vec<Opened>) -> Result<Vec<Event>, Flow>
             };
             let (queue, red) = changed(queue, red, set);
             states.insert(id, (queue, red));
-            event.action = Action::Net { net, from: Some(host), change: Change::Queue(queue) };
+            event.action = Action::Net { net, from: Some(host), change: TopologyChange::Queue(queue) };
         }
         events.push(event);
     }
     Ok(events)
 }
 
-fn changed(mut queue: Queue, mut red: Red, set: QueueSet) -> (Queue, Red) {
+fn changed(mut queue: Queue, mut red: Red, set: QueueParameter) -> (Queue, Red) {
     match set {
-        QueueSet::Limit(limit) => queue.limit = limit,
-        QueueSet::InBytes(in_bytes) => queue.in_bytes = in_bytes,
-        QueueSet::MinThreshold(packets) => red.min_threshold = packets,
-        QueueSet::MaxThreshold(packets) => red.max_threshold = packets,
-        QueueSet::Linterm(linterm) => red.linterm = linterm,
-        QueueSet::Weight(weight) => red.weight = weight,
+        QueueParameter::Limit(limit) => queue.limit = limit,
+        QueueParameter::InBytes(in_bytes) => queue.in_bytes = in_bytes,
+        QueueParameter::MinThreshold(packets) => red.min_threshold = packets,
+        QueueParameter::MaxThreshold(packets) => red.max_threshold = packets,
+        QueueParameter::Linterm(linterm) => red.linterm = linterm,
+        QueueParameter::Weight(weight) => red.weight = weight,
     }
     if matches!(queue.discipline, Discipline::Red(_)) {
         queue.discipline = Discipline::Red(red);

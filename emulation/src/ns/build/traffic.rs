@@ -1,31 +1,31 @@
 //! Traffic agents of a topology, and the events that set them up.
 
-use super::{Places, refuse, variable};
-use crate::ns::tcl::flow::Flow;
+use super::{NsIndexMap, refuse, variable};
+use crate::ns::tcl::flow::TclCompletion;
 use crate::ns::tcl::number;
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::value::TclValue;
 use crate::ns::traffic::{PACKET_BYTES, RATE, is_full_tcp};
 use crate::ns::units;
-use crate::ns::world::{Agent, Id, Kind, Object, World};
-use crate::scenario::emulab::Row;
+use crate::ns::world::{NsAgent, NsObject, NsObjectId, NsObjectKind, NsState};
+use crate::scenario::emulab::EmulabEvent;
 use crate::scenario::topology::{Topology, TrafficAgent};
-use crate::scenario::validate::Lines;
+use crate::scenario::validate::TopologyLines;
 use crate::units::Rate;
 
 /// Adds every agent that is on a node; gives the rows by which Emulab sets up
 /// the sources at time 0.
 pub(super) fn add(
-    world: &World,
+    world: &NsState,
     topology: &mut Topology,
-    places: &mut Places,
-    lines: &mut Lines,
-) -> Result<Vec<Row>, Flow> {
+    places: &mut NsIndexMap,
+    lines: &mut TopologyLines,
+) -> Result<Vec<EmulabEvent>, TclCompletion> {
     let mut rows = Vec::new();
     for (node, object) in world.objects() {
-        let Kind::Node(of) = &object.kind else { continue };
+        let NsObjectKind::Node(of) = &object.kind else { continue };
         for id in &of.agents {
             let object = world.object(*id);
-            let Kind::Agent(agent) = &object.kind else { continue };
+            let NsObjectKind::Agent(agent) = &object.kind else { continue };
             if agent.node == Some(node) {
                 let agent = Described::new(world, object, agent, *id)?;
                 rows.extend(agent.row(world, node));
@@ -39,21 +39,26 @@ pub(super) fn add(
 
 /// An agent with its application and other end.
 struct Described<'a> {
-    id: Id,
-    agent: &'a Agent,
+    id: NsObjectId,
+    agent: &'a NsAgent,
     /// What names it: the application of a source, else the agent.
-    named: (Id, &'a Object),
-    other: &'a Agent,
+    named: (NsObjectId, &'a NsObject),
+    other: &'a NsAgent,
     is_source: bool,
 }
 
 impl<'a> Described<'a> {
-    fn new(world: &'a World, object: &'a Object, agent: &'a Agent, id: Id) -> Result<Self, Flow> {
+    fn new(
+        world: &'a NsState,
+        object: &'a NsObject,
+        agent: &'a NsAgent,
+        id: NsObjectId,
+    ) -> Result<Self, TclCompletion> {
         let name = &object.name;
         let Some(is_source) = agent.source else {
             return refuse(object, &format!("the agent \"{name}\" is connected to nothing: use \"$ns connect\""));
         };
-        let Some(Kind::Agent(other)) = agent.destination.map(|id| &world.object(id).kind) else {
+        let Some(NsObjectKind::Agent(other)) = agent.destination.map(|id| &world.object(id).kind) else {
             return refuse(object, &format!("the agent \"{name}\" is connected to nothing: use \"$ns connect\""));
         };
         if other.node.is_none() {
@@ -75,7 +80,7 @@ impl<'a> Described<'a> {
         Ok(Self { id, agent, named, other, is_source })
     }
 
-    fn add(&self, world: &World, topology: &mut Topology, places: &mut Places) {
+    fn add(&self, world: &NsState, topology: &mut Topology, places: &mut NsIndexMap) {
         let (Some(host), target) = (self.host(places, self.agent), self.host(places, self.other)) else { return };
         let index = topology.traffic.len();
         places.traffic.insert(self.named.0, index);
@@ -102,11 +107,11 @@ impl<'a> Described<'a> {
         });
     }
 
-    fn host(&self, places: &Places, agent: &Agent) -> Option<usize> {
+    fn host(&self, places: &NsIndexMap, agent: &NsAgent) -> Option<usize> {
         agent.node.and_then(|node| places.hosts.get(&node).copied())
     }
 
-    fn row(&self, world: &World, node: Id) -> Option<Row> {
+    fn row(&self, world: &NsState, node: NsObjectId) -> Option<EmulabEvent> {
         let source = world.object(self.agent.application?);
         if source.class() != "Application/Traffic/CBR" {
             return None;
@@ -118,21 +123,21 @@ impl<'a> Described<'a> {
         let rate = kbps(source.variables.get("rate_")).map_or("-1".to_owned(), |kbps| kbps.to_string());
         let interval = Some(or("interval_", "-1")).filter(|text| text != "0").unwrap_or_else(|| "-1".to_owned());
         let tos = Some(or("iptos_", "-1")).filter(|text| text != "0").unwrap_or_else(|| "-1".to_owned());
-        Some(Row {
+        Some(EmulabEvent {
             object: source.name.clone(),
             node: world.name(node).to_owned(),
             kind: "TRAFGEN".to_owned(),
             event: "MODIFY".to_owned(),
             args: format!("PACKETSIZE={} RATE={rate} INTERVAL={interval} IPTOS={tos}", or("packetSize_", PACKET_BYTES)),
             line: source.line,
-            ..Row::default()
+            ..EmulabEvent::default()
         })
     }
 }
 
 /// A source's rate in kbit/s, none if it is left to whoever sends.
-fn kbps(rate: Option<&Value>) -> Option<u64> {
-    match rate.map_or(RATE, Value::as_str) {
+fn kbps(rate: Option<&TclValue>) -> Option<u64> {
+    match rate.map_or(RATE, TclValue::as_str) {
         "" | "0" => None,
         // Checked when it was set.
         rate => units::bandwidth(rate).map(units::Bandwidth::kbps).ok(),

@@ -1,24 +1,28 @@
 //! Events of programs and traffic.
 
-use super::{Effect, Flow, Interp, Made, Wanted};
+use super::{Effect, NsEvent, NsEventDraft, TclCompletion, TclInterpreter};
 use crate::ns::methods::named;
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{number, short};
 use crate::ns::units;
-use crate::ns::world::{Id, Kind};
-use crate::scenario::emulab::Row;
+use crate::ns::world::{NsObjectId, NsObjectKind};
+use crate::scenario::emulab::EmulabEvent;
 use crate::scenario::topology::{ProgramAction, TrafficAction};
 use crate::units::Rate;
 
-impl Interp {
-    pub(super) fn program_event(&mut self, first: Id, wanted: &Wanted<'_>) -> Result<Made, Flow> {
-        let variable = |name: &str| self.world.object(first).variables.get(name).map_or("", Value::as_str);
+impl TclInterpreter {
+    pub(super) fn program_event(
+        &mut self,
+        first: NsObjectId,
+        wanted: &NsEventDraft<'_>,
+    ) -> Result<NsEvent, TclCompletion> {
+        let variable = |name: &str| self.world.object(first).variables.get(name).map_or("", TclValue::as_str);
         let (node, own) = match wanted.is_group {
             true => ("*".to_owned(), String::new()),
             false => (variable("node").to_owned(), variable("command").to_owned()),
         };
         let program = |event: &str, args: String, what: ProgramAction| {
-            let row = Row { node: node.clone(), ..wanted.row("PROGRAM", event, args) };
+            let row = EmulabEvent { node: node.clone(), ..wanted.row("PROGRAM", event, args) };
             wanted.each(row, |program| Effect::Program { program, what: what.clone() })
         };
         match wanted.verb {
@@ -42,7 +46,12 @@ impl Interp {
         }
     }
 
-    pub(super) fn application_event(&mut self, first: Id, class: &str, wanted: &Wanted<'_>) -> Result<Made, Flow> {
+    pub(super) fn application_event(
+        &mut self,
+        first: NsObjectId,
+        class: &str,
+        wanted: &NsEventDraft<'_>,
+    ) -> Result<NsEvent, TclCompletion> {
         if class != "Application/Traffic/CBR" {
             return self.nse_event(first, wanted);
         }
@@ -57,14 +66,14 @@ impl Interp {
             }
             _ => return wanted.unknown_verb("traffic", "\"start\", \"stop\", \"reset\" or \"set rate_ 1Mb\""),
         };
-        let row = Row { node, ..wanted.row("TRAFGEN", event, args) };
+        let row = EmulabEvent { node, ..wanted.row("TRAFGEN", event, args) };
         Ok(wanted.each(row, |source| what.map_or(Effect::Other, |what| Effect::Traffic { source, what })))
     }
 
-    fn traffic_change(&mut self, wanted: &Wanted<'_>) -> Result<(String, Option<TrafficAction>), Flow> {
+    fn traffic_change(&mut self, wanted: &NsEventDraft<'_>) -> Result<(String, Option<TrafficAction>), TclCompletion> {
         wanted.need(2, "set packetSize_ 500")?;
         let (name, text) = (wanted.argument(0), wanted.argument(1));
-        let wrong = || Flow::refuse(format!("\"{}\" is no value for {name}", short(text)));
+        let wrong = || TclCompletion::refuse(format!("\"{}\" is no value for {name}", short(text)));
         Ok(match name {
             "packetSize_" => {
                 let bytes = text.parse().map_err(|_| wrong())?;
@@ -88,15 +97,15 @@ impl Interp {
     }
 
     /// FTP, Telnet and full TCP: ns itself would run what the event says.
-    pub(super) fn nse_event(&mut self, first: Id, wanted: &Wanted<'_>) -> Result<Made, Flow> {
-        let arguments: Vec<&str> = wanted.arguments.iter().map(Value::as_str).collect();
+    pub(super) fn nse_event(&mut self, first: NsObjectId, wanted: &NsEventDraft<'_>) -> Result<NsEvent, TclCompletion> {
+        let arguments: Vec<&str> = wanted.arguments.iter().map(TclValue::as_str).collect();
         let args = format!("${} {} {}", wanted.object, wanted.verb, arguments.join(" "));
         let node = match &self.world.object(first).kind {
             _ if wanted.is_group => String::new(),
-            Kind::Agent(agent) => agent.node.map_or_else(String::new, |node| self.world.name(node).to_owned()),
+            NsObjectKind::Agent(agent) => agent.node.map_or_else(String::new, |node| self.world.name(node).to_owned()),
             _ => self.node_of_application(first)?,
         };
-        let row = Row { node, ..wanted.row("NSE", "NSEEVENT", args) };
+        let row = EmulabEvent { node, ..wanted.row("NSE", "NSEEVENT", args) };
         Ok(wanted.each(row, |source| match wanted.verb {
             "start" => Effect::Traffic { source, what: TrafficAction::Start },
             "stop" => Effect::Traffic { source, what: TrafficAction::Stop },
@@ -104,18 +113,18 @@ impl Interp {
         }))
     }
 
-    fn node_of_application(&self, id: Id) -> Result<String, Flow> {
-        let Kind::Application(application) = &self.world.object(id).kind else { return Ok(String::new()) };
+    fn node_of_application(&self, id: NsObjectId) -> Result<String, TclCompletion> {
+        let NsObjectKind::Application(application) = &self.world.object(id).kind else { return Ok(String::new()) };
         let Some(agent) = application.agent else {
-            return Err(Flow::refuse(format!("\"{}\" is not attached to an agent", self.world.name(id))));
+            return Err(TclCompletion::refuse(format!("\"{}\" is not attached to an agent", self.world.name(id))));
         };
-        let Kind::Agent(agent) = &self.world.object(agent).kind else { return Ok(String::new()) };
+        let NsObjectKind::Agent(agent) = &self.world.object(agent).kind else { return Ok(String::new()) };
         Ok(agent.node.map_or_else(String::new, |node| self.world.name(node).to_owned()))
     }
 }
 
 /// What Emulab stores of a program's start, and the command to start.
-fn command(wanted: &Wanted<'_>, own: &str) -> Result<(String, Option<String>), Flow> {
+fn command(wanted: &NsEventDraft<'_>, own: &str) -> Result<(String, Option<String>), TclCompletion> {
     let given = named(wanted.arguments, &["-command", "-dir", "-timeout", "-expected-exit-code", "-tag"])?;
     let last = |name: &str| given.iter().rev().find(|(other, _)| *other == name).map_or("", |(_, value)| value);
     let command = given.iter().rev().find(|(name, _)| *name == "-command").map_or(own, |(_, command)| command);
@@ -128,7 +137,7 @@ fn command(wanted: &Wanted<'_>, own: &str) -> Result<(String, Option<String>), F
         }
     }
     if !last("-timeout").is_empty() {
-        let timeout = units::stored_time(last("-timeout")).map_err(Flow::refuse)?;
+        let timeout = units::stored_time(last("-timeout")).map_err(TclCompletion::refuse)?;
         args += &format!("TIMEOUT={{{timeout}}} ");
     }
     if command.is_empty() {

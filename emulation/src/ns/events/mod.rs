@@ -4,19 +4,19 @@ mod agents;
 mod nets;
 mod others;
 
-use super::tcl::flow::{Flow, fail};
-use super::tcl::interp::Interp;
+use super::tcl::flow::{TclCompletion, fail};
+use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
-use super::tcl::value::Value;
-use super::world::{Id, Kind};
-use crate::scenario::emulab::Row;
-use crate::scenario::topology::{Change, ProgramAction, TrafficAction};
+use super::tcl::value::TclValue;
+use super::world::{NsObjectId, NsObjectKind};
+use crate::scenario::emulab::EmulabEvent;
+use crate::scenario::topology::{ProgramAction, TopologyChange, TrafficAction};
 
 /// An event without its time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct NsEvent {
     /// As Emulab stores it.
-    pub row: Row,
+    pub row: EmulabEvent,
     /// What it does: one thing, or the same to each member of a group.
     pub effects: Vec<Effect>,
 }
@@ -25,24 +25,24 @@ pub(crate) struct Made {
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Net {
-        net: Id,
-        change: Change,
+        net: NsObjectId,
+        change: TopologyChange,
     },
     Queue {
-        net: Id,
-        node: Option<Id>,
-        set: QueueSet,
+        net: NsObjectId,
+        node: Option<NsObjectId>,
+        set: QueueParameter,
     },
     Program {
-        program: Id,
+        program: NsObjectId,
         what: ProgramAction,
     },
     Traffic {
-        source: Id,
+        source: NsObjectId,
         what: TrafficAction,
     },
     /// Starts a sequence or timeline.
-    Run(Id),
+    Run(NsObjectId),
     Halt,
     /// Nothing here.
     Other,
@@ -50,7 +50,7 @@ pub(crate) enum Effect {
 
 /// What an event sets of a queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum QueueSet {
+pub(crate) enum QueueParameter {
     Limit(u32),
     InBytes(bool),
     MinThreshold(u32),
@@ -60,57 +60,58 @@ pub(crate) enum QueueSet {
 }
 
 /// An event while it is read.
-pub(super) struct Wanted<'a> {
+pub(super) struct NsEventDraft<'a> {
     /// The object or group, as the file names it.
     pub object: &'a str,
     pub verb: &'a str,
     /// What follows the verb.
-    pub arguments: &'a [Value],
+    pub arguments: &'a [TclValue],
     /// The objects: the members, if it is a group.
-    pub targets: &'a [Id],
+    pub targets: &'a [NsObjectId],
     pub is_group: bool,
 }
 
-impl Wanted<'_> {
+impl NsEventDraft<'_> {
     fn argument(&self, at: usize) -> &str {
-        self.arguments.get(at).map_or("", Value::as_str)
+        self.arguments.get(at).map_or("", TclValue::as_str)
     }
 
     /// At least so many words behind the verb.
-    fn need(&self, least: usize, how: &str) -> Result<(), Flow> {
+    fn need(&self, least: usize, how: &str) -> Result<(), TclCompletion> {
         match self.arguments.len() >= least {
             true => Ok(()),
-            false => {
-                Err(Flow::refuse(format!("the event \"{} {}\" is too short: write \"{how}\"", self.object, self.verb)))
-            }
+            false => Err(TclCompletion::refuse(format!(
+                "the event \"{} {}\" is too short: write \"{how}\"",
+                self.object, self.verb
+            ))),
         }
     }
 
-    fn unknown_verb<T>(&self, what: &str, verbs: &str) -> Result<T, Flow> {
-        Err(Flow::refuse(format!(
+    fn unknown_verb<T>(&self, what: &str, verbs: &str) -> Result<T, TclCompletion> {
+        Err(TclCompletion::refuse(format!(
             "\"{}\" is nothing that an event can do to {what} such as \"{}\": it can {verbs}",
             short(self.verb),
             self.object
         )))
     }
 
-    fn row(&self, kind: &str, event: &str, args: impl Into<String>) -> Row {
-        Row {
+    fn row(&self, kind: &str, event: &str, args: impl Into<String>) -> EmulabEvent {
+        EmulabEvent {
             object: self.object.to_owned(),
             kind: kind.to_owned(),
             event: event.to_owned(),
             args: args.into(),
-            ..Row::default()
+            ..EmulabEvent::default()
         }
     }
 
     /// An event that does the same to every target.
-    fn each(&self, row: Row, effect: impl Fn(Id) -> Effect) -> Made {
-        Made { row, effects: self.targets.iter().map(|id| effect(*id)).collect() }
+    fn each(&self, row: EmulabEvent, effect: impl Fn(NsObjectId) -> Effect) -> NsEvent {
+        NsEvent { row, effects: self.targets.iter().map(|id| effect(*id)).collect() }
     }
 
-    fn without_effect(row: Row) -> Made {
-        Made { row, effects: vec![Effect::Other] }
+    fn without_effect(row: EmulabEvent) -> NsEvent {
+        NsEvent { row, effects: vec![Effect::Other] }
     }
 }
 
@@ -119,7 +120,7 @@ const EVERY_EVENT: [&str; 11] =
     ["obj", "cmd", "evargs", "vnode", "vname", "otype", "etype", "args", "atstring", "cl", "rc"];
 
 /// What it assigns in addition for some.
-fn assigned_by(kind: &str, wanted: &Wanted<'_>) -> &'static [&'static str] {
+fn assigned_by(kind: &str, wanted: &NsEventDraft<'_>) -> &'static [&'static str] {
     let is_queue = matches!(wanted.argument(0), name if name.ends_with('_'));
     match (kind, wanted.verb) {
         ("LINK", "set") if is_queue => &["node", "lanlink", "arg"],
@@ -138,27 +139,27 @@ fn assigned_by(kind: &str, wanted: &Wanted<'_>) -> &'static [&'static str] {
     }
 }
 
-impl Interp {
+impl TclInterpreter {
     /// Reads the events in `text`, with semicolons between.
-    pub(crate) fn make_events(&mut self, text: &str) -> Result<Vec<Made>, Flow> {
+    pub(crate) fn make_events(&mut self, text: &str) -> Result<Vec<NsEvent>, TclCompletion> {
         let mut made = Vec::new();
         for event in text.split(';') {
-            made.extend(self.make_event(&Value::from(event))?);
+            made.extend(self.make_event(&TclValue::from(event))?);
         }
         Ok(made)
     }
 
     /// Reads one event; nothing for a comment.
-    pub(crate) fn make_event(&mut self, text: &Value) -> Result<Option<Made>, Flow> {
+    pub(crate) fn make_event(&mut self, text: &TclValue) -> Result<Option<NsEvent>, TclCompletion> {
         self.spend(1)?;
         let words = self.list(text)?;
-        let object = words.first().map_or("", Value::as_str);
+        let object = words.first().map_or("", TclValue::as_str);
         self.assigned(&EVERY_EVENT);
         if object.starts_with('#') {
             return Ok(None);
         }
         let Some(verb) = words.get(1).filter(|verb| !verb.is_empty()) else {
-            return Err(Flow::refuse(match object.is_empty() {
+            return Err(TclCompletion::refuse(match object.is_empty() {
                 true => "an event is empty: nothing may follow the last \";\"".to_owned(),
                 false => format!("the event \"{}\" does not say what is to happen", short(text.as_str())),
             }));
@@ -171,12 +172,12 @@ impl Interp {
             ));
         };
         let (targets, is_group) = match &self.world.object(id).kind {
-            Kind::Group(members) => (members.clone(), true),
+            NsObjectKind::Group(members) => (members.clone(), true),
             _ => (vec![id], false),
         };
-        let wanted = Wanted { object, verb: verb.as_str(), arguments: &words[2..], targets: &targets, is_group };
+        let wanted = NsEventDraft { object, verb: verb.as_str(), arguments: &words[2..], targets: &targets, is_group };
         let Some(first) = targets.first() else {
-            return Err(Flow::refuse(format!("the group \"{object}\" has no members yet")));
+            return Err(TclCompletion::refuse(format!("the group \"{object}\" has no members yet")));
         };
         let mut made = self.dispatch(*first, &wanted)?;
         self.assigned(assigned_by(&made.row.kind, &wanted));
@@ -186,26 +187,26 @@ impl Interp {
         Ok(Some(made))
     }
 
-    fn dispatch(&mut self, first: Id, wanted: &Wanted<'_>) -> Result<Made, Flow> {
+    fn dispatch(&mut self, first: NsObjectId, wanted: &NsEventDraft<'_>) -> Result<NsEvent, TclCompletion> {
         match &self.world.object(first).kind {
-            Kind::Net(_) => self.net_event(wanted),
-            Kind::Queue(_) => self.queue_event(first, wanted),
-            Kind::Program => self.program_event(first, wanted),
-            Kind::Application(application) => {
+            NsObjectKind::Net(_) => self.net_event(wanted),
+            NsObjectKind::Queue(_) => self.queue_event(first, wanted),
+            NsObjectKind::Program => self.program_event(first, wanted),
+            NsObjectKind::Application(application) => {
                 let class = application.class.clone();
                 self.application_event(first, &class, wanted)
             }
-            Kind::Agent(agent) if agent.class.starts_with("Agent/TCP/FullTcp") => self.nse_event(first, wanted),
-            Kind::Node(node) if !node.bridge => others::node_event(wanted, node.placed),
-            Kind::Group(_) => Err(Flow::refuse(format!(
+            NsObjectKind::Agent(agent) if agent.class.starts_with("Agent/TCP/FullTcp") => self.nse_event(first, wanted),
+            NsObjectKind::Node(node) if !node.bridge => others::node_event(wanted, node.placed),
+            NsObjectKind::Group(_) => Err(TclCompletion::refuse(format!(
                 "\"{}\" is a group of groups, and Emulab's parser takes no events of those: say it of each group",
                 wanted.object
             ))),
-            Kind::Sequence(_) => others::list_event(wanted, "SEQUENCE"),
-            Kind::Timeline(_) => others::list_event(wanted, "TIMELINE"),
-            Kind::Simulator => others::simulator_event(wanted),
-            Kind::Idle(class @ ("Console" | "Disk" | "Custom")) => Ok(others::idle_event(class, wanted)),
-            _ => Err(Flow::refuse(format!(
+            NsObjectKind::Sequence(_) => others::list_event(wanted, "SEQUENCE"),
+            NsObjectKind::Timeline(_) => others::list_event(wanted, "TIMELINE"),
+            NsObjectKind::Simulator => others::simulator_event(wanted),
+            NsObjectKind::Ineffective(class @ ("Console" | "Disk" | "Custom")) => Ok(others::idle_event(class, wanted)),
+            _ => Err(TclCompletion::refuse(format!(
                 "nothing can happen to \"{}\": events are about links, LANs, queues, programs, traffic, nodes and groups",
                 wanted.object
             ))),

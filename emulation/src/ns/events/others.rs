@@ -1,19 +1,19 @@
 //! Events of nodes, lists of events, and the simulator.
 
-use super::{Effect, Flow, Made, Wanted};
+use super::{Effect, NsEvent, NsEventDraft, TclCompletion};
 use crate::ns::methods::named;
-use crate::ns::tcl::value::Value;
-use crate::scenario::emulab::Row;
+use crate::ns::tcl::value::TclValue;
+use crate::scenario::emulab::EmulabEvent;
 
-pub(super) fn list_event(wanted: &Wanted<'_>, kind: &str) -> Result<Made, Flow> {
+pub(super) fn list_event(wanted: &NsEventDraft<'_>, kind: &str) -> Result<NsEvent, TclCompletion> {
     match wanted.verb {
         "start" | "run" => Ok(wanted.each(wanted.row(kind, &wanted.verb.to_uppercase(), ""), Effect::Run)),
-        "reset" => Ok(Wanted::without_effect(wanted.row(kind, "RESET", ""))),
+        "reset" => Ok(NsEventDraft::without_effect(wanted.row(kind, "RESET", ""))),
         _ => wanted.unknown_verb("a list of events", "\"start\", \"run\" or \"reset\""),
     }
 }
 
-pub(super) fn node_event(wanted: &Wanted<'_>, placed: bool) -> Result<Made, Flow> {
+pub(super) fn node_event(wanted: &NsEventDraft<'_>, placed: bool) -> Result<NsEvent, TclCompletion> {
     let row = match wanted.verb {
         "reboot" => wanted.row("NODE", "REBOOT", ""),
         "reload" => {
@@ -26,7 +26,7 @@ pub(super) fn node_event(wanted: &Wanted<'_>, placed: bool) -> Result<Made, Flow
             wanted.row("NODE", "SNAPSHOT", format!("IMAGE={}", wanted.argument(0)))
         }
         "setdest" if !placed => {
-            return Err(Flow::refuse(format!(
+            return Err(TclCompletion::refuse(format!(
                 "\"{}\" stands on no topography: give it one before it moves",
                 wanted.object
             )));
@@ -42,19 +42,20 @@ pub(super) fn node_event(wanted: &Wanted<'_>, placed: bool) -> Result<Made, Flow
                 .unknown_verb("a node", "\"reboot\", \"reload\", \"snapshot-to IMAGE\" or \"setdest X Y SPEED\"");
         }
     };
-    Ok(Wanted::without_effect(row))
+    Ok(NsEventDraft::without_effect(row))
 }
 
-pub(super) fn simulator_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
-    let text = || wanted.arguments.iter().map(Value::as_str).collect::<Vec<_>>().join(" ");
-    let of_all = |kind: &str, event: &str, args: String| Row { node: "*".to_owned(), ..wanted.row(kind, event, args) };
+pub(super) fn simulator_event(wanted: &NsEventDraft<'_>) -> Result<NsEvent, TclCompletion> {
+    let text = || wanted.arguments.iter().map(TclValue::as_str).collect::<Vec<_>>().join(" ");
+    let of_all =
+        |kind: &str, event: &str, args: String| EmulabEvent { node: "*".to_owned(), ..wanted.row(kind, event, args) };
     let simulator = |event: &str, args: String| of_all("SIMULATOR", event, args);
     let row = match wanted.verb {
         "halt" | "terminate" => {
-            return Ok(Made { row: simulator("HALT", String::new()), effects: vec![Effect::Halt] });
+            return Ok(NsEvent { row: simulator("HALT", String::new()), effects: vec![Effect::Halt] });
         }
         "swapout" => {
-            return Ok(Made { row: simulator("SWAPOUT", String::new()), effects: vec![Effect::Halt] });
+            return Ok(NsEvent { row: simulator("SWAPOUT", String::new()), effects: vec![Effect::Halt] });
         }
         "stoprun" => simulator("STOPRUN", String::new()),
         "stabilize" => simulator("MODIFY", "mode=stabilize".to_owned()),
@@ -66,24 +67,24 @@ pub(super) fn simulator_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
         "trace-for" => {
             wanted.need(1, "trace-for SECONDS")?;
             let row = of_all("SLOTHD", "START", format!("DURATION={}", wanted.argument(0)));
-            Row { object: "slothd".to_owned(), ..row }
+            EmulabEvent { object: "slothd".to_owned(), ..row }
         }
         "linktest" => {
             let given = named(wanted.arguments, &["-bw", "-stopat"])?;
             let stop = given.iter().rev().find(|(name, _)| *name == "-stopat").map_or("3", |(_, value)| value);
             let row = of_all("LINKTEST", "START", format!("STARTAT=1 STOPAT={stop}"));
-            Row { object: "linktest".to_owned(), ..row }
+            EmulabEvent { object: "linktest".to_owned(), ..row }
         }
-        "reset-lans" => Row { object: "__all_lans".to_owned(), ..of_all("LINK", "RESET", String::new()) },
+        "reset-lans" => EmulabEvent { object: "__all_lans".to_owned(), ..of_all("LINK", "RESET", String::new()) },
         _ => return wanted.unknown_verb("the simulator", SIMULATOR_VERBS),
     };
-    Ok(Wanted::without_effect(row))
+    Ok(NsEventDraft::without_effect(row))
 }
 
 const SIMULATOR_VERBS: &str =
     "\"halt\", \"terminate\", \"swapout\", \"stoprun\", \"snapshot\", \"report\", \"linktest\" or \"log\"";
 
-fn report(wanted: &Wanted<'_>) -> Result<String, Flow> {
+fn report(wanted: &NsEventDraft<'_>) -> Result<String, TclCompletion> {
     let given = named(wanted.arguments, &["-digester", "-archive"])?;
     let last = |name: &str| given.iter().rev().find(|(other, value)| *other == name && !value.is_empty());
     let digester = last("-digester").map_or(String::new(), |(_, value)| format!("DIGESTER={{{value}}}"));
@@ -92,6 +93,6 @@ fn report(wanted: &Wanted<'_>) -> Result<String, Flow> {
 }
 
 /// Events of what has no effect here.
-pub(super) fn idle_event(class: &str, wanted: &Wanted<'_>) -> Made {
-    Wanted::without_effect(wanted.row(&class.to_uppercase(), &wanted.verb.to_uppercase(), ""))
+pub(super) fn idle_event(class: &str, wanted: &NsEventDraft<'_>) -> NsEvent {
+    NsEventDraft::without_effect(wanted.row(&class.to_uppercase(), &wanted.verb.to_uppercase(), ""))
 }

@@ -1,8 +1,8 @@
 //! `tb-` commands that are understood and have no effect here.
 
-use super::{Flow, Interp, Outcome, Value, fail, short};
+use super::{TclCompletion, TclInterpreter, TclResult, TclValue, fail, short};
 use crate::ns::tcl::number;
-use crate::ns::world::Kind;
+use crate::ns::world::NsObjectKind;
 use crate::scenario::near;
 
 use Argument::{
@@ -149,9 +149,9 @@ pub(super) fn knows(name: &str) -> bool {
 }
 
 /// Checks a command's arguments, and remarks that it has no effect.
-pub(super) fn run(interp: &mut Interp, words: &[Value]) -> Outcome {
+pub(super) fn run(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let name = words[0].as_str().trim_start_matches("::");
-    let Some((_, kinds, why)) = IDLE.iter().find(|(idle, ..)| *idle == name) else { return Ok(Value::default()) };
+    let Some((_, kinds, why)) = IDLE.iter().find(|(idle, ..)| *idle == name) else { return Ok(TclValue::default()) };
     let needed = kinds.iter().take_while(|kind| !matches!(kind, Optional | Rest)).count();
     let is_open = kinds.iter().any(|kind| matches!(kind, Rest | Tarfiles));
     let most = if is_open { usize::MAX } else { kinds.iter().filter(|kind| !matches!(kind, Optional)).count() };
@@ -170,12 +170,12 @@ pub(super) fn run(interp: &mut Interp, words: &[Value]) -> Outcome {
         interp.world.security_level = words[1].as_str() != "Green";
     }
     interp.ignored(format!("{name}: {why}"));
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn check(interp: &mut Interp, name: &str, kind: Argument, word: &Value) -> Result<(), Flow> {
+fn check(interp: &mut TclInterpreter, name: &str, kind: Argument, word: &TclValue) -> Result<(), TclCompletion> {
     let text = word.as_str();
-    let refuse = |wanted: &str| Err(Flow::refuse(format!("{name} takes {wanted}, not \"{}\"", short(text))));
+    let refuse = |wanted: &str| Err(TclCompletion::refuse(format!("{name} takes {wanted}, not \"{}\"", short(text))));
     let number = || number::read(text.trim()).map(|number| number.double());
     match kind {
         Node => interp.node_named(word).map(|_| ()),
@@ -185,7 +185,7 @@ fn check(interp: &mut Interp, name: &str, kind: Argument, word: &Value) -> Resul
         Object => interp.object_named(word).map(|_| ()),
         Host => {
             let id = interp.object_named(word)?;
-            let fits = matches!(interp.world.object(id).kind, Kind::Node(_) | Kind::Blockstore(_));
+            let fits = matches!(interp.world.object(id).kind, NsObjectKind::Node(_) | NsObjectKind::Blockstore(_));
             interp.expect(id, fits, "node").map(|_| ())
         }
         NetOr(others) if !others.contains(&text) => interp.net_named(word).map(|_| ()),
@@ -206,22 +206,23 @@ const TRUTHS: [&str; 6] = ["true", "false", "yes", "no", "on", "off"];
 
 /// One argument may hold all the words. Emulab checks the first folder where
 /// it does not read the archives.
-fn tarfiles(interp: &mut Interp, name: &str, words: &[Value]) -> Result<(), Flow> {
+fn tarfiles(interp: &mut TclInterpreter, name: &str, words: &[TclValue]) -> Result<(), TclCompletion> {
     let words: Vec<&str> = match words {
         [one] => one.as_str().split(' ').collect(),
-        more => more.iter().map(Value::as_str).collect(),
+        more => more.iter().map(TclValue::as_str).collect(),
     };
     interp.spend(words.len())?;
     match words.first() {
         None => fail(format!("{name} has no folder and archive")),
         _ if !words.len().is_multiple_of(2) => {
-            Err(Flow::refuse(format!("{name} takes pairs of a folder and an archive, and one is left over")))
+            Err(TclCompletion::refuse(format!("{name} takes pairs of a folder and an archive, and one is left over")))
         }
-        Some(folder) if SHARED.iter().any(|shared| folder.starts_with(shared)) => {
-            Err(Flow::refuse(format!("\"{}\" of {name} is shared by all nodes, not a node's own", short(folder))))
-        }
+        Some(folder) if SHARED.iter().any(|shared| folder.starts_with(shared)) => Err(TclCompletion::refuse(format!(
+            "\"{}\" of {name} is shared by all nodes, not a node's own",
+            short(folder)
+        ))),
         Some(folder) if !folder.starts_with('/') => {
-            Err(Flow::refuse(format!("\"{}\" of {name} is no absolute folder", short(folder))))
+            Err(TclCompletion::refuse(format!("\"{}\" of {name} is no absolute folder", short(folder))))
         }
         Some(_) => Ok(()),
     }

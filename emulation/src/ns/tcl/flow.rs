@@ -1,27 +1,27 @@
 //! How a command can end other than with a result.
 
-use super::value::Value;
+use super::value::TclValue;
 
 /// A command that gives no result, and why.
 #[derive(Debug)]
-pub(crate) enum Flow {
+pub(crate) enum TclCompletion {
     /// `break`.
     Break,
     /// `continue`.
     Continue,
     /// `return`: the value is the procedure's.
-    Return(Value),
+    Return(TclValue),
     /// `exit`: the rest of the file is not read.
     Exit,
     /// An error that `catch` may catch.
-    Fault(Box<Fault>),
+    Error(Box<TclError>),
     /// An error that ends the reading: the file is refused.
-    Refused(Box<Fault>),
+    Refused(Box<TclError>),
 }
 
 /// What is wrong, and where.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fault {
+pub(crate) struct TclError {
     /// One sentence.
     pub message: String,
     /// The line of the innermost command; 0 while it is not known.
@@ -30,7 +30,7 @@ pub(crate) struct Fault {
     pub within: Option<(String, u32)>,
 }
 
-impl Fault {
+impl TclError {
     /// Something wrong, at a place that its command knows.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
@@ -42,31 +42,31 @@ impl Fault {
     }
 }
 
-impl From<Fault> for Flow {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(Box::new(fault))
+impl From<TclError> for TclCompletion {
+    fn from(fault: TclError) -> Self {
+        Self::Error(Box::new(fault))
     }
 }
 
-impl Flow {
+impl TclCompletion {
     /// The file is refused for this, whatever it would catch.
     pub(crate) fn refuse(message: impl Into<String>) -> Self {
-        Self::Refused(Box::new(Fault::new(message)))
+        Self::Refused(Box::new(TclError::new(message)))
     }
 
     /// The fault, if it is one.
-    pub(crate) fn fault_mut(&mut self) -> Option<&mut Fault> {
+    pub(crate) fn error_mut(&mut self) -> Option<&mut TclError> {
         match self {
-            Self::Fault(fault) | Self::Refused(fault) => Some(fault),
+            Self::Error(fault) | Self::Refused(fault) => Some(fault),
             _ => None,
         }
     }
 }
 
 /// Fails with a sentence.
-pub(crate) fn fail<T>(message: impl Into<String>) -> Result<T, Flow> {
-    Err(Fault::new(message).into())
+pub(crate) fn fail<T>(message: impl Into<String>) -> Result<T, TclCompletion> {
+    Err(TclError::new(message).into())
 }
 
 /// What a command gives.
-pub(crate) type Outcome = Result<Value, Flow>;
+pub(crate) type TclResult = Result<TclValue, TclCompletion>;

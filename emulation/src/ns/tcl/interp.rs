@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use super::commands;
 use super::expr::Random;
-use super::flow::{Fault, Flow, Outcome, fail};
-use super::parse::{Command, Parser, Script, Token, Variable, Word};
-use super::value::Value;
-use super::variables::Frame;
-use crate::ns::Limits;
-use crate::ns::world::World;
+use super::flow::{TclCompletion, TclError, TclResult, fail};
+use super::parse::{Parser, TclCommand, TclScript, Token, Variable, Word};
+use super::value::TclValue;
+use super::variables::CallFrame;
+use crate::ns::NsLimits;
+use crate::ns::world::NsState;
 
 /// How deep scripts and expressions may be nested: a script counts
 /// [`SCRIPT`], a step into an expression less. The machine's stack is the
@@ -26,15 +26,15 @@ const BYTES_PER_SEARCH: usize = 1024;
 const SHARING: [&str; 6] = ["set", "append", "lappend", "lindex", "incr", "return"];
 
 /// What runs one NS file.
-pub(crate) struct Interp {
+pub(crate) struct TclInterpreter {
     /// The objects that the file makes.
-    pub world: World,
-    pub limits: Limits,
+    pub world: NsState,
+    pub limits: NsLimits,
     /// The line of the command that runs.
     pub line: u32,
     pub random: Random,
     pub procedures: BTreeMap<String, Rc<Procedure>>,
-    pub frames: Vec<Frame>,
+    pub frames: Vec<CallFrame>,
     /// The frame whose variables are seen.
     pub current: usize,
     /// How many variables and elements there are.
@@ -48,19 +48,19 @@ pub(crate) struct Interp {
 /// What `proc` makes.
 pub(crate) struct Procedure {
     /// Names, and what they are if the caller leaves them out.
-    pub parameters: Vec<(String, Option<Value>)>,
-    pub body: Value,
+    pub parameters: Vec<(String, Option<TclValue>)>,
+    pub body: TclValue,
 }
 
-impl Interp {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl TclInterpreter {
+    pub(crate) fn new(limits: NsLimits) -> Self {
         Self {
-            world: World::default(),
+            world: NsState::default(),
             limits,
             line: 0,
             random: Random::default(),
             procedures: BTreeMap::new(),
-            frames: vec![Frame::default()],
+            frames: vec![CallFrame::default()],
             current: 0,
             stored: 0,
             exit_line: 0,
@@ -70,13 +70,13 @@ impl Interp {
     }
 
     /// Runs a whole file, command by command.
-    pub(crate) fn run_file(&mut self, source: &str) -> Result<(), Flow> {
+    pub(crate) fn run_file(&mut self, source: &str) -> Result<(), TclCompletion> {
         let mut parser = Parser::new(source, 1, 0);
         while let Some(command) = parser.next_command()? {
             match self.run_command(&command) {
                 Ok(_) => {}
                 // At the top level, `return` ends the file.
-                Err(Flow::Return(_)) => return Ok(()),
+                Err(TclCompletion::Return(_)) => return Ok(()),
                 Err(other) => return Err(self.outside_of_loops(other)),
             }
         }
@@ -84,7 +84,7 @@ impl Interp {
     }
 
     /// Runs `text` as a script.
-    pub(crate) fn eval(&mut self, text: &Value) -> Outcome {
+    pub(crate) fn eval(&mut self, text: &TclValue) -> TclResult {
         if !text.has_script() {
             self.spend(text.len() / BYTES_PER_STEP)?;
         }
@@ -93,10 +93,10 @@ impl Interp {
     }
 
     /// Runs a script; the result is its last command's.
-    pub(crate) fn run(&mut self, script: &Script) -> Outcome {
+    pub(crate) fn run(&mut self, script: &TclScript) -> TclResult {
         let depth = self.depth;
         self.enter(SCRIPT)?;
-        let mut result = Ok(Value::default());
+        let mut result = Ok(TclValue::default());
         for command in &script.commands {
             result = self.run_command(command);
             if result.is_err() {
@@ -107,13 +107,13 @@ impl Interp {
         result
     }
 
-    fn run_command(&mut self, command: &Command) -> Outcome {
+    fn run_command(&mut self, command: &TclCommand) -> TclResult {
         let outer = self.line;
         if command.line > 0 {
             self.line = command.line;
         }
         let outcome = self.words(&command.words).and_then(|words| self.invoke(&words)).map_err(|mut flow| {
-            if let Some(fault) = flow.fault_mut().filter(|fault| fault.line == 0) {
+            if let Some(fault) = flow.error_mut().filter(|fault| fault.line == 0) {
                 fault.line = self.line;
             }
             flow
@@ -123,8 +123,8 @@ impl Interp {
     }
 
     /// Runs the command that these words are.
-    pub(crate) fn invoke(&mut self, words: &[Value]) -> Outcome {
-        let Some(name) = words.first() else { return Ok(Value::default()) };
+    pub(crate) fn invoke(&mut self, words: &[TclValue]) -> TclResult {
+        let Some(name) = words.first() else { return Ok(TclValue::default()) };
         self.spend(1)?;
         let name = name.as_str().strip_prefix("::").unwrap_or(name.as_str());
         if let Some(procedure) = self.procedures.get(name) {
@@ -152,10 +152,10 @@ impl Interp {
         }
     }
 
-    fn call(&mut self, name: &str, procedure: &Procedure, words: &[Value]) -> Outcome {
+    fn call(&mut self, name: &str, procedure: &Procedure, words: &[TclValue]) -> TclResult {
         let line = self.line;
         let level = self.frames[self.current].level + 1;
-        self.frames.push(Frame::new(self.current, level, words.to_vec()));
+        self.frames.push(CallFrame::new(self.current, level, words.to_vec()));
         let caller = std::mem::replace(&mut self.current, self.frames.len() - 1);
         let outcome = self.bind(name, procedure, &words[1..]).and_then(|()| self.eval(&procedure.body));
         self.current = caller;
@@ -163,10 +163,10 @@ impl Interp {
             self.forget(&frame);
         }
         match outcome {
-            Err(Flow::Return(value)) => Ok(value),
+            Err(TclCompletion::Return(value)) => Ok(value),
             Err(other) => {
                 let mut other = self.outside_of_loops(other);
-                if let Some(fault) = other.fault_mut() {
+                if let Some(fault) = other.error_mut() {
                     fault.within.get_or_insert_with(|| (name.to_owned(), line));
                 }
                 Err(other)
@@ -175,12 +175,12 @@ impl Interp {
         }
     }
 
-    fn bind(&mut self, name: &str, procedure: &Procedure, arguments: &[Value]) -> Result<(), Flow> {
+    fn bind(&mut self, name: &str, procedure: &Procedure, arguments: &[TclValue]) -> Result<(), TclCompletion> {
         let mut rest = arguments.iter();
         let last = procedure.parameters.len().saturating_sub(1);
         for (i, (parameter, default)) in procedure.parameters.iter().enumerate() {
             let value = if i == last && parameter == "args" {
-                Value::from_list(rest.by_ref().cloned().collect())
+                TclValue::from_list(rest.by_ref().cloned().collect())
             } else {
                 match rest.next().or(default.as_ref()) {
                     Some(value) => value.clone(),
@@ -192,16 +192,16 @@ impl Interp {
         if rest.next().is_some() { fail(usage_of(name, procedure)) } else { Ok(()) }
     }
 
-    fn outside_of_loops(&self, flow: Flow) -> Flow {
+    fn outside_of_loops(&self, flow: TclCompletion) -> TclCompletion {
         let word = match flow {
-            Flow::Break => "break",
-            Flow::Continue => "continue",
+            TclCompletion::Break => "break",
+            TclCompletion::Continue => "continue",
             other => return other,
         };
-        Fault::at(self.line, format!("\"{word}\" outside of a loop")).into()
+        TclError::at(self.line, format!("\"{word}\" outside of a loop")).into()
     }
 
-    fn words(&mut self, words: &[Word]) -> Result<Vec<Value>, Flow> {
+    fn words(&mut self, words: &[Word]) -> Result<Vec<TclValue>, TclCompletion> {
         let mut values = Vec::with_capacity(words.len());
         for word in words {
             match word {
@@ -217,7 +217,7 @@ impl Interp {
         Ok(values)
     }
 
-    fn word(&mut self, word: &Word) -> Outcome {
+    fn word(&mut self, word: &Word) -> TclResult {
         match word {
             Word::Literal(value) => Ok(value.clone()),
             Word::Tokens(tokens) => self.substitute(tokens),
@@ -227,7 +227,7 @@ impl Interp {
     }
 
     /// What `tokens` give, joined.
-    pub(crate) fn substitute(&mut self, tokens: &[Token]) -> Outcome {
+    pub(crate) fn substitute(&mut self, tokens: &[Token]) -> TclResult {
         if let [token] = tokens {
             return self.token(token);
         }
@@ -240,19 +240,19 @@ impl Interp {
             self.check_size(text.len())?;
         }
         self.spend(text.len() / BYTES_PER_STEP)?;
-        Ok(Value::from(text))
+        Ok(TclValue::from(text))
     }
 
-    fn token(&mut self, token: &Token) -> Outcome {
+    fn token(&mut self, token: &Token) -> TclResult {
         match token {
-            Token::Text(text) => Ok(Value::from(text.as_str())),
+            Token::Text(text) => Ok(TclValue::from(text.as_str())),
             Token::Variable(variable) => self.read_variable(variable),
             Token::Script(script) => self.run(script),
         }
     }
 
     /// Reads `$name` or `$name(index)`.
-    pub(crate) fn read_variable(&mut self, variable: &Variable) -> Outcome {
+    pub(crate) fn read_variable(&mut self, variable: &Variable) -> TclResult {
         let index = match &variable.index {
             Some(tokens) => Some(self.substitute(tokens)?),
             None => None,
@@ -264,7 +264,7 @@ impl Interp {
     }
 
     /// The elements of a list.
-    pub(crate) fn list(&mut self, value: &Value) -> Result<Rc<Vec<Value>>, Flow> {
+    pub(crate) fn list(&mut self, value: &TclValue) -> Result<Rc<Vec<TclValue>>, TclCompletion> {
         let known = value.has_list();
         let list = value.list()?;
         if !known {
@@ -277,10 +277,10 @@ impl Interp {
     ///
     /// # Errors
     /// When it has used them up, which nothing catches.
-    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), Flow> {
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), TclCompletion> {
         self.steps = self.steps.saturating_add(steps as u64);
         match self.steps > self.limits.steps {
-            true => Err(Flow::refuse(format!(
+            true => Err(TclCompletion::refuse(format!(
                 "the file is still not read after {} steps: a loop without end?",
                 self.limits.steps
             ))),
@@ -290,23 +290,25 @@ impl Interp {
 
     /// Takes the steps of a search that may compare every byte of one text with
     /// every byte of another.
-    pub(crate) fn spend_search(&mut self, pattern: usize, text: usize) -> Result<(), Flow> {
+    pub(crate) fn spend_search(&mut self, pattern: usize, text: usize) -> Result<(), TclCompletion> {
         self.spend(pattern.saturating_mul(text) / BYTES_PER_SEARCH)
     }
 
     /// Refuses a value that is too long, and counts a long one.
-    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), Flow> {
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), TclCompletion> {
         match bytes > self.limits.value_bytes {
-            true => Err(Flow::refuse(format!("a value is longer than {} bytes", self.limits.value_bytes))),
+            true => Err(TclCompletion::refuse(format!("a value is longer than {} bytes", self.limits.value_bytes))),
             false => Ok(()),
         }
     }
 
     /// One level of nesting more, until [`Interp::leave`] or an error.
-    pub(crate) fn enter(&mut self, weight: u32) -> Result<(), Flow> {
+    pub(crate) fn enter(&mut self, weight: u32) -> Result<(), TclCompletion> {
         self.depth += weight;
         match self.depth > MAX_DEPTH {
-            true => Err(Flow::refuse("commands are nested too deeply: a procedure that calls itself without end?")),
+            true => {
+                Err(TclCompletion::refuse("commands are nested too deeply: a procedure that calls itself without end?"))
+            }
             false => Ok(()),
         }
     }

@@ -1,17 +1,17 @@
 //! Scripts as commands, commands as words (the twelve rules of Tcl(n)).
 
 use super::escape;
-use super::flow::Fault;
-pub(crate) use super::script::{Command, Script, Token, Variable, Word};
-use super::value::Value;
+use super::flow::TclError;
+pub(crate) use super::script::{TclCommand, TclScript, Token, Variable, Word};
+use super::value::TclValue;
 
 /// How deep brackets and indices may be nested in one text.
 const MAX_NESTING: usize = 50;
 
 /// Reads a whole script; its first line is `line`, or unknown if that is 0.
-pub(crate) fn script(text: &str, line: u32, generation: u8) -> Result<Script, Fault> {
+pub(crate) fn script(text: &str, line: u32, generation: u8) -> Result<TclScript, TclError> {
     let mut parser = Parser::new(text, line, generation);
-    let mut script = Script::default();
+    let mut script = TclScript::default();
     while let Some(command) = parser.next_command()? {
         script.commands.push(command);
     }
@@ -19,7 +19,7 @@ pub(crate) fn script(text: &str, line: u32, generation: u8) -> Result<Script, Fa
 }
 
 /// Reads a text's substitutions: of `$`, `[` and backslash, or only some.
-pub(crate) fn substitutions(text: &str, kinds: Kinds, generation: u8) -> Result<Vec<Token>, Fault> {
+pub(crate) fn substitutions(text: &str, kinds: Kinds, generation: u8) -> Result<Vec<Token>, TclError> {
     Parser::new(text, 0, generation).tokens(&|_| false, kinds)
 }
 
@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The next command; nothing at the end.
-    pub(crate) fn next_command(&mut self) -> Result<Option<Command>, Fault> {
+    pub(crate) fn next_command(&mut self) -> Result<Option<TclCommand>, TclError> {
         loop {
             self.skip(|byte| is_space(byte) || byte == b'\n' || byte == b';');
             match self.peek() {
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn command(&mut self) -> Result<Command, Fault> {
+    fn command(&mut self) -> Result<TclCommand, TclError> {
         let line = self.line;
         let mut words = Vec::new();
         loop {
@@ -107,10 +107,10 @@ impl<'a> Parser<'a> {
                 Some(_) => words.push(self.word()?),
             }
         }
-        Ok(Command { line, words })
+        Ok(TclCommand { line, words })
     }
 
-    fn word(&mut self) -> Result<Word, Fault> {
+    fn word(&mut self) -> Result<Word, TclError> {
         let rest = self.rest();
         if rest.starts_with("{*}") && !self.ends_word(self.at + 3) {
             self.advance(3);
@@ -138,21 +138,21 @@ impl<'a> Parser<'a> {
 
     fn literal_or(&self, mut tokens: Vec<Token>) -> Word {
         match tokens.as_mut_slice() {
-            [] => Word::Literal(Value::default()),
-            [Token::Text(text)] => Word::Literal(Value::part(std::mem::take(text), self.generation)),
+            [] => Word::Literal(TclValue::default()),
+            [Token::Text(text)] => Word::Literal(TclValue::part(std::mem::take(text), self.generation)),
             _ => Word::Tokens(tokens),
         }
     }
 
     /// A word in braces, of which nothing is replaced.
-    pub(crate) fn braced(&mut self) -> Result<Value, Fault> {
+    pub(crate) fn braced(&mut self) -> Result<TclValue, TclError> {
         let opened = self.line;
         self.bump();
         let (start, line) = (self.at, self.line);
         let mut open = 1_usize;
         loop {
             match self.peek() {
-                None => return Err(Fault::at(opened, "missing close-brace")),
+                None => return Err(TclError::at(opened, "missing close-brace")),
                 Some(b'\\') => {
                     self.bump();
                     self.bump();
@@ -172,14 +172,14 @@ impl<'a> Parser<'a> {
         }
         let raw = &self.text[start..self.at - 1];
         let value = match escape::join_lines(raw) {
-            Some(joined) => Value::written(joined, Some(raw.to_owned()), line, self.generation),
-            None => Value::written(raw.to_owned(), None, line, self.generation),
+            Some(joined) => TclValue::written(joined, Some(raw.to_owned()), line, self.generation),
+            None => TclValue::written(raw.to_owned(), None, line, self.generation),
         };
         Ok(value)
     }
 
     /// A word in quotes.
-    pub(crate) fn quoted(&mut self) -> Result<Vec<Token>, Fault> {
+    pub(crate) fn quoted(&mut self) -> Result<Vec<Token>, TclError> {
         let opened = self.line;
         self.bump();
         let tokens = self.tokens(&|byte| byte == b'"', Kinds::ALL)?;
@@ -188,14 +188,14 @@ impl<'a> Parser<'a> {
                 self.bump();
                 Ok(tokens)
             }
-            _ => Err(Fault::at(opened, "missing \"")),
+            _ => Err(TclError::at(opened, "missing \"")),
         }
     }
 
-    fn expect_end(&self, what: &str) -> Result<(), Fault> {
+    fn expect_end(&self, what: &str) -> Result<(), TclError> {
         match self.ends_word(self.at) {
             true => Ok(()),
-            false => Err(Fault::at(self.line, format!("extra characters after {what}"))),
+            false => Err(TclError::at(self.line, format!("extra characters after {what}"))),
         }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parts up to the first byte, outside of substitutions, that `ends` them.
-    fn tokens(&mut self, ends: &dyn Fn(u8) -> bool, kinds: Kinds) -> Result<Vec<Token>, Fault> {
+    fn tokens(&mut self, ends: &dyn Fn(u8) -> bool, kinds: Kinds) -> Result<Vec<Token>, TclError> {
         let mut tokens = Vec::new();
         let mut text = String::new();
         while let Some(byte) = self.peek() {
@@ -247,11 +247,11 @@ impl<'a> Parser<'a> {
     }
 
     /// `[script]`.
-    pub(crate) fn bracketed(&mut self) -> Result<Script, Fault> {
+    pub(crate) fn bracketed(&mut self) -> Result<TclScript, TclError> {
         let opened = self.line;
         self.nest()?;
         self.bump();
-        let mut script = Script::default();
+        let mut script = TclScript::default();
         while let Some(command) = self.next_command()? {
             script.commands.push(command);
         }
@@ -261,15 +261,16 @@ impl<'a> Parser<'a> {
                 self.bump();
                 Ok(script)
             }
-            _ => Err(Fault::at(opened, "missing close-bracket")),
+            _ => Err(TclError::at(opened, "missing close-bracket")),
         }
     }
 
     /// `$name`, `${name}` or `$name(index)`; nothing if the `$` stands for itself.
-    pub(crate) fn variable(&mut self) -> Result<Option<Variable>, Fault> {
+    pub(crate) fn variable(&mut self) -> Result<Option<Variable>, TclError> {
         let rest = &self.rest()[1..];
         if let Some(braced) = rest.strip_prefix('{') {
-            let end = braced.find('}').ok_or_else(|| Fault::at(self.line, "missing close-brace for variable name"))?;
+            let end =
+                braced.find('}').ok_or_else(|| TclError::at(self.line, "missing close-brace for variable name"))?;
             let name = braced[..end].to_owned();
             self.advance(end + 3);
             return Ok(Some(Variable { name, index: None }));
@@ -289,16 +290,16 @@ impl<'a> Parser<'a> {
         let index = self.tokens(&|byte| byte == b')', Kinds::ALL)?;
         self.nesting -= 1;
         if self.peek() != Some(b')') {
-            return Err(Fault::at(self.line, "missing )"));
+            return Err(TclError::at(self.line, "missing )"));
         }
         self.bump();
         Ok(Some(Variable { name, index: Some(index) }))
     }
 
-    fn nest(&mut self) -> Result<(), Fault> {
+    fn nest(&mut self) -> Result<(), TclError> {
         self.nesting += 1;
         match self.nesting > MAX_NESTING {
-            true => Err(Fault::at(self.line, format!("brackets are nested deeper than {MAX_NESTING}"))),
+            true => Err(TclError::at(self.line, format!("brackets are nested deeper than {MAX_NESTING}"))),
             false => Ok(()),
         }
     }

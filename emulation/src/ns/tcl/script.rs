@@ -1,16 +1,16 @@
 //! What a script is before it runs.
 
-use super::value::Value;
+use super::value::TclValue;
 
 /// A sequence of commands.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
-    pub commands: Vec<Command>,
+pub(crate) struct TclScript {
+    pub commands: Vec<TclCommand>,
 }
 
 /// A command, before anything in it is replaced.
 #[derive(Debug)]
-pub(crate) struct Command {
+pub(crate) struct TclCommand {
     /// Where it begins; 0 where that is not known.
     pub line: u32,
     pub words: Vec<Word>,
@@ -20,7 +20,7 @@ pub(crate) struct Command {
 #[derive(Debug)]
 pub(crate) enum Word {
     /// As it stands.
-    Literal(Value),
+    Literal(TclValue),
     /// What these give, joined.
     Tokens(Vec<Token>),
     /// `{*}`: what it gives is a list of words.
@@ -35,7 +35,7 @@ pub(crate) enum Token {
     /// `$name`, or `$name(index)`.
     Variable(Variable),
     /// `[script]`.
-    Script(Script),
+    Script(TclScript),
 }
 
 /// A variable that is read.

@@ -5,9 +5,9 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::expr::Expr;
-use super::flow::Fault;
+use super::flow::TclError;
 use super::list;
-use super::parse::{self, Script};
+use super::parse::{self, TclScript};
 
 /// How deep values inside values may keep what was made of them. What is
 /// deeper is made again each time, so that dropping never recurses far.
@@ -15,7 +15,7 @@ const MAX_GENERATION: u8 = 12;
 
 /// A string. Copies share it; its reading as a list, script or expression is kept.
 #[derive(Clone, Default)]
-pub(crate) struct Value(Rc<Text>);
+pub(crate) struct TclValue(Rc<Text>);
 
 #[derive(Default)]
 struct Text {
@@ -25,12 +25,12 @@ struct Text {
     /// As it was written, where a backslash before a line's end hides lines.
     raw: Option<String>,
     generation: u8,
-    script: OnceCell<Rc<Script>>,
-    list: OnceCell<Rc<Vec<Value>>>,
+    script: OnceCell<Rc<TclScript>>,
+    list: OnceCell<Rc<Vec<TclValue>>>,
     expr: OnceCell<Rc<Expr>>,
 }
 
-impl Value {
+impl TclValue {
     /// What was written in braces from `line` on; `raw` as it was written, if that differs.
     pub(crate) fn written(string: String, raw: Option<String>, line: u32, generation: u8) -> Self {
         Self(Rc::new(Text { string, line, raw, generation, ..Text::default() }))
@@ -98,12 +98,12 @@ impl Value {
     }
 
     /// As a list.
-    pub(crate) fn list(&self) -> Result<Rc<Vec<Self>>, Fault> {
+    pub(crate) fn list(&self) -> Result<Rc<Vec<Self>>, TclError> {
         if let Some(list) = self.0.list.get() {
             return Ok(list.clone());
         }
         let inner = self.0.generation.saturating_add(1);
-        let items = list::split(self.as_str()).map_err(Fault::new)?;
+        let items = list::split(self.as_str()).map_err(TclError::new)?;
         let list = Rc::new(items.into_iter().map(|item| Self::part(item, inner)).collect::<Vec<_>>());
         if self.0.generation < MAX_GENERATION {
             let _ = self.0.list.set(list.clone());
@@ -112,7 +112,7 @@ impl Value {
     }
 
     /// As a script.
-    pub(crate) fn script(&self) -> Result<Rc<Script>, Fault> {
+    pub(crate) fn script(&self) -> Result<Rc<TclScript>, TclError> {
         if let Some(script) = self.0.script.get() {
             return Ok(script.clone());
         }
@@ -124,7 +124,7 @@ impl Value {
     }
 
     /// As an expression.
-    pub(crate) fn expr(&self) -> Result<Rc<Expr>, Fault> {
+    pub(crate) fn expr(&self) -> Result<Rc<Expr>, TclError> {
         if let Some(expr) = self.0.expr.get() {
             return Ok(expr.clone());
         }
@@ -180,31 +180,31 @@ impl Value {
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for TclValue {
     fn from(text: &str) -> Self {
         Self::from(text.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for TclValue {
     fn from(string: String) -> Self {
         Self(Rc::new(Text { string, ..Text::default() }))
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for TclValue {
     fn from(number: i64) -> Self {
         Self::from(number.to_string())
     }
 }
 
-impl From<usize> for Value {
+impl From<usize> for TclValue {
     fn from(number: usize) -> Self {
         Self::from(number.to_string())
     }
 }
 
-impl fmt::Debug for Value {
+impl fmt::Debug for TclValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
     }

@@ -1,36 +1,36 @@
 //! Variables: scalars, arrays, and links to variables of other frames.
 
 use super::expr::short;
-use super::flow::Fault;
-use super::interp::Interp;
+use super::flow::TclError;
+use super::interp::TclInterpreter;
 use super::table::Table;
-use super::value::Value;
+use super::value::TclValue;
 
 /// How many links may lead from one to another.
 const MAX_LINKS: usize = 64;
 
 /// The variables of one call of a procedure; the first frame is global.
 #[derive(Debug, Default)]
-pub(crate) struct Frame {
+pub(crate) struct CallFrame {
     variables: Table<Slot>,
     /// The frame of the caller.
     pub caller: usize,
     /// How many calls deep: 0 is global.
     pub level: usize,
     /// The words of the call.
-    pub call: Vec<Value>,
+    pub call: Vec<TclValue>,
 }
 
 #[derive(Debug)]
 enum Slot {
-    Scalar(Value),
-    Array(Table<Value>),
-    Link(Place),
+    Scalar(TclValue),
+    Array(Table<TclValue>),
+    Link(VariableRef),
 }
 
 /// Where a variable is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct VariableRef {
     frame: usize,
     name: String,
     index: Option<String>,
@@ -44,25 +44,25 @@ pub(crate) fn split_name(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-impl Frame {
+impl CallFrame {
     /// The frame of a call from `caller`.
-    pub(crate) fn new(caller: usize, level: usize, call: Vec<Value>) -> Self {
+    pub(crate) fn new(caller: usize, level: usize, call: Vec<TclValue>) -> Self {
         Self { variables: Table::default(), caller, level, call }
     }
 }
 
-impl Interp {
+impl TclInterpreter {
     /// Reads `name`, or `name(index)`.
-    pub(crate) fn get(&self, name: &str) -> Result<Value, Fault> {
+    pub(crate) fn get(&self, name: &str) -> Result<TclValue, TclError> {
         let (base, index) = split_name(name);
         self.get_part(base, index)
     }
 
     /// Reads an element, or a scalar without an index.
-    pub(crate) fn get_part(&self, name: &str, index: Option<&str>) -> Result<Value, Fault> {
+    pub(crate) fn get_part(&self, name: &str, index: Option<&str>) -> Result<TclValue, TclError> {
         let cannot = |why: &str| {
             let shown = index.map_or(name.to_owned(), |index| format!("{name}({index})"));
-            Fault::new(format!("can't read \"{}\": {why}", short(&shown)))
+            TclError::new(format!("can't read \"{}\": {why}", short(&shown)))
         };
         let place = self.resolve(self.current, name, index);
         let slot = self.frames[place.frame].variables.get(&place.name);
@@ -78,14 +78,14 @@ impl Interp {
     }
 
     /// Writes `name`, or `name(index)`.
-    pub(crate) fn set(&mut self, name: &str, value: Value) -> Result<(), Fault> {
+    pub(crate) fn set(&mut self, name: &str, value: TclValue) -> Result<(), TclError> {
         let (base, index) = split_name(name);
         let place = self.resolve(self.current, base, index);
-        self.set_at(&place, value).map_err(|why| Fault::new(format!("can't set \"{}\": {why}", short(name))))
+        self.set_at(&place, value).map_err(|why| TclError::new(format!("can't set \"{}\": {why}", short(name))))
     }
 
     /// Changes the value of `name` in place; a new variable starts empty.
-    pub(crate) fn update(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Result<Value, Fault> {
+    pub(crate) fn update(&mut self, name: &str, change: impl FnOnce(&mut TclValue)) -> Result<TclValue, TclError> {
         let (base, index) = split_name(name);
         let place = self.resolve(self.current, base, index);
         let slot = self.frames[place.frame].variables.get_mut(&place.name);
@@ -98,14 +98,14 @@ impl Interp {
             change(value);
             return Ok(value.clone());
         }
-        let mut value = Value::default();
+        let mut value = TclValue::default();
         change(&mut value);
         self.set_at(&place, value.clone())
-            .map_err(|why| Fault::new(format!("can't set \"{}\": {why}", short(name))))?;
+            .map_err(|why| TclError::new(format!("can't set \"{}\": {why}", short(name))))?;
         Ok(value)
     }
 
-    fn set_at(&mut self, place: &Place, value: Value) -> Result<(), String> {
+    fn set_at(&mut self, place: &VariableRef, value: TclValue) -> Result<(), String> {
         let variables = &mut self.frames[place.frame].variables;
         let is_new = match (variables.get_mut(&place.name), &place.index) {
             (Some(Slot::Scalar(old)), None) => {
@@ -157,7 +157,7 @@ impl Interp {
     }
 
     /// The elements of an array.
-    pub(crate) fn array(&self, name: &str) -> Option<&Table<Value>> {
+    pub(crate) fn array(&self, name: &str) -> Option<&Table<TclValue>> {
         let place = self.resolve(self.current, name, None);
         match self.frames[place.frame].variables.get(&place.name) {
             Some(Slot::Array(table)) => Some(table),
@@ -166,13 +166,13 @@ impl Interp {
     }
 
     /// Makes `name` an array if it is nothing yet.
-    pub(crate) fn make_array(&mut self, name: &str) -> Result<(), Fault> {
+    pub(crate) fn make_array(&mut self, name: &str) -> Result<(), TclError> {
         let place = self.resolve(self.current, name, None);
         let variables = &mut self.frames[place.frame].variables;
         match variables.get(&place.name) {
             Some(Slot::Array(_)) => Ok(()),
             Some(Slot::Scalar(_)) => {
-                Err(Fault::new(format!("can't array set \"{}\": variable isn't array", short(name))))
+                Err(TclError::new(format!("can't array set \"{}\": variable isn't array", short(name))))
             }
             _ => {
                 variables.insert(&place.name, Slot::Array(Table::default()));
@@ -183,7 +183,7 @@ impl Interp {
     }
 
     /// Lets `local` of this frame stand for `name`, perhaps an element, of `frame`.
-    pub(crate) fn link(&mut self, local: &str, frame: usize, name: &str) -> Result<(), Fault> {
+    pub(crate) fn link(&mut self, local: &str, frame: usize, name: &str) -> Result<(), TclError> {
         let (base, index) = split_name(name);
         let target = self.resolve(frame, base, index);
         if target.frame == self.current && target.name == local && target.index.is_none() {
@@ -191,12 +191,12 @@ impl Interp {
             return if frame == 0 && self.current == 0 {
                 Ok(())
             } else {
-                Err(Fault::new("can't upvar from variable to itself"))
+                Err(TclError::new("can't upvar from variable to itself"))
             };
         }
         let variables = &mut self.frames[self.current].variables;
         if matches!(variables.get(local), Some(Slot::Scalar(_) | Slot::Array(_))) {
-            return Err(Fault::new(format!("variable \"{}\" already exists", short(local))));
+            return Err(TclError::new(format!("variable \"{}\" already exists", short(local))));
         }
         self.stored += usize::from(variables.insert(local, Slot::Link(target)));
         Ok(())
@@ -216,21 +216,21 @@ impl Interp {
     }
 
     /// How many values a frame that ends held.
-    pub(crate) fn forget(&mut self, frame: &Frame) {
+    pub(crate) fn forget(&mut self, frame: &CallFrame) {
         let held: usize = frame.variables.keys().filter_map(|name| frame.variables.get(name)).map(Slot::size).sum();
         self.stored = self.stored.saturating_sub(held);
     }
 
     /// Where `name` of `frame` really is.
-    fn resolve(&self, frame: usize, name: &str, index: Option<&str>) -> Place {
+    fn resolve(&self, frame: usize, name: &str, index: Option<&str>) -> VariableRef {
         let frame = if name.starts_with("::") { 0 } else { frame };
         let name = name.trim_start_matches("::").to_owned();
-        let mut place = Place { frame, name, index: index.map(str::to_owned) };
+        let mut place = VariableRef { frame, name, index: index.map(str::to_owned) };
         for _ in 0..MAX_LINKS {
             match self.frames[place.frame].variables.get(&place.name) {
                 Some(Slot::Link(target)) => {
                     let index = target.index.clone().or(place.index);
-                    place = Place { index, ..target.clone() };
+                    place = VariableRef { index, ..target.clone() };
                 }
                 _ => break,
             }

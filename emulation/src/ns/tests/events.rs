@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::topology::{Action, Change, Discipline, Queue, Red};
+use crate::scenario::topology::{Action, Discipline, Queue, Red, TopologyChange};
 use crate::units::Rate;
 
 const LINK: &str = "set l [$ns duplex-link $a $b 10Mb 20ms RED]\n";
@@ -12,7 +12,7 @@ fn scheduled(events: &str) -> Topology {
     three(&format!("{LINK}{events}"))
 }
 
-fn changes(of: &Topology) -> Vec<(f64, Option<usize>, Change)> {
+fn changes(of: &Topology) -> Vec<(f64, Option<usize>, TopologyChange)> {
     let change = |event: &crate::scenario::topology::Event| match event.action {
         Action::Net { net: 0, from, change } => Some((event.at.as_secs_f64(), from, change)),
         _ => None,
@@ -28,11 +28,11 @@ fn links_go_down_and_change() {
     assert_eq!(
         changes(&of),
         [
-            (1.0, None, Change::Rate(Rate::from_bps(5_000_000))),
-            (1.0, None, Change::Delay(Duration::from_millis(300))),
-            (1.0, None, Change::Loss(0.05)),
-            (2.5, None, Change::Down),
-            (60.0, None, Change::Up),
+            (1.0, None, TopologyChange::Rate(Rate::from_bps(5_000_000))),
+            (1.0, None, TopologyChange::Delay(Duration::from_millis(300))),
+            (1.0, None, TopologyChange::Loss(0.05)),
+            (2.5, None, TopologyChange::Down),
+            (60.0, None, TopologyChange::Up),
         ]
     );
     assert_eq!(
@@ -55,11 +55,11 @@ fn schedule_accepts_tevc_changes() {
     assert_eq!(
         changes(&of),
         [
-            (3.0, None, Change::Delay(Duration::from_millis(50))),
-            (3.0, None, Change::Rate(Rate::from_bps(5_000_000))),
-            (3.0, None, Change::Loss(0.1)),
-            (3.0, Some(0), Change::Queue(queue)),
-            (3.0, Some(1), Change::Queue(queue)),
+            (3.0, None, TopologyChange::Delay(Duration::from_millis(50))),
+            (3.0, None, TopologyChange::Rate(Rate::from_bps(5_000_000))),
+            (3.0, None, TopologyChange::Loss(0.1)),
+            (3.0, Some(0), TopologyChange::Queue(queue)),
+            (3.0, Some(1), TopologyChange::Queue(queue)),
         ]
     );
     assert_eq!(rows(&of), ["3 l LINK MODIFY DELAY=50ms BANDWIDTH=5000 PLR=0.1 LIMIT=9"]);
@@ -75,7 +75,7 @@ fn queue_events_change_one_parameter() {
     let states: Vec<_> = changes(&of)
         .into_iter()
         .map(|(at, from, change)| match change {
-            Change::Queue(Queue { limit, in_bytes, discipline: Discipline::Red(red) }) => {
+            TopologyChange::Queue(Queue { limit, in_bytes, discipline: Discipline::Red(red) }) => {
                 (at, from, limit, in_bytes, red.min_threshold, red.weight)
             }
             other => panic!("{other:?}"),
@@ -144,7 +144,14 @@ fn timeline_runs_when_started() {
         "set t [$ns event-timeline]\n$t at 10 \"$l down\"\n$t at 5s \"$l up; $l delay 1ms\"\n$ns at 100 \"$t start\"",
     );
     let times: Vec<_> = changes(&of).into_iter().map(|(at, _, change)| (at, change)).collect();
-    assert_eq!(times, [(105.0, Change::Up), (105.0, Change::Delay(Duration::from_millis(1))), (110.0, Change::Down)]);
+    assert_eq!(
+        times,
+        [
+            (105.0, TopologyChange::Up),
+            (105.0, TopologyChange::Delay(Duration::from_millis(1))),
+            (110.0, TopologyChange::Down)
+        ]
+    );
     assert_eq!(
         rows(&of),
         ["100 t TIMELINE START", "10 l LINK DOWN <t", "5 l LINK UP <t", "5 l LINK MODIFY DELAY=1ms <t"]
@@ -244,7 +251,7 @@ fn lan_queue_keeps_first_name() {
     let of = three(&format!("$ns make-lan \"$a $b $c\" 10Mb 10ms\nset q {lan}\n$ns at 5 \"$q set limit_ 20\""));
     assert_eq!(rows(&of), ["5 tblan-lan4-b LINK MODIFY LIMIT=20"]);
     let queue = Queue { limit: 20, ..Queue::DEFAULT };
-    assert_eq!(changes(&of), [(5.0, Some(1), Change::Queue(queue))]);
+    assert_eq!(changes(&of), [(5.0, Some(1), TopologyChange::Queue(queue))]);
     let named =
         "set a [$ns node]\nset l [$ns make-lan $a 10Mb 10ms]\nset q [$l Queue $a]\n$ns at 5 \"$q set limit_ 20\"";
     assert!(read(named).unwrap_err().message.contains("once the LAN is called \"l\""));

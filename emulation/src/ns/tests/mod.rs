@@ -7,14 +7,14 @@ mod programs;
 mod refusals;
 mod storage;
 
-use super::{Limits, NsError, parse};
-use crate::scenario::emulab::Row;
+use super::{NsError, NsLimits, parse};
+use crate::scenario::emulab::EmulabEvent;
 use crate::scenario::topology::{Leg, Net, Topology};
 
 /// Reads a description between a Simulator and its run.
 fn read(description: &str) -> Result<Topology, NsError> {
     let source = format!("set ns [new Simulator]\nsource tb_compat.tcl\n{description}\n$ns run\n");
-    parse("x.ns", &source, &Limits::default())
+    parse("x.ns", &source, &NsLimits::default())
 }
 
 fn topology(description: &str) -> Topology {
@@ -53,7 +53,7 @@ fn rows(topology: &Topology) -> Vec<String> {
     topology.emulab.events.iter().map(row).collect()
 }
 
-fn row(row: &Row) -> String {
+fn row(row: &EmulabEvent) -> String {
     let parent = row.parent.as_ref().map_or(String::new(), |parent| format!(" <{parent}"));
     let text =
         format!("{} {} {} {} {} {}{parent}", row.at.as_secs_f64(), row.object, row.node, row.kind, row.event, row.args);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::scenario::emulab;
-use crate::scenario::topology::{Action, Program, ProgramAction, TrafficAction};
+use crate::scenario::topology::{Action, HostProgram, ProgramAction, TrafficAction};
 
 #[test]
 fn start_command_kept_plain_listed_wrapped() {
@@ -35,7 +35,7 @@ fn programs_have_folders_times_and_codes() {
         "set p [$a program-agent -command \"ls -l\" -dir /tmp -timeout 1m30s -expected-exit-code 3]\nset q [new Program $ns]\n\
          $q set node $b\n$q set command {date -u}",
     );
-    let expected = Program {
+    let expected = HostProgram {
         name: "p".to_owned(),
         host: 0,
         command: "ls -l".to_owned(),

@@ -96,7 +96,7 @@ fn excessive_input_is_refused_early() {
 
 #[test]
 fn a_long_file_is_refused() {
-    let limits = Limits { source_bytes: 100, ..Limits::default() };
+    let limits = NsLimits { source_bytes: 100, ..NsLimits::default() };
     assert_eq!(
         parse("x.ns", &" ".repeat(101), &limits).unwrap_err().to_string(),
         "x.ns: the file is longer than 100 bytes"
@@ -129,7 +129,7 @@ fn unused_objects_are_refused_at_end() {
         ("set ns [new Simulator]\nexit\n$ns run\n", 2),
         ("set ns [new Simulator]\nif 1 {\n  exit\n}\n$ns run\n", 3),
     ] {
-        let error = parse("x.ns", source, &Limits::default()).unwrap_err();
+        let error = parse("x.ns", source, &NsLimits::default()).unwrap_err();
         assert_eq!((error.line, error.message.contains("without a \"$ns run\"")), (line, true), "{error}");
     }
 }

@@ -17,7 +17,7 @@ use super::figure::ratio_label;
 use super::measure::{Measure, MeasureDirection};
 use super::page;
 use super::write::{WriteError, put};
-use crate::statistics::{Interval, mean, paired, welch};
+use crate::statistics::{RatioInterval, mean, paired, welch};
 
 /// A comparison of two sides.
 #[derive(Clone, Debug, Serialize)]
@@ -98,7 +98,7 @@ pub struct ComparisonRow {
     /// B over A; `None` when A is zero.
     pub ratio: Option<f64>,
     /// Its 95 % confidence interval, where one can be found.
-    pub interval: Option<Interval>,
+    pub interval: Option<RatioInterval>,
 }
 
 /// What an interval says of a measure.

@@ -7,7 +7,7 @@ use crate::report::measure::{MeasureKind, QUANTILES};
 use crate::report::metrics::Metrics;
 use crate::report::read::Results;
 use crate::report::record::{RequestOutcome, RequestRecord};
-use crate::statistics::{Interval, blocks, latencies};
+use crate::statistics::{RatioInterval, blocks, latencies};
 
 /// Where the draws begin, so that they are the same each time.
 const SEED: u64 = 1;
@@ -100,10 +100,10 @@ fn count(row: &mut [f64], request: &RequestRecord, services: &[&str]) {
 
 /// Puts an interval into the row of its kind, around the row's own ratio: what
 /// was counted over the whole run may differ a little from the sum of its seconds.
-fn put(rows: &mut [ComparisonRow], kind: &MeasureKind, interval: Option<Interval>) {
+fn put(rows: &mut [ComparisonRow], kind: &MeasureKind, interval: Option<RatioInterval>) {
     let Some(row) = rows.iter_mut().find(|row| row.measure.kind == *kind) else { return };
     row.interval = interval.zip(row.ratio).map(|(interval, ratio)| {
         let scale = ratio / interval.ratio;
-        Interval { ratio, low: interval.low * scale, high: interval.high * scale, ..interval }
+        RatioInterval { ratio, low: interval.low * scale, high: interval.high * scale, ..interval }
     });
 }

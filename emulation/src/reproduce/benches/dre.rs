@@ -1,31 +1,31 @@
 //! The DRE paper of 2004: frames over two links.
 
-use super::{Said, at, by_size, of, plot, study};
-use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use super::{BenchClaim, at, by_size, empty_study, plot, study};
+use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Paper, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Study, StudyScale, StudyUnit};
 
-pub(super) fn studies(scale: Scale) -> Vec<Study> {
+pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![dre(scale), sizes(scale)]
 }
 
 /// A carrier in the place of the paper's SCTP: the bench's name, the part of a claim's name, in words, and why it
 /// is otherwise.
-struct Carrier(&'static str, &'static str, &'static str, &'static str);
+struct SctpSubstitute(&'static str, &'static str, &'static str, &'static str);
 
-const OURS: Carrier = Carrier(
+const OURS: SctpSubstitute = SctpSubstitute(
     "quic-duplicate",
     "",
     "here Roost's multipath over QUIC, each chunk over both links, in its place",
     "Both links carry every chunk, so that nothing waits until a link is found to have failed.",
 );
-const STRIPED: Carrier = Carrier(
+const STRIPED: SctpSubstitute = SctpSubstitute(
     "quic-stripe",
     "",
     "here Roost's multipath over QUIC, chunks over the one link or the other, in its place",
     "Both links carry chunks at once, which the paper names as future work.",
 );
-const MPTCP: Carrier = Carrier(
+const MPTCP: SctpSubstitute = SctpSubstitute(
     "kernel-mptcp",
     "-mptcp",
     "here the kernel's MPTCP in its place",
@@ -33,38 +33,38 @@ const MPTCP: Carrier = Carrier(
 );
 
 /// A figure of SCTP in the paper.
-struct Row {
+struct SctpFigure {
     id: &'static str,
     figure: &'static str,
     sentence: &'static str,
-    says: Says,
+    says: PaperStatement,
     holds: Band,
-    unit: Unit,
+    unit: StudyUnit,
     /// The measure, after the carrier's name.
     measure: &'static str,
 }
 
-const fn row(id: &'static str, figure: &'static str, sentence: &'static str, says: Says) -> Row {
-    Row { id, figure, sentence, says, holds: Band::Above(0.0), unit: Unit::Ms, measure: "" }
+const fn row(id: &'static str, figure: &'static str, sentence: &'static str, says: PaperStatement) -> SctpFigure {
+    SctpFigure { id, figure, sentence, says, holds: Band::Above(0.0), unit: StudyUnit::Ms, measure: "" }
 }
 
 /// Less is printed as no frame.
 const NONE: f64 = 0.5;
 
-impl Row {
+impl SctpFigure {
     /// A time or a part that is to be little: the paper's statement is that there is no more of it.
-    const fn at_most(self, measure: &'static str, unit: Unit, most: f64) -> Self {
+    const fn at_most(self, measure: &'static str, unit: StudyUnit, most: f64) -> Self {
         Self { measure, unit, holds: Band::Below(most), ..self }
     }
 
     /// A rate: the paper's statement is that it is more than TCP's there.
     const fn more_than_tcp(self, measure: &'static str, tcp: f64) -> Self {
-        Self { measure, unit: Unit::MbitS, holds: Band::Above(tcp), ..self }
+        Self { measure, unit: StudyUnit::MbitS, holds: Band::Above(tcp), ..self }
     }
 
-    fn claim(&self, carrier: &Carrier) -> Claim {
-        let Carrier(name, suffix, words, why) = *carrier;
-        let better = if self.unit == Unit::MbitS { Better::More } else { Better::Less };
+    fn claim(&self, carrier: &SctpSubstitute) -> Claim {
+        let SctpSubstitute(name, suffix, words, why) = *carrier;
+        let better = if self.unit == StudyUnit::MbitS { PreferredAmount::More } else { PreferredAmount::Less };
         Claim {
             id: format!("{}{suffix}", self.id),
             figure: self.figure,
@@ -80,55 +80,70 @@ impl Row {
 }
 
 /// Tables 1 and 3.
-const TIMES: [Row; 5] = [
-    row("dre-late-loss", "table 1", "With 1 % loss on one link SCTP has no late frame", Says::exactly("0 %", 0.0))
-        .at_most("loss.paced.65536.late_pct", Unit::Percent, NONE),
+const TIMES: [SctpFigure; 5] = [
+    row(
+        "dre-late-loss",
+        "table 1",
+        "With 1 % loss on one link SCTP has no late frame",
+        PaperStatement::exactly("0 %", 0.0),
+    )
+    .at_most("loss.paced.65536.late_pct", StudyUnit::Percent, NONE),
     row(
         "dre-late-failures",
         "table 1",
         "With links that fail in turn SCTP has no late frame",
-        Says::exactly("0 %", 0.0),
+        PaperStatement::exactly("0 %", 0.0),
     )
-    .at_most("failures.paced.65536.late_pct", Unit::Percent, NONE),
+    .at_most("failures.paced.65536.late_pct", StudyUnit::Percent, NONE),
     row(
         "dre-gap-failures",
         "table 1",
         "With links that fail in turn SCTP's longest delay is 40 ms",
-        Says::exactly("40 ms", 40.0),
+        PaperStatement::exactly("40 ms", 40.0),
     )
-    .at_most("failures.paced.65536.max_gap_ms", Unit::Ms, 40.0),
+    .at_most("failures.paced.65536.max_gap_ms", StudyUnit::Ms, 40.0),
     row(
         "dre-latency-loss",
         "table 3",
         "With 1 % loss SCTP's longest round trip is 10.1 ms",
-        Says::exactly("10.1 ms", 10.1),
+        PaperStatement::exactly("10.1 ms", 10.1),
     )
-    .at_most("loss.ping-pong.1024.max_ms", Unit::Ms, 10.1),
+    .at_most("loss.ping-pong.1024.max_ms", StudyUnit::Ms, 10.1),
     row(
         "dre-latency-failures",
         "table 3",
         "With links that fail in turn SCTP's longest round trip is 7.5 ms",
-        Says::exactly("7.5 ms", 7.5),
+        PaperStatement::exactly("7.5 ms", 7.5),
     )
-    .at_most("failures.ping-pong.1024.max_ms", Unit::Ms, 7.5),
+    .at_most("failures.ping-pong.1024.max_ms", StudyUnit::Ms, 7.5),
 ];
 
 /// Table 2.
-const RATES: [Row; 3] = [
-    row("dre-rate", "table 2", "With both links up SCTP carries 122 Mbit/s", Says::exactly("122 Mbit/s", 122.0))
-        .more_than_tcp("both-up.throughput.65536.mbps", 94.0),
-    row("dre-rate-loss", "table 2", "With 1 % loss SCTP carries 100 Mbit/s", Says::exactly("100 Mbit/s", 100.0))
-        .more_than_tcp("loss.throughput.65536.mbps", 87.0),
+const RATES: [SctpFigure; 3] = [
+    row(
+        "dre-rate",
+        "table 2",
+        "With both links up SCTP carries 122 Mbit/s",
+        PaperStatement::exactly("122 Mbit/s", 122.0),
+    )
+    .more_than_tcp("both-up.throughput.65536.mbps", 94.0),
+    row(
+        "dre-rate-loss",
+        "table 2",
+        "With 1 % loss SCTP carries 100 Mbit/s",
+        PaperStatement::exactly("100 Mbit/s", 100.0),
+    )
+    .more_than_tcp("loss.throughput.65536.mbps", 87.0),
     row(
         "dre-rate-failures",
         "table 2",
         "With links that fail SCTP carries 83 Mbit/s",
-        Says::exactly("83 Mbit/s", 83.0),
+        PaperStatement::exactly("83 Mbit/s", 83.0),
     )
     .more_than_tcp("failures.throughput.65536.mbps", 38.0),
 ];
 
-fn dre(scale: Scale) -> Study {
+fn dre(scale: StudyScale) -> Study {
     let args = match scale.is_quick {
         true => {
             "transport --transport quic-duplicate,kernel-tcp --condition loss,failures --workload paced,ping-pong \
@@ -154,17 +169,17 @@ fn dre(scale: Scale) -> Study {
              TCP, whose figure of the same table is the end.",
         ],
         plots: vec![
-            plot("table 1", "ours over both links", "quic-duplicate.failures.paced.65536.late_pct", Unit::Percent),
-            plot("table 1", "TCP", "kernel-tcp.failures.paced.65536.late_pct", Unit::Percent),
-            plot("table 3", "ours over both links", "quic-duplicate.loss.ping-pong.1024.max_ms", Unit::Ms),
-            plot("table 3", "TCP", "kernel-tcp.loss.ping-pong.1024.max_ms", Unit::Ms),
+            plot("table 1", "ours over both links", "quic-duplicate.failures.paced.65536.late_pct", StudyUnit::Percent),
+            plot("table 1", "TCP", "kernel-tcp.failures.paced.65536.late_pct", StudyUnit::Percent),
+            plot("table 3", "ours over both links", "quic-duplicate.loss.ping-pong.1024.max_ms", StudyUnit::Ms),
+            plot("table 3", "TCP", "kernel-tcp.loss.ping-pong.1024.max_ms", StudyUnit::Ms),
         ],
         claims,
         ..study("dre", Paper::Dre, args, &["transport", "condition", "workload", "frame_bytes"], scale)
     }
 }
 
-fn sizes(scale: Scale) -> Study {
+fn sizes(scale: StudyScale) -> Study {
     const LARGEST: f64 = 65_536.0;
     let (transports, seconds) = match scale.is_quick {
         true => (["quic-duplicate", "kernel-tcp"].as_slice(), 3),
@@ -179,8 +194,9 @@ fn sizes(scale: Scale) -> Study {
     };
     let sizes = scale.places(&[1024, 32_768, 65_536], &[1024, 65_536]);
     let said = |id, sentence, says, line: &str, holds, why| {
-        let (ours, better) = (Estimator::Mean(At::new(line, LARGEST, "loss.late_pct")), Better::Less);
-        Said { id, figure: "frame sizes", sentence, says, ours, unit: Unit::Percent, holds, better, why }.claim()
+        let (ours, better) = (Estimator::Mean(MeasureKey::new(line, LARGEST, "loss.late_pct")), PreferredAmount::Less);
+        BenchClaim { id, figure: "frame sizes", sentence, says, ours, unit: StudyUnit::Percent, holds, better, why }
+            .claim()
     };
     Study {
         title: "Paced frames by their size",
@@ -194,16 +210,16 @@ fn sizes(scale: Scale) -> Study {
         axis: "bytes of a frame",
         has_kinds: false,
         plots: vec![
-            plot("frame sizes", "Late with 1 % loss", "loss.late_pct", Unit::Percent),
-            plot("frame sizes", "Late with links that fail", "failures.late_pct", Unit::Percent),
-            plot("frame sizes", "Longest delay with 1 % loss", "loss.max_ms", Unit::Ms),
-            plot("frame sizes", "Longest delay with links that fail", "failures.max_ms", Unit::Ms),
+            plot("frame sizes", "Late with 1 % loss", "loss.late_pct", StudyUnit::Percent),
+            plot("frame sizes", "Late with links that fail", "failures.late_pct", StudyUnit::Percent),
+            plot("frame sizes", "Longest delay with 1 % loss", "loss.max_ms", StudyUnit::Ms),
+            plot("frame sizes", "Longest delay with links that fail", "failures.max_ms", StudyUnit::Ms),
         ],
         claims: vec![
             said(
                 "dre-sizes-tcp",
                 "With 1 % loss 6 % of TCP's frames of 64 KB at 100 Hz are late: here the kernel's TCP of today.",
-                Says::exactly("6 %", 6.0),
+                PaperStatement::exactly("6 %", 6.0),
                 "kernel-tcp",
                 Band::Above(0.5),
                 "Repairs of TCP have come far since, and the links have no delay here.",
@@ -212,13 +228,13 @@ fn sizes(scale: Scale) -> Study {
                 "dre-sizes-sctp",
                 "With 1 % loss SCTP is in time with frames of 64 KB, as with all others; here Roost's multipath over QUIC, \
                  each chunk over both links, in its place.",
-                Says::exactly("0 %", 0.0),
+                PaperStatement::exactly("0 %", 0.0),
                 "quic-duplicate",
                 Band::Below(NONE),
                 "It is late more often than SCTP was.",
             ),
         ],
-        ..of("dre-sizes", Paper::Dre, by_size(transports, &sizes, args, &["condition"], scale))
+        ..empty_study("dre-sizes", Paper::Dre, by_size(transports, &sizes, args, &["condition"], scale))
     }
 }
 
@@ -227,14 +243,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::reproduce::claim::Values;
-    use crate::reproduce::verdict::Verdict;
+    use crate::reproduce::claim::StudyValues;
+    use crate::reproduce::verdict::ClaimVerdict;
 
     /// One value, seen twice.
     struct Always(f64);
 
-    impl Values for Always {
-        fn at(&self, _: &At) -> BTreeMap<u64, f64> {
+    impl StudyValues for Always {
+        fn at(&self, _: &MeasureKey) -> BTreeMap<u64, f64> {
             BTreeMap::from([(1, self.0), (2, self.0)])
         }
 
@@ -245,18 +261,18 @@ mod tests {
 
     #[test]
     fn exceeding_figure_many_times_fails() {
-        let study = dre(Scale::new(false, None));
+        let study = dre(StudyScale::new(false, None));
         let verdict = |id: &str, value| {
             let claim = study.claims.iter().find(|claim| claim.id == id).unwrap();
             claim.judge(&Always(value)).verdict
         };
         // 203 ms are 27 times what SCTP had, if less than its TCP had.
-        assert_eq!(verdict("dre-latency-failures-mptcp", 203.0), Verdict::DoesNotHold);
-        assert_eq!(verdict("dre-latency-failures", 3.4), Verdict::Holds);
-        assert_eq!(verdict("dre-gap-failures", 40.0), Verdict::Equal);
-        assert_eq!(verdict("dre-gap-failures", 41.0), Verdict::DoesNotHold);
-        assert_eq!(verdict("dre-late-failures", 0.0), Verdict::Equal);
-        assert_eq!(verdict("dre-late-failures", 1.0), Verdict::DoesNotHold);
-        assert_eq!(verdict("dre-rate-failures", 39.0), Verdict::Holds);
+        assert_eq!(verdict("dre-latency-failures-mptcp", 203.0), ClaimVerdict::DoesNotHold);
+        assert_eq!(verdict("dre-latency-failures", 3.4), ClaimVerdict::Holds);
+        assert_eq!(verdict("dre-gap-failures", 40.0), ClaimVerdict::Equal);
+        assert_eq!(verdict("dre-gap-failures", 41.0), ClaimVerdict::DoesNotHold);
+        assert_eq!(verdict("dre-late-failures", 0.0), ClaimVerdict::Equal);
+        assert_eq!(verdict("dre-late-failures", 1.0), ClaimVerdict::DoesNotHold);
+        assert_eq!(verdict("dre-rate-failures", 39.0), ClaimVerdict::Holds);
     }
 }

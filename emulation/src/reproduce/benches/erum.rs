@@ -1,22 +1,22 @@
 //! Púdelka and Rebok 2009: reflectors.
 
-use super::{LINE, PLACE, Said, by_size, of, plot, study};
-use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use super::{BenchClaim, LINE, PLACE, by_size, empty_study, plot, study};
+use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Limit, Paper, Plot, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Plot, PlotLimit, Study, StudyScale, StudyUnit};
 
-pub(super) fn studies(scale: Scale) -> Vec<Study> {
+pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     // It takes a minute for each number of reflectors.
     let capacity = (!scale.is_quick).then(|| capacity(scale));
     [throughput(scale)].into_iter().chain(capacity).chain([migration(scale)]).collect()
 }
 
-fn throughput(scale: Scale) -> Study {
+fn throughput(scale: StudyScale) -> Study {
     const LARGEST: f64 = 1440.0;
     let args =
         |line: &str, bytes: u32| format!("reflect --implementation {line} --targets 10 --bytes {bytes} --trial 400");
     let sizes = scale.places(&[100, 400, 800, 1440], &[200, 1440]);
-    let delivered = |line| At::new(line, LARGEST, "delivered_pps");
+    let delivered = |line| MeasureKey::new(line, LARGEST, "delivered_pps");
     Study {
         title: "Packets that a reflector sends to ten, by their size",
         about: "One copy of a stream in, copies to ten receivers out, on one machine over loopback: a super node's \
@@ -29,34 +29,34 @@ fn throughput(scale: Scale) -> Study {
         axis: "bytes of a packet",
         has_kinds: false,
         plots: vec![
-            plot("throughput", "Packets a second at all receivers", "delivered_pps", Unit::Count),
-            plot("throughput", "Payload at all receivers", "delivered_mbps", Unit::MbitS),
+            plot("throughput", "Packets a second at all receivers", "delivered_pps", StudyUnit::Count),
+            plot("throughput", "Payload at all receivers", "delivered_mbps", StudyUnit::MbitS),
         ],
         claims: vec![
-            Said {
+            BenchClaim {
                 id: "erum-c",
                 figure: "throughput",
                 sentence: "A version in C is about 10 % faster than that in Java: here Rust beside C with segmentation \
                            offload.",
-                says: Says::between("0.91 × (10 %)", 0.88, 0.94),
+                says: PaperStatement::between("0.91 × (10 %)", 0.88, 0.94),
                 ours: Estimator::Ratio(delivered("ours"), delivered("c-gso")),
-                unit: Unit::Times,
+                unit: StudyUnit::Times,
                 holds: Band::Above(0.5),
-                better: Better::More,
+                better: PreferredAmount::More,
                 why: "The page of C keeps no packets for who joins later and reads no headers.",
             }
             .claim(),
         ],
-        ..of("erum-throughput", Paper::Erum, by_size(&["ours", "c-gso"], &sizes, args, &[], scale))
+        ..empty_study("erum-throughput", Paper::Erum, by_size(&["ours", "c-gso"], &sizes, args, &[], scale))
     }
 }
 
 /// Row by row of Tables 2 and 3: reflectors, and the clients that are printed and that equation (4) gives.
-const ROWS: [(f64, Says); 4] = [
-    (1.0, Says::between("5, or 6 by equation (4)", 5.0, 6.0)),
-    (2.0, Says::exactly("7", 7.0)),
-    (4.0, Says::exactly("8", 8.0)),
-    (8.0, Says::exactly("9", 9.0)),
+const ROWS: [(f64, PaperStatement); 4] = [
+    (1.0, PaperStatement::between("5, or 6 by equation (4)", 5.0, 6.0)),
+    (2.0, PaperStatement::exactly("7", 7.0)),
+    (4.0, PaperStatement::exactly("8", 8.0)),
+    (8.0, PaperStatement::exactly("9", 9.0)),
 ];
 
 const CLOSE: &str = "With one client more the fullest link would be full to a hundredth, so that what control takes of \
@@ -65,22 +65,22 @@ const SHARED: &str = "Clients go where uplinks have room, which the paper's did 
 /// Fewer than so many clients of the paper's are another statement.
 const FEWER: f64 = 1.5;
 
-fn capacity(scale: Scale) -> Study {
+fn capacity(scale: StudyScale) -> Study {
     let hubs = ROWS.map(|row| row.0 as u32);
     let args = |what: &str, hubs: u32| format!("reflect --capacity --what {what} --mesh {hubs}");
-    let most = |what: &str, hubs| Estimator::Mean(At::new(what, hubs, "most.count"));
+    let most = |what: &str, hubs| Estimator::Mean(MeasureKey::new(what, hubs, "most.count"));
     let serve = |hubs| if hubs > 1.0 { format!("{hubs} reflectors serve") } else { "One reflector serves".to_owned() };
     // Counted, not timed: once is enough.
-    let once = Scale { seeds: 1, ..scale };
-    let row = |(hubs, says): (f64, Says), (what, suffix, how, why): (&str, &str, &str, &'static str)| Claim {
+    let once = StudyScale { seeds: 1, ..scale };
+    let row = |(hubs, says): (f64, PaperStatement), (what, suffix, how, why): (&str, &str, &str, &'static str)| Claim {
         id: format!("erum-table3-{hubs}{suffix}"),
         figure: "Table 3",
         sentence: format!("{} {} clients who all send{how}.", serve(hubs), says.text()),
         says,
         ours: most(what, hubs),
-        unit: Unit::Count,
+        unit: StudyUnit::Count,
         holds: Band::Above(says.least() - FEWER),
-        better: Better::More,
+        better: PreferredAmount::More,
         why,
     };
     let printed = ROWS.map(|of| row(of, ("count", "", ", each by its own reflector: here a super node", CLOSE)));
@@ -100,26 +100,26 @@ fn capacity(scale: Scale) -> Study {
         axis: "super nodes",
         has_kinds: false,
         plots: vec![Plot {
-            limit: Some(Limit { series: "residual", measure: "balanced" }),
-            ..plot("Table 3", "Clients who all send and all receive", "most.count", Unit::Count)
+            limit: Some(PlotLimit { series: "residual", measure: "balanced" }),
+            ..plot("Table 3", "Clients who all send and all receive", "most.count", StudyUnit::Count)
         }],
         claims: [printed, shared].concat(),
-        ..of("erum-capacity", Paper::Erum, by_size(&["count", "residual"], &hubs, args, &[], once))
+        ..empty_study("erum-capacity", Paper::Erum, by_size(&["count", "residual"], &hubs, args, &[], once))
     }
 }
 
-fn migration(scale: Scale) -> Study {
-    let gap = |case: &str| At::new(LINE, PLACE, &format!("{case}.gap_ms"));
+fn migration(scale: StudyScale) -> Study {
+    let gap = |case: &str| MeasureKey::new(LINE, PLACE, &format!("{case}.gap_ms"));
     let said = |id, sentence, case: &str| {
-        Said {
+        BenchClaim {
             id,
             figure: "migration",
             sentence,
-            says: Says::between("25 to 85 ms", 25.0, 85.0),
+            says: PaperStatement::between("25 to 85 ms", 25.0, 85.0),
             ours: Estimator::Mean(gap(case)),
-            unit: Unit::Ms,
+            unit: StudyUnit::Ms,
             holds: Band::Below(100.0),
-            better: Better::Less,
+            better: PreferredAmount::Less,
             why: "A super node tells its clients where to go before it leaves, and nothing has to be noticed first.",
         }
         .claim()
@@ -145,8 +145,8 @@ fn migration(scale: Scale) -> Study {
                         longest time without a datagram, which is 8 ms anyhow.",
         ],
         plots: vec![
-            plot("migration", "receivers' hub leaves", "leave-watchers.gap_ms", Unit::Ms),
-            plot("migration", "provider's hub leaves", "leave-providers.gap_ms", Unit::Ms),
+            plot("migration", "receivers' hub leaves", "leave-watchers.gap_ms", StudyUnit::Ms),
+            plot("migration", "provider's hub leaves", "leave-providers.gap_ms", StudyUnit::Ms),
         ],
         claims,
         ..study("erum-migration", Paper::Erum, &format!("watch --case {}", cases.join(",")), &["case"], scale)

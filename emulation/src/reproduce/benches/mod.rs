@@ -6,9 +6,9 @@ mod erum;
 mod reflection;
 mod wars;
 
-use super::claim::{At, Band, Better, Claim, Says};
+use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
-use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
 
 /// The line of a study whose figures are all of one command.
 const LINE: &str = "measured";
@@ -16,22 +16,22 @@ const LINE: &str = "measured";
 const PLACE: f64 = 1.0;
 
 /// All of them.
-pub(super) fn studies(scale: Scale) -> Vec<Study> {
+pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     [erum::studies(scale), wars::studies(scale), dre::studies(scale), vec![reflection::study(scale)]].concat()
 }
 
 /// Runs of one command. In real time: a quick one is made once.
-fn point(series: &str, x: f64, name: &str, args: &str, by: &'static [&'static str], scale: Scale) -> Point {
+fn point(series: &str, x: f64, name: &str, args: &str, by: &'static [&'static str], scale: StudyScale) -> StudyPoint {
     let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
     let seeds = if scale.is_quick { 1 } else { scale.seeds };
     let (series, name) = (series.to_owned(), name.to_owned());
     // What takes whole processors is not to share them; a quick run lets the rest do so.
     let is_alone = !scale.is_quick || args.first().is_some_and(|what| what == "reflect");
-    Point { series, x, place: x, name, make: Make::Bench { args, by, is_alone }, seeds }
+    StudyPoint { series, x, place: x, name, make: RunMethod::Bench { args, by, is_alone }, seeds }
 }
 
 /// A study that has these points and no words yet.
-fn of(id: &'static str, paper: Paper, points: Vec<Point>) -> Study {
+fn empty_study(id: &'static str, paper: Paper, points: Vec<StudyPoint>) -> Study {
     Study {
         id,
         paper,
@@ -47,8 +47,8 @@ fn of(id: &'static str, paper: Paper, points: Vec<Point>) -> Study {
 }
 
 /// A study whose runs are all of one command.
-fn study(id: &'static str, paper: Paper, args: &str, by: &'static [&'static str], scale: Scale) -> Study {
-    of(id, paper, vec![point(LINE, PLACE, "all", args, by, scale)])
+fn study(id: &'static str, paper: Paper, args: &str, by: &'static [&'static str], scale: StudyScale) -> Study {
+    empty_study(id, paper, vec![point(LINE, PLACE, "all", args, by, scale)])
 }
 
 /// Points of several lines along sizes, which are named as they are and stand evenly.
@@ -57,10 +57,10 @@ fn by_size(
     sizes: &[u32],
     args: impl Fn(&str, u32) -> String,
     by: &'static [&'static str],
-    scale: Scale,
-) -> Vec<Point> {
+    scale: StudyScale,
+) -> Vec<StudyPoint> {
     let of_line = |line: &&str| {
-        let of_size = |(place, size): (u32, &u32)| Point {
+        let of_size = |(place, size): (u32, &u32)| StudyPoint {
             place: f64::from(place),
             ..point(line, f64::from(*size), &size.to_string(), &args(line, *size), by, scale)
         };
@@ -69,28 +69,28 @@ fn by_size(
     lines.iter().flat_map(of_line).collect()
 }
 
-fn at(measure: &str) -> At {
-    At::new(LINE, PLACE, measure)
+fn at(measure: &str) -> MeasureKey {
+    MeasureKey::new(LINE, PLACE, measure)
 }
 
-fn plot(figure: &'static str, title: &'static str, measure: &'static str, unit: Unit) -> Plot {
+fn plot(figure: &'static str, title: &'static str, measure: &'static str, unit: StudyUnit) -> Plot {
     Plot { figure, title, measure, unit, limit: None }
 }
 
 /// A claim, in the order in which it is read.
-struct Said {
+struct BenchClaim {
     id: &'static str,
     figure: &'static str,
     sentence: &'static str,
-    says: Says,
+    says: PaperStatement,
     ours: Estimator,
-    unit: Unit,
+    unit: StudyUnit,
     holds: Band,
-    better: Better,
+    better: PreferredAmount,
     why: &'static str,
 }
 
-impl Said {
+impl BenchClaim {
     fn claim(self) -> Claim {
         let Self { id, figure, sentence, says, ours, unit, holds, better, why } = self;
         Claim { id: id.to_owned(), figure, sentence: sentence.to_owned(), says, ours, unit, holds, better, why }

@@ -1,9 +1,9 @@
 //! Beyond the papers: one copy for all who watch.
 
-use super::{Said, of, plot, point};
-use crate::reproduce::claim::{At, Band, Better, Says};
+use super::{BenchClaim, empty_study, plot, point};
+use crate::reproduce::claim::{Band, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Paper, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Study, StudyScale, StudyUnit};
 
 /// Lines, cases of the command, and how many receive.
 const CASES: [(&str, &str, u32); 5] = [
@@ -19,18 +19,19 @@ const OWN: &str = "a stream each";
 const ONE_COPY: f64 = 1.25;
 
 /// What a provider's uplink carries.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let run = |(series, case, watchers): &(&str, &str, u32)| {
         let args = format!("watch --case {case}-{watchers}");
         point(series, f64::from(*watchers), &watchers.to_string(), &args, &[], scale)
     };
     // It takes some seconds for each receiver.
     let (most, cases) = if scale.is_quick { (4.0, &CASES[..2]) } else { (8.0, &CASES[..]) };
-    let copies = |series| At::new(series, most, "copies");
+    let copies = |series| MeasureKey::new(series, most, "copies");
     let said = |id, sentence, aim, ours, most| {
-        let (figure, says, holds, better) = ("beyond", Says::Nothing(aim), Band::Below(most), Better::Less);
+        let (figure, says, holds, better) =
+            ("beyond", PaperStatement::Nothing(aim), Band::Below(most), PreferredAmount::Less);
         let why = "Headers, seals, control and repairs take more than was reckoned with.";
-        Said { id, figure, sentence, says, ours, unit: Unit::Times, holds, better, why }.claim()
+        BenchClaim { id, figure, sentence, says, ours, unit: StudyUnit::Times, holds, better, why }.claim()
     };
     Study {
         title: "One copy for all who watch",
@@ -40,7 +41,7 @@ pub(super) fn study(scale: Scale) -> Study {
         inferred: Vec::new(),
         axis: "receivers",
         has_kinds: false,
-        plots: vec![plot("beyond", "Copies on the provider's uplink", "copies", Unit::Times)],
+        plots: vec![plot("beyond", "Copies on the provider's uplink", "copies", StudyUnit::Times)],
         claims: vec![
             said(
                 "beyond-reflection",
@@ -57,6 +58,6 @@ pub(super) fn study(scale: Scale) -> Study {
                 ONE_COPY / most,
             ),
         ],
-        ..of("beyond-reflection", Paper::Beyond, cases.iter().map(run).collect())
+        ..empty_study("beyond-reflection", Paper::Beyond, cases.iter().map(run).collect())
     }
 }

@@ -1,31 +1,31 @@
 //! Sloatbeek 2005: bulk transfer.
 
 use super::{at, plot, study};
-use crate::reproduce::claim::{Band, Better, Claim, Says};
+use crate::reproduce::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Paper, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Study, StudyScale, StudyUnit};
 
-pub(super) fn studies(scale: Scale) -> Vec<Study> {
+pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![wars(scale), windows(scale)]
 }
 
 /// The paths and factors of the paper.
-const PATHS: [(&str, &str, Says); 2] = [
-    ("thin", "Berkeley to Sussex UDT is 6.8 times as fast as TCP", Says::exactly("6.8 ×", 6.8)),
-    ("regional", "Washington to Atlanta UDT is 2.7 times as fast as TCP", Says::exactly("2.7 ×", 2.7)),
+const PATHS: [(&str, &str, PaperStatement); 2] = [
+    ("thin", "Berkeley to Sussex UDT is 6.8 times as fast as TCP", PaperStatement::exactly("6.8 ×", 6.8)),
+    ("regional", "Washington to Atlanta UDT is 2.7 times as fast as TCP", PaperStatement::exactly("2.7 ×", 2.7)),
 ];
 
 /// A sender here in the place of the paper's UDT: the bench's name of it, the part of a claim's name, and in words.
-struct Sender(&'static str, &'static str, &'static str);
+struct UdtSubstitute(&'static str, &'static str, &'static str);
 
-const RATE: Sender = Sender("rate", "", "here Roost's own controller `rate` over QUIC in its place");
-const LAW: Sender =
-    Sender("udt", "-udt", "here Roost's own controller `udt`, which follows UDT's law, over QUIC in its place");
-const UDT4: Sender = Sender("udt4", "-udt4", "here UDT4 itself");
-const ALL: [Sender; 3] = [RATE, LAW, UDT4];
+const RATE: UdtSubstitute = UdtSubstitute("rate", "", "here Roost's own controller `rate` over QUIC in its place");
+const LAW: UdtSubstitute =
+    UdtSubstitute("udt", "-udt", "here Roost's own controller `udt`, which follows UDT's law, over QUIC in its place");
+const UDT4: UdtSubstitute = UdtSubstitute("udt4", "-udt4", "here UDT4 itself");
+const ALL: [UdtSubstitute; 3] = [RATE, LAW, UDT4];
 
 /// A factor of the paper: how much faster than `tcp` one of these is over a path.
-fn factor(study: &str, sender: &Sender, tcp: &str, (path, suffix): (usize, &str), why: &'static str) -> Claim {
+fn factor(study: &str, sender: &UdtSubstitute, tcp: &str, (path, suffix): (usize, &str), why: &'static str) -> Claim {
     let (name, statement, says) = PATHS[path];
     let goodput = |sender: &str| at(&format!("{name}{suffix}.{sender}.goodput_ratio"));
     Claim {
@@ -34,14 +34,14 @@ fn factor(study: &str, sender: &Sender, tcp: &str, (path, suffix): (usize, &str)
         sentence: format!("{statement}; {}, and TCP of today.", sender.2),
         says,
         ours: Estimator::Ratio(goodput(sender.0), goodput(tcp)),
-        unit: Unit::Times,
+        unit: StudyUnit::Times,
         holds: Band::Above(1.0),
-        better: Better::More,
+        better: PreferredAmount::More,
         why,
     }
 }
 
-fn wars(scale: Scale) -> Study {
+fn wars(scale: StudyScale) -> Study {
     let args = match scale.is_quick {
         true => "bulk --path thin,regional --sender rate,tcp-cubic --seconds 6",
         false => "bulk --path thin,regional --sender rate,udt,tcp-cubic,udt4 --seconds 15",
@@ -50,7 +50,7 @@ fn wars(scale: Scale) -> Study {
                   what it carries.";
     let theirs = "UDT takes each loss for a sign of congestion, whatever its reason.";
     let senders = if scale.is_quick { &ALL[..1] } else { &ALL[..] };
-    let why = |sender: &Sender| if sender.0 == "rate" { todays } else { theirs };
+    let why = |sender: &UdtSubstitute| if sender.0 == "rate" { todays } else { theirs };
     let claim = |sender| [0, 1].map(|path| factor("wars", sender, "tcp-cubic", (path, ""), why(sender)));
     let claims = senders.iter().flat_map(claim).collect();
     Study {
@@ -64,21 +64,21 @@ fn wars(scale: Scale) -> Study {
             "UDT4 is Debian's libudt, of 2011 and later than the paper's, and encrypts nothing; ours does.",
         ],
         plots: vec![
-            plot("ratios", "thin, ours", "thin.rate.goodput_ratio", Unit::Part),
-            plot("ratios", "thin, UDT's law, ours", "thin.udt.goodput_ratio", Unit::Part),
-            plot("ratios", "thin, UDT4", "thin.udt4.goodput_ratio", Unit::Part),
-            plot("ratios", "thin, TCP cubic", "thin.tcp-cubic.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, ours", "regional.rate.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, UDT's law, ours", "regional.udt.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, UDT4", "regional.udt4.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, TCP cubic", "regional.tcp-cubic.goodput_ratio", Unit::Part),
+            plot("ratios", "thin, ours", "thin.rate.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "thin, UDT's law, ours", "thin.udt.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "thin, UDT4", "thin.udt4.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "thin, TCP cubic", "thin.tcp-cubic.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, ours", "regional.rate.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, UDT's law, ours", "regional.udt.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, UDT4", "regional.udt4.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, TCP cubic", "regional.tcp-cubic.goodput_ratio", StudyUnit::Part),
         ],
         claims,
         ..study("wars", Paper::Wars, args, &["path", "sender"], scale)
     }
 }
 
-fn windows(scale: Scale) -> Study {
+fn windows(scale: StudyScale) -> Study {
     let args = match scale.is_quick {
         true => "bulk --path thin-clean,regional-clean --sender rate,tcp-32k --seconds 6",
         false => "bulk --path thin-clean,regional-clean --sender rate,tcp-32k,tcp-cubic,udt4 --seconds 12",
@@ -98,14 +98,14 @@ fn windows(scale: Scale) -> Study {
              tenth with Linux 6.6 and later.",
         ],
         plots: vec![
-            plot("ratios", "thin, ours", "thin-clean.rate.goodput_ratio", Unit::Part),
-            plot("ratios", "thin, UDT4", "thin-clean.udt4.goodput_ratio", Unit::Part),
-            plot("ratios", "thin, TCP of 32 KB", "thin-clean.tcp-32k.goodput_ratio", Unit::Part),
-            plot("ratios", "thin, TCP of today", "thin-clean.tcp-cubic.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, ours", "regional-clean.rate.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, UDT4", "regional-clean.udt4.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, TCP of 32 KB", "regional-clean.tcp-32k.goodput_ratio", Unit::Part),
-            plot("ratios", "regional, TCP of today", "regional-clean.tcp-cubic.goodput_ratio", Unit::Part),
+            plot("ratios", "thin, ours", "thin-clean.rate.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "thin, UDT4", "thin-clean.udt4.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "thin, TCP of 32 KB", "thin-clean.tcp-32k.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "thin, TCP of today", "thin-clean.tcp-cubic.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, ours", "regional-clean.rate.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, UDT4", "regional-clean.udt4.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, TCP of 32 KB", "regional-clean.tcp-32k.goodput_ratio", StudyUnit::Part),
+            plot("ratios", "regional, TCP of today", "regional-clean.tcp-cubic.goodput_ratio", StudyUnit::Part),
         ],
         claims,
         ..study("wars-window", Paper::Wars, args, &["path", "sender"], scale)

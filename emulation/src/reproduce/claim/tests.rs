@@ -5,8 +5,8 @@ use super::*;
 #[derive(Default)]
 struct ByHand(Vec<(&'static str, f64, Vec<f64>)>);
 
-impl Values for ByHand {
-    fn at(&self, at: &At) -> BTreeMap<u64, f64> {
+impl StudyValues for ByHand {
+    fn at(&self, at: &MeasureKey) -> BTreeMap<u64, f64> {
         let found = self.0.iter().find(|(series, x, _)| *series == at.series && x.total_cmp(&at.x).is_eq());
         found.map(|(.., values)| (1..).zip(values.iter().copied()).collect()).unwrap_or_default()
     }
@@ -19,8 +19,8 @@ impl Values for ByHand {
 /// Values of one place, by their measure.
 struct ByMeasure(Vec<(&'static str, Vec<f64>)>);
 
-impl Values for ByMeasure {
-    fn at(&self, at: &At) -> BTreeMap<u64, f64> {
+impl StudyValues for ByMeasure {
+    fn at(&self, at: &MeasureKey) -> BTreeMap<u64, f64> {
         let found = self.0.iter().find(|(measure, _)| *measure == at.measure);
         found.map(|(_, values)| (1..).zip(values.iter().copied()).collect()).unwrap_or_default()
     }
@@ -31,16 +31,26 @@ impl Values for ByMeasure {
 }
 
 /// Of a paper that says 2 to 3 times, and more is better.
-fn claim(ours: Estimator, says: Says, holds: Band) -> Claim {
+fn claim(ours: Estimator, says: PaperStatement, holds: Band) -> Claim {
     let (id, figure, sentence) = ("x".to_owned(), "Fig. 1", "It is so.".to_owned());
-    Claim { id, figure, sentence, says, ours, unit: Unit::Times, holds, better: Better::More, why: "The reason." }
+    Claim {
+        id,
+        figure,
+        sentence,
+        says,
+        ours,
+        unit: StudyUnit::Times,
+        holds,
+        better: PreferredAmount::More,
+        why: "The reason.",
+    }
 }
 
 fn ratio() -> Estimator {
-    Estimator::Ratio(At::new("p2p", 92.0, "m"), At::new("cs", 92.0, "m"))
+    Estimator::Ratio(MeasureKey::new("p2p", 92.0, "m"), MeasureKey::new("cs", 92.0, "m"))
 }
 
-fn judged(p2p: &[f64], says: Says, holds: Band) -> (Verdict, Option<Amount>) {
+fn judged(p2p: &[f64], says: PaperStatement, holds: Band) -> (ClaimVerdict, Option<Amount>) {
     let values = ByHand(vec![("p2p", 92.0, p2p.to_vec()), ("cs", 92.0, vec![10.0; p2p.len()])]);
     let one = claim(ratio(), says, holds).judge(&values);
     (one.verdict, one.amount)
@@ -49,47 +59,50 @@ fn judged(p2p: &[f64], says: Says, holds: Band) -> (Verdict, Option<Amount>) {
 #[test]
 fn figure_in_the_interval_is_equal() {
     let seen = [21.0, 22.0, 23.0];
-    let says = |figure| judged(&seen, Says::exactly("x", figure), Band::Above(1.0));
-    assert_eq!(says(2.1), (Verdict::Equal, None));
-    assert_eq!(says(2.5), (Verdict::Holds, Some(Amount::Worse)));
-    assert_eq!(says(1.9), (Verdict::Holds, Some(Amount::Better)));
+    let says = |figure| judged(&seen, PaperStatement::exactly("x", figure), Band::Above(1.0));
+    assert_eq!(says(2.1), (ClaimVerdict::Equal, None));
+    assert_eq!(says(2.5), (ClaimVerdict::Holds, Some(Amount::Worse)));
+    assert_eq!(says(1.9), (ClaimVerdict::Holds, Some(Amount::Better)));
 }
 
 #[test]
 fn interval_within_a_range_is_equal() {
-    let says = |seen: &[f64], from, to| judged(seen, Says::between("x", from, to), Band::Above(1.0));
+    let says = |seen: &[f64], from, to| judged(seen, PaperStatement::between("x", from, to), Band::Above(1.0));
     let seen = [21.0, 22.0, 23.0];
-    assert_eq!(says(&seen, 1.9, 3.0), (Verdict::Equal, None));
+    assert_eq!(says(&seen, 1.9, 3.0), (ClaimVerdict::Equal, None));
     // 1.96 to 2.46: partly below.
-    assert_eq!(says(&seen, 2.0, 3.0), (Verdict::Holds, Some(Amount::Unsure)));
-    assert_eq!(says(&seen, 1.0, 2.0), (Verdict::Holds, Some(Amount::Unsure)));
-    assert_eq!(says(&seen, 1.0, 1.9), (Verdict::Holds, Some(Amount::Better)));
-    assert_eq!(says(&[54.0, 54.1, 54.2], 2.0, 5.0), (Verdict::Holds, Some(Amount::Better)));
+    assert_eq!(says(&seen, 2.0, 3.0), (ClaimVerdict::Holds, Some(Amount::Unsure)));
+    assert_eq!(says(&seen, 1.0, 2.0), (ClaimVerdict::Holds, Some(Amount::Unsure)));
+    assert_eq!(says(&seen, 1.0, 1.9), (ClaimVerdict::Holds, Some(Amount::Better)));
+    assert_eq!(says(&[54.0, 54.1, 54.2], 2.0, 5.0), (ClaimVerdict::Holds, Some(Amount::Better)));
 }
 
 #[test]
 fn wide_interval_is_not_equal() {
     let seen = |unit, says, holds, values: &[f64]| {
         let values = ByHand(vec![("p2p", 92.0, values.to_vec())]);
-        let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
-        let judged = Claim { unit, better: Better::Less, ..claim(mean, says, holds) }.judge(&values);
+        let mean = Estimator::Mean(MeasureKey::new("p2p", 92.0, "m"));
+        let judged = Claim { unit, better: PreferredAmount::Less, ..claim(mean, says, holds) }.judge(&values);
         (judged.verdict, judged.amount)
     };
-    let perhaps = (Verdict::Holds, Some(Amount::Unsure));
+    let perhaps = (ClaimVerdict::Holds, Some(Amount::Unsure));
     // A change by 1 % in −4 to +6 %, and in +0.8 to +1.2 %.
-    let change = |values: &[f64]| seen(Unit::Change, Says::exactly("+1 %", 1.01), Band::Below(1.08), values);
+    let change =
+        |values: &[f64]| seen(StudyUnit::Change, PaperStatement::exactly("+1 %", 1.01), Band::Below(1.08), values);
     assert_eq!(change(&[0.99, 1.01, 1.03]), perhaps);
-    assert_eq!(change(&[1.009, 1.01, 1.011]), (Verdict::Equal, None));
+    assert_eq!(change(&[1.009, 1.01, 1.011]), (ClaimVerdict::Equal, None));
     // 6 % in 1 to 11 %; none in 0 to 1.2 %, and in 0 to 0.13 %.
-    let percent =
-        |figure, values: &[f64]| seen(Unit::Percent, Says::exactly("x", figure), Band::Between(-1.0, 30.0), values);
+    let percent = |figure, values: &[f64]| {
+        seen(StudyUnit::Percent, PaperStatement::exactly("x", figure), Band::Between(-1.0, 30.0), values)
+    };
     assert_eq!(percent(6.0, &[4.0, 6.0, 8.0]), perhaps);
     assert_eq!(percent(0.0, &[0.0, 0.4, 0.7]), perhaps);
-    assert_eq!(percent(0.0, &[0.0, 0.03, 0.06]), (Verdict::Equal, None));
+    assert_eq!(percent(0.0, &[0.0, 0.03, 0.06]), (ClaimVerdict::Equal, None));
     // 10.1 ms at most, of which 0 to 12 ms tell nothing, and 9.9 to 10.3 ms everything.
-    let most = |values: &[f64]| seen(Unit::Ms, Says::exactly("10.1 ms", 10.1), Band::Below(10.1), values);
-    assert_eq!(most(&[3.0, 5.0, 8.0]), (Verdict::Open, None));
-    assert_eq!(most(&[10.0, 10.1, 10.2]), (Verdict::Equal, None));
+    let most =
+        |values: &[f64]| seen(StudyUnit::Ms, PaperStatement::exactly("10.1 ms", 10.1), Band::Below(10.1), values);
+    assert_eq!(most(&[3.0, 5.0, 8.0]), (ClaimVerdict::Open, None));
+    assert_eq!(most(&[10.0, 10.1, 10.2]), (ClaimVerdict::Equal, None));
 }
 
 #[test]
@@ -101,64 +114,67 @@ fn missing_crossing_does_not_hold() {
         ("p2p", 1.0, vec![10.0, 10.0]),
         ("p2p", 100.0, vec![10.0, 10.0]),
     ]);
-    let judged = claim(cross, Says::between("about 50", 40.0, 60.0), Band::Above(30.0)).judge(&values);
-    assert_eq!((judged.verdict, judged.amount), (Verdict::DoesNotHold, None));
+    let judged = claim(cross, PaperStatement::between("about 50", 40.0, 60.0), Band::Above(30.0)).judge(&values);
+    assert_eq!((judged.verdict, judged.amount), (ClaimVerdict::DoesNotHold, None));
 }
 
 #[test]
 fn better_depends_on_the_direction() {
     let values = ByHand(vec![("p2p", 92.0, vec![880.0, 881.0, 882.0])]);
-    let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
+    let mean = Estimator::Mean(MeasureKey::new("p2p", 92.0, "m"));
     let of = |better| {
-        let claim = Claim { better, ..claim(mean.clone(), Says::exactly("48 kB", 48e3), Band::Below(48e3)) };
+        let claim = Claim { better, ..claim(mean.clone(), PaperStatement::exactly("48 kB", 48e3), Band::Below(48e3)) };
         claim.judge(&values).amount
     };
-    let amounts = [Better::Less, Better::More, Better::Neither].map(of);
+    let amounts = [PreferredAmount::Less, PreferredAmount::More, PreferredAmount::Neither].map(of);
     assert_eq!(amounts, [Amount::Better, Amount::Worse, Amount::Other].map(Some));
 }
 
 #[test]
 fn interval_on_both_sides_is_open() {
-    let says = Says::Direction("more");
-    assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.0)), (Verdict::Open, None));
-    assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(1.9)), (Verdict::Holds, None));
-    assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.5)), (Verdict::DoesNotHold, None));
+    let says = PaperStatement::Direction("more");
+    assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.0)), (ClaimVerdict::Open, None));
+    assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(1.9)), (ClaimVerdict::Holds, None));
+    assert_eq!(judged(&[21.0, 22.0, 23.0], says, Band::Above(2.5)), (ClaimVerdict::DoesNotHold, None));
     // No more is not more.
-    assert_eq!(judged(&[10.0, 10.0, 10.0], says, Band::Above(1.0)), (Verdict::DoesNotHold, None));
+    assert_eq!(judged(&[10.0, 10.0, 10.0], says, Band::Above(1.0)), (ClaimVerdict::DoesNotHold, None));
 }
 
 #[test]
 fn reasons_are_told_of_what_differs() {
     let values = ByHand(vec![("p2p", 92.0, vec![21.0, 22.0, 23.0]), ("cs", 92.0, vec![10.0, 10.0, 10.0])]);
     let why = |says, holds| claim(ratio(), says, holds).judge(&values).why;
-    let equal = why(Says::exactly("2.1 ×", 2.1), Band::Above(1.0));
+    let equal = why(PaperStatement::exactly("2.1 ×", 2.1), Band::Above(1.0));
     assert_eq!(equal, "Ours: 2.20 × (1.96 – 2.46 ×); the paper's: 2.1 ×.");
-    assert!(why(Says::exactly("3 ×", 3.0), Band::Above(1.0)).ends_with("The reason."));
-    assert!(why(Says::between("2 to 3 ×", 2.0, 3.0), Band::Above(1.0)).ends_with(UNSURE));
-    assert!(why(Says::Direction("more"), Band::Above(2.0)).ends_with(OPEN));
-    let aim = why(Says::Nothing("at least 3 ×"), Band::Above(3.0));
+    assert!(why(PaperStatement::exactly("3 ×", 3.0), Band::Above(1.0)).ends_with("The reason."));
+    assert!(why(PaperStatement::between("2 to 3 ×", 2.0, 3.0), Band::Above(1.0)).ends_with(UNSURE));
+    assert!(why(PaperStatement::Direction("more"), Band::Above(2.0)).ends_with(OPEN));
+    let aim = why(PaperStatement::Nothing("at least 3 ×"), Band::Above(3.0));
     assert!(aim.contains("no paper has it, our aim: at least 3 ×.") && aim.ends_with("The reason."), "{aim}");
 }
 
 #[test]
 fn interval_below_nothing_is_cut() {
     let values = ByHand(vec![("p2p", 92.0, vec![10.0, 20.0, 40.0])]);
-    let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
-    let judged = claim(mean, Says::exactly("0", 0.0), Band::Below(85.0)).judge(&values);
+    let mean = Estimator::Mean(MeasureKey::new("p2p", 92.0, "m"));
+    let judged = claim(mean, PaperStatement::exactly("0", 0.0), Band::Below(85.0)).judge(&values);
     let amount = (judged.interval.map(|(low, _)| low), judged.amount);
     assert_eq!(amount, (Some(0.0), Some(Amount::Unsure)));
 }
 
 #[test]
 fn nothing_is_told_without_runs() {
-    let judged = claim(ratio(), Says::Direction("more"), Band::Above(1.0)).judge(&ByHand::default());
-    assert_eq!((judged.verdict, judged.ours, judged.why.as_str()), (Verdict::Open, None, "No valid run shows it."));
+    let judged = claim(ratio(), PaperStatement::Direction("more"), Band::Above(1.0)).judge(&ByHand::default());
+    assert_eq!(
+        (judged.verdict, judged.ours, judged.why.as_str()),
+        (ClaimVerdict::Open, None, "No valid run shows it.")
+    );
 }
 
 #[test]
 fn single_run_has_no_interval() {
     let values = ByHand(vec![("p2p", 92.0, vec![20.0]), ("cs", 92.0, vec![10.0])]);
-    let judged = claim(ratio(), Says::between("2 to 3 ×", 2.0, 3.0), Band::Above(1.0)).judge(&values);
+    let judged = claim(ratio(), PaperStatement::between("2 to 3 ×", 2.0, 3.0), Band::Above(1.0)).judge(&values);
     assert_eq!((judged.ours, judged.interval, judged.amount), (Some(2.0), None, Some(Amount::Unsure)));
     assert!(judged.why.ends_with(ONE_RUN), "{}", judged.why);
 }
@@ -166,17 +182,17 @@ fn single_run_has_no_interval() {
 #[test]
 fn single_count_is_perhaps_equal() {
     let values = ByHand(vec![("p2p", 92.0, vec![7.0])]);
-    let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
-    let judged = claim(mean, Says::exactly("7", 7.0), Band::Above(5.5)).judge(&values);
-    assert_eq!((judged.verdict, judged.amount), (Verdict::Holds, Some(Amount::Unsure)));
+    let mean = Estimator::Mean(MeasureKey::new("p2p", 92.0, "m"));
+    let judged = claim(mean, PaperStatement::exactly("7", 7.0), Band::Above(5.5)).judge(&values);
+    assert_eq!((judged.verdict, judged.amount), (ClaimVerdict::Holds, Some(Amount::Unsure)));
 }
 
 /// Judged against an aim of 99 %, by the part and the count of each seed.
 fn share(runs: &[(f64, f64)]) -> Judgement {
     let (parts, counts) = runs.iter().copied().unzip();
     let values = ByMeasure(vec![("success", parts), ("ended", counts)]);
-    let ours = Estimator::Share { part: At::new("p2p", 92.0, "success"), of: "ended" };
-    Claim { unit: Unit::Part, ..claim(ours, Says::Nothing("99 %"), Band::Above(0.99)) }.judge(&values)
+    let ours = Estimator::Share { part: MeasureKey::new("p2p", 92.0, "success"), of: "ended" };
+    Claim { unit: StudyUnit::Part, ..claim(ours, PaperStatement::Nothing("99 %"), Band::Above(0.99)) }.judge(&values)
 }
 
 #[test]
@@ -207,12 +223,12 @@ fn run_that_counts_nothing_has_failed() {
 
 #[test]
 fn interval_touching_range_is_unsure() {
-    let says = |seen: &[f64], from, to| judged(seen, Says::between("x", from, to), Band::Above(1.0));
-    let perhaps = (Verdict::Holds, Some(Amount::Unsure));
+    let says = |seen: &[f64], from, to| judged(seen, PaperStatement::between("x", from, to), Band::Above(1.0));
+    let perhaps = (ClaimVerdict::Holds, Some(Amount::Unsure));
     // 4.84 to 5.24, above a range that ends at 5; 1.51 to 2.08, below one that begins at 2.
     assert_eq!(says(&[49.5, 50.3, 51.1], 2.0, 5.0), perhaps);
     assert_eq!(says(&[16.6, 17.7, 18.9], 2.0, 3.0), perhaps);
-    assert_eq!(says(&[51.1, 51.3, 51.5], 2.0, 5.0), (Verdict::Holds, Some(Amount::Better)));
+    assert_eq!(says(&[51.1, 51.3, 51.5], 2.0, 5.0), (ClaimVerdict::Holds, Some(Amount::Better)));
 }
 
 #[test]
@@ -227,9 +243,9 @@ fn crossing_is_interpolated_per_seed() {
         ("p2p", 300.0, vec![10.0, 10.0]),
     ]);
     // −2 to 1 at the first seed, −4 to 2 at the second: two thirds of the way each.
-    let judged = claim(cross, Says::between("about 200", 150.0, 250.0), Band::Below(250.0)).judge(&values);
+    let judged = claim(cross, PaperStatement::between("about 200", 150.0, 250.0), Band::Below(250.0)).judge(&values);
     assert_eq!(judged.ours, Some(166.667));
-    assert_eq!(judged.verdict, Verdict::Equal);
+    assert_eq!(judged.verdict, ClaimVerdict::Equal);
 }
 
 #[test]
@@ -241,13 +257,13 @@ fn leading_series_crosses_at_sweep_edge() {
         ("p2p", 1.0, vec![10.0]),
         ("p2p", 100.0, vec![10.0]),
     ]);
-    let near = claim(cross(false), Says::Nothing("x"), Band::Below(2.0)).judge(&values);
-    let far = claim(cross(true), Says::Nothing("x"), Band::Below(2.0)).judge(&values);
+    let near = claim(cross(false), PaperStatement::Nothing("x"), Band::Below(2.0)).judge(&values);
+    let far = claim(cross(true), PaperStatement::Nothing("x"), Band::Below(2.0)).judge(&values);
     assert_eq!((near.ours, far.ours), (Some(1.0), Some(100.0)));
     assert!(far.why.contains("ahead at 100 ×"), "{}", far.why);
     // And one that never is ahead at the end has no crossing, which is told.
     assert_eq!(first_above(&[(1.0, 3.0), (2.0, -1.0)]), None);
     let values = ByHand(vec![("cs", 1.0, vec![9.0]), ("p2p", 1.0, vec![5.0])]);
-    let never = claim(cross(false), Says::Nothing("x"), Band::Below(2.0)).judge(&values);
-    assert_eq!((never.verdict, never.ours), (Verdict::DoesNotHold, None));
+    let never = claim(cross(false), PaperStatement::Nothing("x"), Band::Below(2.0)).judge(&values);
+    assert_eq!((never.verdict, never.ours), (ClaimVerdict::DoesNotHold, None));
 }

@@ -1,21 +1,21 @@
 //! Fig. 4 and 5: when the server's link is too slow, or too thin.
 
 use super::{CLIENT_SERVER, ONE, plan};
-use crate::reproduce::claim::{Band, Better, Claim, Says};
+use crate::reproduce::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 /// The architectures that are compared, as plans and as figures call them.
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
 
 /// Fig. 4: the delay of the server's link.
-pub(super) fn delay(scale: Scale) -> Study {
+pub(super) fn delay(scale: StudyScale) -> Study {
     let all = [0, 10, 20, 30, 40, 50, 75, 100, 150, 200, 250, 300, 400, 500];
     let delays: Vec<u32> = scale.places(&all, &[0, 20, 30, 50, 100, 200, 400]);
     let point = |delay: u32, (architecture, series): (&str, &str)| {
         let network = format!("{{ star = {{ nodes = 11, delay = \"50ms\", server_delay = \"{delay}ms\" }} }}");
         let text = plan("sproull-fig4", &network, architecture, scale.duration(), "");
-        Point::virtual_run(series, f64::from(delay), text, scale)
+        StudyPoint::virtual_run(series, f64::from(delay), text, scale)
     };
     Study {
         id: "sproull-fig4",
@@ -40,11 +40,11 @@ pub(super) fn delay(scale: Scale) -> Study {
             sentence: "Peer to peer completes more services than client/server once the delay to the server exceeds \
                        approximately 200 ms."
                 .to_owned(),
-            says: Says::between("about 200 ms", 150.0, 250.0),
+            says: PaperStatement::between("about 200 ms", 150.0, 250.0),
             ours: Estimator::Crossing { above: ONE, below: CLIENT_SERVER, measure: "completed", from_far: false },
-            unit: Unit::Ms,
+            unit: StudyUnit::Ms,
             holds: Band::Below(250.0),
-            better: Better::Less,
+            better: PreferredAmount::Less,
             why: "Peer to peer is ahead beyond 200 ms, and long before: to find a service takes one trip over the \
                   super node here, without JXTA's discovery and pipes, so that the server has to be nearer to keep up.",
         }],
@@ -52,7 +52,7 @@ pub(super) fn delay(scale: Scale) -> Study {
 }
 
 /// Fig. 5: the rate of the server's link.
-pub(super) fn rate(scale: Scale) -> Study {
+pub(super) fn rate(scale: StudyScale) -> Study {
     let all = [0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0];
     let rates: Vec<f64> = scale.places(&all, &[1.0, 2.0, 5.0, 20.0, 50.0, 100.0]);
     let point = |rate: f64, (architecture, series): (&str, &str)| {
@@ -61,7 +61,7 @@ pub(super) fn rate(scale: Scale) -> Study {
             "{{ star = {{ nodes = 11, delay = \"50ms\", server_delay = \"50ms\", server_rate = \"{kbit}kbit\" }} }}"
         );
         let text = plan("sproull-fig5", &network, architecture, scale.duration(), "");
-        Point::virtual_run(series, rate, text, scale).on_logarithmic_axis()
+        StudyPoint::virtual_run(series, rate, text, scale).on_logarithmic_axis()
     };
     Study {
         id: "sproull-fig5",
@@ -83,12 +83,12 @@ pub(super) fn rate(scale: Scale) -> Study {
             sentence: "Peer to peer completes more services than client/server once the rate to the server drops \
                        below 50 Mbit/s."
                 .to_owned(),
-            says: Says::between("about 50 Mbit/s", 40.0, 60.0),
+            says: PaperStatement::between("about 50 Mbit/s", 40.0, 60.0),
             ours: Estimator::Crossing { above: ONE, below: CLIENT_SERVER, measure: "completed", from_far: true },
-            unit: Unit::MbitS,
+            unit: StudyUnit::MbitS,
             holds: Band::Above(30.0),
             // The rate has nothing to do with it, so that a higher one is no achievement.
-            better: Better::Neither,
+            better: PreferredAmount::Neither,
             why: "Below 50 Mbit/s peer to peer completes more, as there, and above it does so too, because a request takes \
                   three legs of 100 ms peer to peer and four through the server. What the rate itself does begins only \
                   where the link cannot hold what ten nodes ask for, some Mbit/s.",
@@ -98,5 +98,5 @@ pub(super) fn rate(scale: Scale) -> Study {
 
 fn completed(figure: &'static str) -> Plot {
     let title = "Services completed";
-    Plot { figure, title, measure: "completed", unit: Unit::Count, limit: None }
+    Plot { figure, title, measure: "completed", unit: StudyUnit::Count, limit: None }
 }

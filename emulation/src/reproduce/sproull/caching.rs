@@ -1,14 +1,14 @@
 //! Client/server with caching nodes, which the text describes and does not measure.
 
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
-use crate::reproduce::claim::{Band, Better, Says};
-use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::claim::{Band, PaperStatement, PreferredAmount};
+use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 const CACHING: &str = "with 3 caches";
 const LARGEST: f64 = 92.0;
 
 /// Static nodes; the caches stand where super nodes would.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let sides = [
         (CLIENT_SERVER, "client-server", ""),
         (CACHING, "client-server-caching", "caches = 3\n"),
@@ -17,7 +17,7 @@ pub(super) fn study(scale: Scale) -> Study {
     let point = |nodes: u32, (series, architecture, more): (&str, &str, &str)| {
         let network = format!("{{ tree = {{ nodes = {nodes} }} }}");
         let text = plan("sproull-caching", &network, architecture, scale.duration(), more);
-        Point::virtual_run(series, f64::from(nodes), text, scale)
+        StudyPoint::virtual_run(series, f64::from(nodes), text, scale)
     };
     let sizes = scale.places(&[11, 31, 54, 75, 92], &[11, 54, 92]);
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
@@ -34,10 +34,10 @@ pub(super) fn study(scale: Scale) -> Study {
         has_kinds: false,
         points: sizes.into_iter().flat_map(|nodes| sides.map(|side| point(nodes, side))).collect(),
         plots: vec![
-            plot("Services completed", "completed", Unit::Count),
-            plot("Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
-            plot("Track: to the first byte", "track.mean", Unit::Ms),
-            plot("Sensor: to the last byte", "sensor.mean", Unit::Ms),
+            plot("Services completed", "completed", StudyUnit::Count),
+            plot("Traffic over all ports for each service", "traffic.ports.each", StudyUnit::Bytes),
+            plot("Track: to the first byte", "track.mean", StudyUnit::Ms),
+            plot("Sensor: to the last byte", "sensor.mean", StudyUnit::Ms),
         ],
         claims: vec![
             Ratio {
@@ -46,13 +46,13 @@ pub(super) fn study(scale: Scale) -> Study {
                 sentence: "Caching helps client/server while nodes do not move, and leaves it behind peer to peer: \
                            services of peer to peer over those of client/server with caches, at 92 nodes."
                     .to_owned(),
-                says: Says::Direction("caching leaves client/server behind, not measured there"),
+                says: PaperStatement::Direction("caching leaves client/server behind, not measured there"),
                 measure: "completed",
                 of: ONE,
                 to: CACHING,
                 x: LARGEST,
                 holds: Band::Above(1.0),
-                better: Better::More,
+                better: PreferredAmount::More,
                 why: "",
             }
             .claim(),

@@ -1,9 +1,9 @@
 //! How near the first byte is to what distance lets it be.
 
 use super::{ONE, plan};
-use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 /// The networks and the nodes that they have.
 const NETWORKS: [(&str, &str, f64); 4] = [
@@ -17,7 +17,7 @@ const NETWORKS: [(&str, &str, f64); 4] = [
 const QUIET: &str = "warm_up = \"5m\"\nidle = \"2s\"\nstream = \"1s\"\n";
 
 /// The limit, approached by requests that nothing is in the way of.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let point = |(name, network, x): (&str, &str, f64)| {
         let classes: String = ["star", "low", "tactical", "x45"]
             .iter()
@@ -25,7 +25,7 @@ pub(super) fn study(scale: Scale) -> Study {
             .map(|class| format!("[classes.{class}]\nmix = {{ track = 48, sensor = 5, image = 2, idle = 45 }}\n"))
             .collect();
         let text = plan("sproull-limit", network, "super-node", scale.duration(), &format!("{QUIET}{classes}"));
-        Point::virtual_run(ONE, x, text, scale).named(name)
+        StudyPoint::virtual_run(ONE, x, text, scale).named(name)
     };
     let networks = scale.places(&NETWORKS, &NETWORKS[..3]);
     let claim = |(name, _, x): &(&str, &str, f64)| Claim {
@@ -35,14 +35,14 @@ pub(super) fn study(scale: Scale) -> Study {
             "Of warm requests that nothing is in the way of, 95 of 100 have the first byte of a track \
                            within 15 % of the least time that distance and rates leave: {name}."
         ),
-        says: Says::Nothing("1.15 × at most"),
-        ours: Estimator::Mean(At::new(ONE, *x, "track.excess.p95")),
-        unit: Unit::Times,
+        says: PaperStatement::Nothing("1.15 × at most"),
+        ours: Estimator::Mean(MeasureKey::new(ONE, *x, "track.excess.p95")),
+        unit: StudyUnit::Times,
         holds: Band::Below(1.15),
-        better: Better::Less,
+        better: PreferredAmount::Less,
         why: "Some requests meet one another on the way.",
     };
-    let plot = |title, measure| Plot { figure: "", title, measure, unit: Unit::Times, limit: None };
+    let plot = |title, measure| Plot { figure: "", title, measure, unit: StudyUnit::Times, limit: None };
     Study {
         id: "sproull-limit",
         paper: Paper::Sproull,

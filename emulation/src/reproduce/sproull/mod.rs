@@ -8,9 +8,9 @@ mod sensitivity;
 mod star;
 mod tree;
 
-use super::claim::{At, Band, Better, Claim, Says};
+use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
-use super::study::{Scale, Study, Unit};
+use super::study::{Study, StudyScale, StudyUnit};
 
 /// What client/server is called in figures.
 pub(super) const CLIENT_SERVER: &str = "client/server";
@@ -18,7 +18,7 @@ pub(super) const CLIENT_SERVER: &str = "client/server";
 pub(super) const ONE: &str = "1 super node";
 
 /// All of them.
-pub(super) fn studies(scale: Scale) -> Vec<Study> {
+pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![
         bottleneck::delay(scale),
         bottleneck::rate(scale),
@@ -45,20 +45,20 @@ pub(super) struct Ratio<'a> {
     pub(super) id: &'a str,
     pub(super) figure: &'static str,
     pub(super) sentence: String,
-    pub(super) says: Says,
+    pub(super) says: PaperStatement,
     pub(super) measure: &'a str,
     pub(super) of: &'a str,
     pub(super) to: &'a str,
     pub(super) x: f64,
     pub(super) holds: Band,
-    pub(super) better: Better,
+    pub(super) better: PreferredAmount,
     pub(super) why: &'static str,
 }
 
 impl Ratio<'_> {
     pub(super) fn claim(self) -> Claim {
         let Self { id, figure, sentence, says, measure, of, to, x, holds, better, why } = self;
-        let ours = Estimator::Ratio(At::new(of, x, measure), At::new(to, x, measure));
-        Claim { id: id.to_owned(), figure, sentence, says, ours, unit: Unit::Times, holds, better, why }
+        let ours = Estimator::Ratio(MeasureKey::new(of, x, measure), MeasureKey::new(to, x, measure));
+        Claim { id: id.to_owned(), figure, sentence, says, ours, unit: StudyUnit::Times, holds, better, why }
     }
 }

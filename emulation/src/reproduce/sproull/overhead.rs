@@ -1,9 +1,9 @@
 //! Tables 2 and 3: what it costs to find a service.
 
 use super::{ONE, plan};
-use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 /// Each service, and what the paper measured for it, a kilobyte of a thousand bytes.
 const SERVICES: [(&str, &str, f64); 4] =
@@ -12,22 +12,22 @@ const SERVICES: [(&str, &str, f64); 4] =
 const OURS: f64 = 1500.0;
 
 /// Tables 2 and 3.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let point = |(at, (service, ..)): (usize, (&str, &str, f64))| {
         let more = format!("super_nodes = [\"node3\"]\n\n[classes.star]\nmix = {{ {service} = 50, idle = 50 }}\n");
         let network = "{ star = { nodes = 4, delay = \"1ms\" } }";
         let text = plan("sproull-table3", network, "super-node", scale.duration(), &more);
-        Point { name: service.to_owned(), ..Point::virtual_run(ONE, (at + 1) as f64, text, scale) }
+        StudyPoint { name: service.to_owned(), ..StudyPoint::virtual_run(ONE, (at + 1) as f64, text, scale) }
     };
     let claim = |(at, (service, printed, bytes)): (usize, (&str, &'static str, f64))| Claim {
         id: format!("sproull-table3-{service}"),
         figure: "Table 3",
         sentence: format!("It takes {printed} of overhead to find a service and to set it up: {service}."),
-        says: Says::exactly(printed, bytes),
-        ours: Estimator::Mean(At::new(ONE, (at + 1) as f64, "overhead.each")),
-        unit: Unit::Bytes,
+        says: PaperStatement::exactly(printed, bytes),
+        ours: Estimator::Mean(MeasureKey::new(ONE, (at + 1) as f64, "overhead.each")),
+        unit: StudyUnit::Bytes,
         holds: Band::Below(bytes),
-        better: Better::Less,
+        better: PreferredAmount::Less,
         why: "A request, its way over the super node and its acceptance are three short binary messages here, and XML \
               documents over pipes of JXTA there.",
     };
@@ -53,12 +53,12 @@ pub(super) fn study(scale: Scale) -> Study {
         has_kinds: true,
         points: SERVICES.into_iter().enumerate().map(point).collect(),
         plots: vec![
-            plot("Table 2", "The part of all bytes that is overhead", "overhead.part", Unit::Part),
+            plot("Table 2", "The part of all bytes that is overhead", "overhead.part", StudyUnit::Part),
             plot(
                 "Table 3",
                 "Overhead, control traffic alone, for each completed service",
                 "overhead.each",
-                Unit::Bytes,
+                StudyUnit::Bytes,
             ),
         ],
         claims: SERVICES.into_iter().enumerate().map(claim).collect(),
@@ -74,11 +74,11 @@ pub(super) fn overhead(series: &str, x: f64, id: &str) -> Claim {
             "In this workload of {x:.0} too, with handshakes at first contacts, a service takes 1.5 kB of overhead at \
              most."
         ),
-        says: Says::Nothing("1.5 kB at most"),
-        ours: Estimator::Mean(At::new(series, x, "overhead.each")),
-        unit: Unit::Bytes,
+        says: PaperStatement::Nothing("1.5 kB at most"),
+        ours: Estimator::Mean(MeasureKey::new(series, x, "overhead.each")),
+        unit: StudyUnit::Bytes,
         holds: Band::Below(OURS),
-        better: Better::Less,
+        better: PreferredAmount::Less,
         why: "Handshakes are most of it: two nodes that meet for the first time show one another their certificates, \
               over UDP and over TCP once each, and many do within such a run.",
     }

@@ -1,8 +1,8 @@
 //! How much hangs on what the text does not say.
 
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
-use crate::reproduce::claim::{Band, Better, Claim, Says};
-use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::claim::{Band, Claim, PaperStatement, PreferredAmount};
+use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 use crate::scenario::file;
 use crate::scenario::generate::{Tree, TreeShape};
 use crate::scenario::topology::Topology;
@@ -14,27 +14,27 @@ const TREE: &str = "{ tree = { nodes = 54 } }";
 fn plots() -> Vec<Plot> {
     let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
     vec![
-        plot("Services completed", "completed", Unit::Count),
-        plot("Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
-        plot("Sensor: to the last byte", "sensor.mean", Unit::Ms),
+        plot("Services completed", "completed", StudyUnit::Count),
+        plot("Traffic over all ports for each service", "traffic.ports.each", StudyUnit::Bytes),
+        plot("Sensor: to the last byte", "sensor.mean", StudyUnit::Ms),
     ]
 }
 
 /// A claim of the hierarchy's, at one value of what was inferred.
 fn claim(id: &str, (measure, of, to): (&str, &str, &str), x: f64, least: f64, sentence: &str) -> Claim {
-    let (figure, says) = ("inferred", Says::Nothing("at least 2 ×"));
-    let (holds, better) = (Band::Above(least), Better::More);
+    let (figure, says) = ("inferred", PaperStatement::Nothing("at least 2 ×"));
+    let (holds, better) = (Band::Above(least), PreferredAmount::More);
     let why = "What was inferred matters for it.";
     Ratio { id, figure, sentence: sentence.to_owned(), says, measure, of, to, x, holds, better, why }.claim()
 }
 
 /// How long streams are.
-pub(super) fn streams(scale: Scale) -> Study {
+pub(super) fn streams(scale: StudyScale) -> Study {
     let lengths: Vec<u32> = scale.places(&[1, 2, 5, 10, 20], &[2, 10]);
     let point = |length: u32, (architecture, series): (&str, &str)| {
         let text =
             plan("sensitivity-stream", TREE, architecture, scale.duration(), &format!("stream = \"{length}s\"\n"));
-        Point::virtual_run(series, f64::from(length), text, scale)
+        StudyPoint::virtual_run(series, f64::from(length), text, scale)
     };
     Study {
         id: "sproull-streams",
@@ -59,14 +59,14 @@ pub(super) fn streams(scale: Scale) -> Study {
 }
 
 /// Who is behind whom.
-pub(super) fn shapes(scale: Scale) -> Study {
+pub(super) fn shapes(scale: StudyScale) -> Study {
     let shapes = [(1, 6), (2, 6), (3, 9), (3, 15), (4, 20)];
     let shapes: Vec<(usize, usize)> = scale.places(&shapes, &[(2, 6), (3, 15), (4, 20)]);
     let point = |(at, (x45, tactical)): (usize, (usize, usize))| {
         SIDES.map(|(architecture, series)| {
             let network = format!("{{ tree = {{ nodes = {NODES}, x45 = {x45}, tactical = {tactical} }} }}");
             let text = plan("sensitivity-shape", &network, architecture, scale.duration(), "");
-            Point::virtual_run(series, (at + 1) as f64, text, scale).named(&format!("{x45} and {tactical}"))
+            StudyPoint::virtual_run(series, (at + 1) as f64, text, scale).named(&format!("{x45} and {tactical}"))
         })
     };
     let last = shapes.len() as f64;
@@ -94,11 +94,11 @@ pub(super) fn shapes(scale: Scale) -> Study {
 const USUAL: u32 = 50;
 
 /// How much waits before a link.
-pub(super) fn queues(scale: Scale) -> Study {
+pub(super) fn queues(scale: StudyScale) -> Study {
     let limits: Vec<u32> = scale.places(&[10, 25, 50, 100, 200], &[10, 50, 200]);
     let point = |limit: u32, (architecture, series): (&str, &str)| {
         let plan = |network| plan("sensitivity-queue", network, architecture, scale.duration(), "");
-        let point = |text| Point::virtual_run(series, f64::from(limit), text, scale).on_logarithmic_axis();
+        let point = |text| StudyPoint::virtual_run(series, f64::from(limit), text, scale).on_logarithmic_axis();
         match limit {
             // As everywhere else.
             USUAL => point(plan(TREE)),

@@ -2,9 +2,9 @@
 
 use super::overhead::overhead;
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
-use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
 
 const MULTICAST: &str = "multicast";
 const BOTH: &str = "1 + multicast";
@@ -18,8 +18,8 @@ const SIDES: [(&str, &str, &str); 5] = [
     (BOTH, "super-node-multicast", "super_nodes = 1\n"),
 ];
 /// Around 30 % sooner.
-const SOONER: Says = Says::between("0.70 × (30 %)", 0.65, 0.75);
-const TIMES: Says = Says::between("2 to 3 ×", 2.0, 3.0);
+const SOONER: PaperStatement = PaperStatement::between("0.70 × (30 %)", 0.65, 0.75);
+const TIMES: PaperStatement = PaperStatement::between("2 to 3 ×", 2.0, 3.0);
 const SHORTER: &str =
     "A warm request takes its three legs here and next to nothing else, where JXTA took time of its own.";
 const FIRST_CONTACTS: &str = "The first request between two nodes pays a handshake by which each proves who it is, which \
@@ -27,11 +27,11 @@ const FIRST_CONTACTS: &str = "The first request between two nodes pays a handsha
                               see the claim on nodes that know one another.";
 
 /// Fig. 6 to 12.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let point = |nodes: u32, (series, architecture, more): (&str, &str, &str)| {
         let network = format!("{{ star = {{ nodes = {nodes}, delay = \"50ms\", server_delay = \"125ms\" }} }}");
         let text = plan("sproull-star", &network, architecture, scale.duration(), more);
-        Point::virtual_run(series, f64::from(nodes), text, scale)
+        StudyPoint::virtual_run(series, f64::from(nodes), text, scale)
     };
     Study {
         id: "sproull-star",
@@ -55,11 +55,11 @@ pub(super) fn study(scale: Scale) -> Study {
 
 fn plots() -> Vec<Plot> {
     let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
-    let latency = |figure, title, measure| plot(figure, title, measure, Unit::Ms).beside_limit_of(ONE);
+    let latency = |figure, title, measure| plot(figure, title, measure, StudyUnit::Ms).beside_limit_of(ONE);
     vec![
-        plot("Fig. 6", "Services completed", "completed", Unit::Count),
-        plot("Fig. 7", "Traffic over all ports", "traffic.ports", Unit::Bytes),
-        plot("Fig. 8", "Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
+        plot("Fig. 6", "Services completed", "completed", StudyUnit::Count),
+        plot("Fig. 7", "Traffic over all ports", "traffic.ports", StudyUnit::Bytes),
+        plot("Fig. 8", "Traffic over all ports for each service", "traffic.ports.each", StudyUnit::Bytes),
         latency("Fig. 9", "Video: to the first byte", "video.mean"),
         latency("Fig. 10", "Track: to the first byte", "track.mean"),
         latency("Fig. 11", "Image: to the last byte", "image.mean"),
@@ -77,27 +77,27 @@ fn services() -> Vec<Claim> {
             "sproull-fig6",
             "Fig. 6",
             "At 51 hosts one super node completes more services than client/server.",
-            Says::Direction("more"),
+            PaperStatement::Direction("more"),
             ("completed", ONE, CLIENT_SERVER),
-            (Band::Above(1.0), Better::More),
+            (Band::Above(1.0), PreferredAmount::More),
             "",
         ),
         ratio(
             "sproull-fig6-multicast",
             "Fig. 6",
             "Multicast alone declines with size: at 51 hosts it completes less than one super node.",
-            Says::Direction("less"),
+            PaperStatement::Direction("less"),
             ("completed", MULTICAST, ONE),
-            (Band::Below(1.0), Better::More),
+            (Band::Below(1.0), PreferredAmount::More),
             "It does not decline: a query is one short packet here, of which a link of 100 Mbit/s holds thousands.",
         ),
         ratio(
             "sproull-fig7",
             "Fig. 7",
             "Multicast makes the most traffic at 51 hosts: more than client/server.",
-            Says::Direction("the most"),
+            PaperStatement::Direction("the most"),
             ("traffic.ports", MULTICAST, CLIENT_SERVER),
-            (Band::Above(1.0), Better::Less),
+            (Band::Above(1.0), PreferredAmount::Less),
             "Client/server makes the most, since all data goes by the server. A query by multicast is a short packet \
              here, and those of all nodes are few bytes beside the data.",
         ),
@@ -106,9 +106,9 @@ fn services() -> Vec<Claim> {
             "Fig. 8",
             "Multicast takes over 17 MB a service at 51 hosts, where one super node takes about 1 MB: ten times as much \
              and more.",
-            Says::between("over 17 ×", 17.0, 18.0),
+            PaperStatement::between("over 17 ×", 17.0, 18.0),
             ("traffic.ports.each", MULTICAST, ONE),
-            (Band::Above(10.0), Better::Less),
+            (Band::Above(10.0), PreferredAmount::Less),
             "Multicast costs next to nothing more than a super node here, and less than client/server: the paper's \
              searches by JXTA went to every node and were answered and repeated by many, a query here is one packet and \
              one node answers it.",
@@ -117,11 +117,11 @@ fn services() -> Vec<Claim> {
             id: "sproull-fig8".to_owned(),
             figure: "Fig. 8",
             sentence: "Client/server takes about 1 MB a service.".to_owned(),
-            says: Says::between("about 1 MB", 0.7e6, 1.3e6),
-            ours: Estimator::Mean(At::new(CLIENT_SERVER, LARGEST, "traffic.ports.each")),
-            unit: Unit::Bytes,
+            says: PaperStatement::between("about 1 MB", 0.7e6, 1.3e6),
+            ours: Estimator::Mean(MeasureKey::new(CLIENT_SERVER, LARGEST, "traffic.ports.each")),
+            unit: StudyUnit::Bytes,
             holds: Band::Between(0.3e6, 3e6),
-            better: Better::Less,
+            better: PreferredAmount::Less,
             why: "The data alone accounts for what is seen here: 0.14 MB a service in this mix, in and out of the switch \
                   twice. Each of the paper's links crossed a shaping machine on the same switch besides, which doubles it.",
         },
@@ -134,11 +134,11 @@ fn latencies() -> Vec<Claim> {
         Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
     };
     let stream = |id, figure, sentence: &str, measure| {
-        let holds = (Band::Below(1.0), Better::Less);
+        let holds = (Band::Below(1.0), PreferredAmount::Less);
         against(id, figure, sentence, SOONER, (measure, ONE, CLIENT_SERVER), holds, SHORTER)
     };
     let object = |id, figure, sentence: &str, measure| {
-        let holds = (Band::Above(1.0), Better::More);
+        let holds = (Band::Above(1.0), PreferredAmount::More);
         against(id, figure, sentence, TIMES, (measure, CLIENT_SERVER, ONE), holds, FIRST_CONTACTS)
     };
     vec![
@@ -148,9 +148,9 @@ fn latencies() -> Vec<Claim> {
             "sproull-fig10-multicast",
             "Fig. 10",
             "Track by multicast begins later than by client/server.",
-            Says::Direction("later"),
+            PaperStatement::Direction("later"),
             ("track.mean", MULTICAST, CLIENT_SERVER),
-            (Band::Above(1.0), Better::Less),
+            (Band::Above(1.0), PreferredAmount::Less),
             "It begins sooner: searching costs one packet here, so that nothing is in the way of answers.",
         ),
         object("sproull-fig11", "Fig. 11", "Images take client/server around 2 to 3 times as long.", "image.mean"),
@@ -161,16 +161,17 @@ fn latencies() -> Vec<Claim> {
 /// The same between nodes that know one another.
 fn warm() -> Vec<Claim> {
     let claim = |service: &str, figure, is_stream| {
-        let (of, other) = (At::new(CLIENT_SERVER, LARGEST, &format!("{service}.mean")), format!("{service}.warm.mean"));
-        let warm = At::new(ONE, LARGEST, &other);
+        let (of, other) =
+            (MeasureKey::new(CLIENT_SERVER, LARGEST, &format!("{service}.mean")), format!("{service}.warm.mean"));
+        let warm = MeasureKey::new(ONE, LARGEST, &other);
         let (ours, says, holds, better, sentence) = match is_stream {
             true => {
                 let (ours, holds) = (Estimator::Ratio(warm, of), Band::Below(1.0));
-                (ours, SOONER, holds, Better::Less, "begins around 30 % sooner")
+                (ours, SOONER, holds, PreferredAmount::Less, "begins around 30 % sooner")
             }
             false => {
                 let (ours, holds) = (Estimator::Ratio(of, warm), Band::Above(1.0));
-                (ours, TIMES, holds, Better::More, "takes client/server 2 to 3 times as long")
+                (ours, TIMES, holds, PreferredAmount::More, "takes client/server 2 to 3 times as long")
             }
         };
         Claim {
@@ -179,7 +180,7 @@ fn warm() -> Vec<Claim> {
             sentence: format!("The same of nodes that know one another: {service} {sentence}."),
             says,
             ours,
-            unit: Unit::Times,
+            unit: StudyUnit::Times,
             holds,
             better,
             why: SHORTER,

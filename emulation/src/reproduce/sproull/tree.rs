@@ -2,9 +2,9 @@
 
 use super::overhead::overhead;
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
-use crate::reproduce::claim::{At, Band, Better, Claim, Says};
+use crate::reproduce::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::reproduce::estimate::Estimator;
-use crate::reproduce::study::{Limit, Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Plot, PlotLimit, Study, StudyPoint, StudyScale, StudyUnit};
 
 const LARGEST: f64 = 92.0;
 const BEFORE: f64 = 75.0;
@@ -18,12 +18,12 @@ const SIDES: [(&str, &str, &str); 4] = [
 ];
 
 /// Fig. 13 to 21.
-pub(super) fn study(scale: Scale) -> Study {
+pub(super) fn study(scale: StudyScale) -> Study {
     let point = |nodes: u32, (series, architecture, more): (&str, &str, &str)| {
         // Three super nodes need three hosts of a tree of this size; it has them.
         let network = format!("{{ tree = {{ nodes = {nodes} }} }}");
         let text = plan("sproull-tree", &network, architecture, scale.duration(), more);
-        Point::virtual_run(series, f64::from(nodes), text, scale)
+        StudyPoint::virtual_run(series, f64::from(nodes), text, scale)
     };
     Study {
         id: "sproull-tree",
@@ -49,15 +49,15 @@ pub(super) fn study(scale: Scale) -> Study {
 
 fn plots() -> Vec<Plot> {
     let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
-    let latency = |figure, title, measure| plot(figure, title, measure, Unit::Ms).beside_limit_of(ONE);
+    let latency = |figure, title, measure| plot(figure, title, measure, StudyUnit::Ms).beside_limit_of(ONE);
     let served = Plot {
-        limit: Some(Limit { series: ONE, measure: "completed.limit" }),
-        ..plot("Fig. 15", "Services completed", "completed", Unit::Count)
+        limit: Some(PlotLimit { series: ONE, measure: "completed.limit" }),
+        ..plot("Fig. 15", "Services completed", "completed", StudyUnit::Count)
     };
     vec![
         served,
-        plot("Fig. 16", "Traffic over all ports", "traffic.ports", Unit::Bytes),
-        plot("Fig. 17", "Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
+        plot("Fig. 16", "Traffic over all ports", "traffic.ports", StudyUnit::Bytes),
+        plot("Fig. 17", "Traffic over all ports for each service", "traffic.ports.each", StudyUnit::Bytes),
         latency("Fig. 18", "Video: to the first byte", "video.mean"),
         latency("Fig. 19", "Track: to the first byte", "track.mean"),
         latency("Fig. 20", "Image: to the last byte", "image.mean"),
@@ -75,9 +75,9 @@ fn services() -> Vec<Claim> {
             "sproull-fig15",
             "Fig. 15",
             "At 92 nodes peer to peer completes almost twice the services of client/server.",
-            Says::between("almost 2 ×", 1.8, 2.0),
+            PaperStatement::between("almost 2 ×", 1.8, 2.0),
             ("completed", ONE, CLIENT_SERVER),
-            (Band::Above(1.0), Better::More),
+            (Band::Above(1.0), PreferredAmount::More),
             "A node spends about 6.1 s of each service in streams and pauses, and the rest waiting: the ratio is \
              (6.1 + wait of client/server) over (6.1 + wait of peer to peer). With waits of 8 to 12 s and a fifth to a \
              quarter of that it is almost two. Here they wait 4.3 and 1.0 s, next to all of it for distance; what the \
@@ -87,18 +87,18 @@ fn services() -> Vec<Claim> {
             "sproull-fig17",
             "Fig. 17",
             "At 92 nodes peer to peer takes half the traffic of client/server for a service.",
-            Says::between("0.5 ×", 0.45, 0.55),
+            PaperStatement::between("0.5 ×", 0.45, 0.55),
             ("traffic.ports.each", ONE, CLIENT_SERVER),
-            (Band::Below(1.0), Better::Less),
+            (Band::Below(1.0), PreferredAmount::Less),
             "Finding a service costs next to nothing here, and data goes straight to who asked.",
         ),
         ratio(
             "sproull-fig17-three",
             "Fig. 17",
             "With three super nodes a service costs considerably less than by client/server, too.",
-            Says::Direction("considerably less"),
+            PaperStatement::Direction("considerably less"),
             ("traffic.ports.each", THREE, CLIENT_SERVER),
-            (Band::Below(0.8), Better::Less),
+            (Band::Below(0.8), PreferredAmount::Less),
             "",
         ),
     ]
@@ -108,8 +108,8 @@ fn latencies() -> Vec<Claim> {
     let claim = |id, figure, service: &str| {
         let sentence = format!("At 92 nodes client/server takes 2 to 5 times the latency of peer to peer: {service}.");
         let measure = &format!("{service}.mean");
-        let (of, to, holds, better) = (CLIENT_SERVER, ONE, Band::Above(1.0), Better::More);
-        let says = Says::between("2 to 5 ×", 2.0, 5.0);
+        let (of, to, holds, better) = (CLIENT_SERVER, ONE, Band::Above(1.0), PreferredAmount::More);
+        let says = PaperStatement::between("2 to 5 ×", 2.0, 5.0);
         let why = "A request of peer to peer waits for distance here and for next to nothing else.";
         Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
     };
@@ -128,8 +128,8 @@ fn growth() -> Vec<Claim> {
         figure,
         sentence: sentence.to_owned(),
         says,
-        ours: Estimator::Ratio(At::new(series, LARGEST, measure), At::new(series, BEFORE, measure)),
-        unit: Unit::Change,
+        ours: Estimator::Ratio(MeasureKey::new(series, LARGEST, measure), MeasureKey::new(series, BEFORE, measure)),
+        unit: StudyUnit::Change,
         holds,
         better,
         why,
@@ -139,27 +139,27 @@ fn growth() -> Vec<Claim> {
             "sproull-fig21-growth",
             "Fig. 21",
             "From 75 to 92 nodes the latency of a sensor reading grows by 1 % with one super node.",
-            Says::exactly("+1 %", 1.01),
+            PaperStatement::exactly("+1 %", 1.01),
             (ONE, "sensor.mean"),
-            (Band::Below(1.05), Better::Less),
+            (Band::Below(1.05), PreferredAmount::Less),
             "More nodes at the edges are more first contacts and more load on links of 1 Mbit/s.",
         ),
         claim(
             "sproull-fig21-growth-server",
             "Fig. 21",
             "From 75 to 92 nodes the latency of a sensor reading grows by 17 % with client/server.",
-            Says::exactly("+17 %", 1.17),
+            PaperStatement::exactly("+17 %", 1.17),
             (CLIENT_SERVER, "sensor.mean"),
-            (Band::Above(1.05), Better::Less),
+            (Band::Above(1.05), PreferredAmount::Less),
             "A server's processor takes no time here. The paper's had threads of Java for each node, and may be what grew.",
         ),
         claim(
             "sproull-fig17-stable",
             "Fig. 17",
             "The cost of a service remains fairly stable with one super node.",
-            Says::Direction("fairly stable"),
+            PaperStatement::Direction("fairly stable"),
             (ONE, "traffic.ports.each"),
-            (Band::Between(0.8, 1.25), Better::Neither),
+            (Band::Between(0.8, 1.25), PreferredAmount::Neither),
             "All who come between 75 and 92 nodes fly low and ask one hop away, so that a service passes fewer ports.",
         ),
     ]

@@ -6,14 +6,14 @@
 use serde_json::Number;
 
 use super::rows::{
-    BurstRow, Counts, Description, DisciplineRow, EventRow, LegRow, MemberRow, NetRow, NodeRow, NoteRow, OneWayRow,
-    OwnQueueRow, ProgramRow, QueueRow, RedRow, TrafficRow,
+    BurstRow, Description, DisciplineRow, EventRow, LegRow, MemberRow, NetRow, NodeRow, NoteRow, OneWayRow,
+    OwnQueueRow, ProgramRow, QueueRow, RedRow, TopologyCounts, TrafficRow,
 };
 
 use crate::scenario::addresses::{AddressError, assign};
-use crate::scenario::emulab::{self, Row};
+use crate::scenario::emulab::{self, EmulabEvent};
 use crate::scenario::topology::{
-    Discipline, Host, Leg, Member, Net, NetKind, Note, Program, Queue, Topology, TrafficAgent,
+    Discipline, Host, HostProgram, Leg, Net, NetKind, NetMember, Note, Queue, Topology, TrafficAgent,
 };
 use crate::units::Rate;
 
@@ -58,7 +58,7 @@ fn net_rows(topology: &Topology, assigned: &Topology) -> Vec<NetRow> {
     let mut rows = Vec::with_capacity(topology.nets.len());
     for (index, (net, with_addresses)) in topology.nets.iter().zip(&assigned.nets).enumerate() {
         let rate = rate_of(topology, index);
-        let mut member = |(given, filled): (&Member, &Member)| {
+        let mut member = |(given, filled): (&NetMember, &NetMember)| {
             ports[given.host] += 1;
             MemberRow {
                 node: topology.hosts[given.host].name.clone(),
@@ -92,7 +92,7 @@ fn rate_of(topology: &Topology, net: usize) -> impl Fn(Rate) -> Number {
 
 fn one_way(topology: &Topology, net: &Net, rate: &impl Fn(Rate) -> Number) -> Vec<OneWayRow> {
     let [a, b] = net.members.as_slice() else { return Vec::new() };
-    let row = |from: &Member, to: &Member| {
+    let row = |from: &NetMember, to: &NetMember| {
         let whole = from.to_net.joined(&to.from_net);
         OneWayRow {
             frm: topology.hosts[from.host].name.clone(),
@@ -147,10 +147,10 @@ fn discipline_row(discipline: &Discipline) -> DisciplineRow {
     }
 }
 
-fn counts(topology: &Topology, events: &[EventRow]) -> Counts {
+fn counts(topology: &Topology, events: &[EventRow]) -> TopologyCounts {
     let kind = |kind| topology.nets.iter().filter(|net| net.kind == kind).count();
     let scheduled = !events.is_empty();
-    Counts {
+    TopologyCounts {
         nodes: topology.hosts.len(),
         links: kind(NetKind::Link),
         lans: kind(NetKind::Lan),
@@ -161,7 +161,7 @@ fn counts(topology: &Topology, events: &[EventRow]) -> Counts {
     }
 }
 
-fn event_row(row: Row) -> EventRow {
+fn event_row(row: EmulabEvent) -> EventRow {
     EventRow {
         t: number(row.at.as_secs_f64()),
         object: row.object,
@@ -173,7 +173,7 @@ fn event_row(row: Row) -> EventRow {
     }
 }
 
-fn program_row(topology: &Topology, program: &Program) -> ProgramRow {
+fn program_row(topology: &Topology, program: &HostProgram) -> ProgramRow {
     ProgramRow {
         name: program.name.clone(),
         node: topology.hosts[program.host].name.clone(),

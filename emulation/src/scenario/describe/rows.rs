@@ -13,7 +13,7 @@ pub struct Description {
     pub(super) name: String,
     pub(super) nodes: Vec<NodeRow>,
     pub(super) lans: Vec<NetRow>,
-    pub(super) counts: Counts,
+    pub(super) counts: TopologyCounts,
     pub(super) events: Vec<EventRow>,
     pub(super) programs: Vec<ProgramRow>,
     pub(super) trafgens: Vec<TrafficRow>,
@@ -121,7 +121,7 @@ pub(super) struct OneWayRow {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Counts {
+pub(super) struct TopologyCounts {
     pub(super) nodes: usize,
     pub(super) links: usize,
     pub(super) lans: usize,

@@ -6,7 +6,7 @@ use crate::scenario::addresses::{AddressError, assign};
 use crate::scenario::emulab;
 use crate::scenario::file::compress;
 use crate::scenario::topology::{
-    Burst, Discipline, Host, Leg, Net, NetKind, Note, Program, Queue, Routing, Topology, TrafficAgent,
+    Burst, Discipline, Host, HostProgram, Leg, Net, NetKind, Note, Queue, Routing, Topology, TrafficAgent,
 };
 use crate::units::format_duration;
 
@@ -183,7 +183,7 @@ fn events(topology: &Topology) -> Option<Section> {
 }
 
 fn programs(topology: &Topology) -> Option<Section> {
-    let row = |program: &Program| {
+    let row = |program: &HostProgram| {
         let host = topology.hosts[program.host].name.clone();
         vec![program.name.clone(), host, one_line(&program.command)]
     };

@@ -41,8 +41,8 @@ fn what_is_left_open_may_differ() {
 
 #[test]
 fn everything_else_is_told() {
-    type Change = fn(&mut Value);
-    let changes: [(&str, Change); 10] = [
+    type JsonEdit = fn(&mut Value);
+    let changes: [(&str, JsonEdit); 10] = [
         ("lans.l.members[0].ip is 10.1.1.9", |ours| ours["lans"][0]["members"][0]["ip"] = json!("10.1.1.9")),
         ("lans.l has addresses of 2 subnets", |ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.2.2")),
         ("10.1.1.1, which was chosen", |ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.1.1")),

@@ -4,4 +4,4 @@ mod ns;
 mod rspec;
 
 pub use ns::{ExportError, write as ns};
-pub use rspec::{Request, RequestError, write as rspec};
+pub use rspec::{RspecError, RspecRequest, write as rspec};

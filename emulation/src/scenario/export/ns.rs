@@ -10,14 +10,14 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use self::names::Names;
+use self::names::NsNames;
 use self::words::{bandwidth, change_words, delay, loss, variable, word};
 use crate::scenario::addresses::assign;
 use crate::scenario::file::{extras, most_common, whole_of};
 use crate::scenario::load::{LoadError, parse};
 use crate::scenario::topology::{
-    Action, Discipline, Event, HostIndex, Leg, ManualRoute, Member, Net, NetIndex, NetKind, ProgramAction, Queue, Red,
-    RouteTarget, Routing, Topology,
+    Action, Discipline, Event, HostIndex, Leg, ManualRoute, Net, NetIndex, NetKind, NetMember, ProgramAction, Queue,
+    Red, RouteTarget, Routing, Topology,
 };
 
 /// Why a topology has no NS file.
@@ -39,13 +39,13 @@ pub enum ExportError {
 /// When NS has no words for a part that cannot be added in comments.
 pub fn write(topology: &Topology, comment: &str) -> Result<String, ExportError> {
     let read = |text: &str| parse(Path::new("export.ns"), text);
-    let names = Names::of(topology, "");
+    let names = NsNames::from_topology(topology, "");
     let text = Writer::new(topology, &names, comment).write();
     let (names, text, read) = match read(&text) {
         Ok(topology) => (names, text, topology),
         // A name may be a command of Tcl: with something before it, it is not.
         Err(error) => {
-            let names = Names::of(topology, "my-");
+            let names = NsNames::from_topology(topology, "my-");
             let text = Writer::new(topology, &names, comment).write();
             let read = read(&text).map_err(|_| ExportError::Refused(error))?;
             (names, text, read)
@@ -61,7 +61,7 @@ pub fn write(topology: &Topology, comment: &str) -> Result<String, ExportError> 
 
 struct Writer<'a> {
     topology: &'a Topology,
-    names: &'a Names,
+    names: &'a NsNames,
     /// The length of each net's prefix, with room for all its members.
     prefixes: Vec<u8>,
     text: String,
@@ -72,7 +72,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(topology: &'a Topology, names: &'a Names, comment: &str) -> Self {
+    fn new(topology: &'a Topology, names: &'a NsNames, comment: &str) -> Self {
         let prefix = |net: &Net| net.members.first().map_or(24, |member| member.prefix);
         let assigned = assign(topology);
         let prefixes = assigned.as_ref().unwrap_or(topology).nets.iter().map(prefix).collect();
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn link(&mut self, index: NetIndex, a: &Member, b: &Member) {
+    fn link(&mut self, index: NetIndex, a: &NetMember, b: &NetMember) {
         let (up, down) = (whole_of(&a.to_net, &b.from_net), whole_of(&b.to_net, &a.from_net));
         let (one, other, own) = (self.host(a.host), self.host(b.host), self.net_name(index));
         let kind = if matches!(up.queue.discipline, Discipline::Red(_)) { "RED" } else { "DropTail" };
@@ -328,10 +328,10 @@ impl<'a> Writer<'a> {
 }
 
 /// The member whose legs most others have too.
-fn common(net: &Net) -> Member {
-    let legs = |member: &Member| (member.to_net.clone(), member.from_net.clone());
+fn common(net: &Net) -> NetMember {
+    let legs = |member: &NetMember| (member.to_net.clone(), member.from_net.clone());
     let (to_net, from_net) = most_common(net.members.iter().map(legs)).unwrap_or_default();
-    Member { host: 0, address: None, prefix: 24, to_net, from_net }
+    NetMember { host: 0, address: None, prefix: 24, to_net, from_net }
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event as Xml};
 
 use crate::scenario::addresses::{AddressError, assign, network, overlap};
-use crate::scenario::routes::{self, Route};
+use crate::scenario::routes::{self, HostRoute};
 use crate::scenario::topology::{
-    Action, HostIndex, Leg, Net, NetKind, Program, ProgramAction, Queue, Routing, Topology,
+    Action, HostIndex, HostProgram, Leg, Net, NetKind, ProgramAction, Queue, Routing, Topology,
 };
 
 const NAMESPACE: &str = "http://www.geni.net/resources/rspec/3";
@@ -26,7 +26,7 @@ const IMAGE: &str = "urn:publicid:IDN+emulab.net+image+emulab-ops//";
 
 /// A request, and what it does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct RspecRequest {
     /// The XML.
     pub text: String,
     /// What is lost, one sentence each.
@@ -35,7 +35,7 @@ pub struct Request {
 
 /// Why there is no request.
 #[derive(Debug, thiserror::Error)]
-pub enum RequestError {
+pub enum RspecError {
     /// There are not addresses for all.
     #[error(transparent)]
     Addresses(#[from] AddressError),
@@ -48,7 +48,7 @@ pub enum RequestError {
 ///
 /// # Errors
 /// When there are not addresses for all.
-pub fn write(topology: &Topology) -> Result<Request, RequestError> {
+pub fn write(topology: &Topology) -> Result<RspecRequest, RspecError> {
     let topology = assign(topology)?;
     let lost = lost(&topology);
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
@@ -70,12 +70,12 @@ pub fn write(topology: &Topology) -> Result<Request, RequestError> {
             node(writer, &topology, host, interfaces, routes)?;
         }
         topology.nets.iter().enumerate().try_for_each(|(index, net)| {
-            link(writer, &Names { topology: &topology, interfaces: &interfaces, net: index }, net)
+            link(writer, &RspecInterfaceNames { topology: &topology, interfaces: &interfaces, net: index }, net)
         })
     })?;
     let mut text = String::from_utf8(writer.into_inner()).map_err(io::Error::other)?;
     text.push('\n');
-    Ok(Request { text, lost })
+    Ok(RspecRequest { text, lost })
 }
 
 /// A comment, in which two hyphens must not follow each other.
@@ -88,7 +88,7 @@ fn node(
     topology: &Topology,
     index: HostIndex,
     interfaces: &[(usize, usize)],
-    routes: &[Route],
+    routes: &[HostRoute],
 ) -> io::Result<()> {
     let host = &topology.hosts[index];
     let element =
@@ -118,7 +118,12 @@ fn node(
     Ok(())
 }
 
-fn services(writer: &mut Writer<Vec<u8>>, topology: &Topology, host: HostIndex, routes: &[Route]) -> io::Result<()> {
+fn services(
+    writer: &mut Writer<Vec<u8>>,
+    topology: &Topology,
+    host: HostIndex,
+    routes: &[HostRoute],
+) -> io::Result<()> {
     let programs = started(topology).filter(|(program, _)| program.host == host).map(|(_, command)| command);
     let commands: Vec<String> = routing(topology, host, routes).into_iter().chain(programs).collect();
     if commands.is_empty() {
@@ -136,7 +141,7 @@ fn services(writer: &mut Writer<Vec<u8>>, topology: &Topology, host: HostIndex, 
 
 /// The command that sets a node's routes. A default route would take the
 /// testbed's own network away, so it is one for each subnet instead.
-fn routing(topology: &Topology, host: HostIndex, routes: &[Route]) -> Option<String> {
+fn routing(topology: &Topology, host: HostIndex, routes: &[HostRoute]) -> Option<String> {
     let forwards = topology.nets.iter().filter(|net| net.members.iter().any(|member| member.host == host)).count() > 1;
     let mut commands = Vec::new();
     if forwards && topology.routing != Routing::None {
@@ -163,7 +168,7 @@ fn far_subnets(topology: &Topology, host: HostIndex) -> Vec<(Ipv4Addr, u8)> {
 }
 
 /// The programs that start when the hosts are ready, with the commands that do it.
-fn started(topology: &Topology) -> impl Iterator<Item = (&Program, String)> {
+fn started(topology: &Topology) -> impl Iterator<Item = (&HostProgram, String)> {
     topology.events.iter().filter_map(|event| {
         let Action::Program { program, what: ProgramAction::Start(command) | ProgramAction::Run(command) } =
             &event.action
@@ -196,35 +201,35 @@ fn interface_name(host: &str, port: usize) -> String {
 }
 
 /// What the interfaces of one net are called.
-struct Names<'a> {
+struct RspecInterfaceNames<'a> {
     topology: &'a Topology,
     interfaces: &'a [Vec<(usize, usize)>],
     net: usize,
 }
 
-impl Names<'_> {
-    fn of(&self, host: HostIndex) -> String {
+impl RspecInterfaceNames<'_> {
+    fn host_interface(&self, host: HostIndex) -> String {
         let port = self.interfaces[host].iter().position(|(net, _)| *net == self.net);
         interface_name(&self.topology.hosts[host].name, port.unwrap_or(0))
     }
 }
 
-fn link(writer: &mut Writer<Vec<u8>>, names: &Names<'_>, net: &Net) -> io::Result<()> {
+fn link(writer: &mut Writer<Vec<u8>>, names: &RspecInterfaceNames<'_>, net: &Net) -> io::Result<()> {
     let element = writer.create_element("link").with_attribute(("client_id", net.name.as_str()));
     element.write_inner_content(|writer| {
         for member in &net.members {
-            let name = names.of(member.host);
+            let name = names.host_interface(member.host);
             writer.create_element("interface_ref").with_attribute(("client_id", name.as_str())).write_empty()?;
         }
         match (net.kind, net.members.as_slice()) {
             (NetKind::Link, [a, b]) => {
-                let (one, other) = (names.of(a.host), names.of(b.host));
+                let (one, other) = (names.host_interface(a.host), names.host_interface(b.host));
                 property(writer, &one, &other, &a.to_net.joined(&b.from_net))?;
                 property(writer, &other, &one, &b.to_net.joined(&a.from_net))?;
             }
             _ => {
                 for member in &net.members {
-                    let name = names.of(member.host);
+                    let name = names.host_interface(member.host);
                     property(writer, &name, &net.name, &member.to_net)?;
                     if shaping(&member.to_net) != shaping(&member.from_net) {
                         property(writer, &net.name, &name, &member.from_net)?;

@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue};
 
-use super::Reader;
-use super::fields::{At, Fields, Source};
+use super::TopologyReader;
+use super::fields::{Fields, Located, SourceText};
 use super::hosts;
 use super::nets::read_prefix;
 use super::schedule_text;
-use super::shape::Shape;
+use super::shape::LegOverrides;
 use super::stanza::{Stanza, list, quote, table};
 use super::write;
-use crate::scenario::topology::{Action, Event, Host, Member, Net, Note, Topology};
-use crate::scenario::validate::{self, Lines, Policy};
+use crate::scenario::topology::{Action, Event, Host, Net, NetMember, Note, Topology};
+use crate::scenario::validate::{self, TopologyLines, ValidationPolicy};
 
 /// How such a line begins.
 const MARK: &str = "# roost:";
@@ -39,7 +39,7 @@ pub(crate) fn apply(topology: Topology, ns: &str) -> Result<Topology, Vec<Note>>
     // Every line stays where it is, so that a mistake is told with its line.
     let own = |line: &str| line.strip_prefix(MARK).unwrap_or("").trim_start().to_owned() + "\n";
     let text: String = ns.lines().map(own).collect();
-    let source = Source::new(&text);
+    let source = SourceText::new(&text);
     let root = match DeTable::parse(&text) {
         Ok(root) => root,
         Err(error) => {
@@ -50,14 +50,14 @@ pub(crate) fn apply(topology: Topology, ns: &str) -> Result<Topology, Vec<Note>>
     let fields = Fields::new(&source, "what is said to roost", root.get_ref(), 0, &KEYS);
     let mut topology = topology;
     rename(&mut topology, &names(&fields));
-    let mut reader = Reader::over(&source, topology);
+    let mut reader = TopologyReader::over(&source, topology);
     reader.lay_over(&fields);
     let topology = reader.topology;
     if source.problems() > 0 {
         return Err(source.into_problems());
     }
     // The file itself was looked over before: what is wrong now is from these lines.
-    let errors = validate::check(&topology, &Lines::default(), Policy::Lenient).errors;
+    let errors = validate::check(&topology, &TopologyLines::default(), ValidationPolicy::Lenient).errors;
     if errors.is_empty() { Ok(topology) } else { Err(errors) }
 }
 
@@ -212,10 +212,10 @@ fn net_lines(read: &Topology, wanted: &Topology) -> Option<Vec<Stanza>> {
 }
 
 /// What a member's legs differ in.
-fn leg(topology: &Topology, read: &Member, wanted: &Member, uniform: bool) -> Option<String> {
+fn leg(topology: &Topology, read: &NetMember, wanted: &NetMember, uniform: bool) -> Option<String> {
     let mut stanza = Stanza::new("");
-    stanza.inner("up", &Shape::between(&read.to_net, &wanted.to_net));
-    stanza.inner("down", &Shape::between(&read.from_net, &wanted.from_net));
+    stanza.inner("up", &LegOverrides::between(&read.to_net, &wanted.to_net));
+    stanza.inner("down", &LegOverrides::between(&read.from_net, &wanted.from_net));
     if read.prefix != wanted.prefix && !uniform {
         stanza.raw("prefix", wanted.prefix.to_string());
     }
@@ -226,9 +226,9 @@ fn leg(topology: &Topology, read: &Member, wanted: &Member, uniform: bool) -> Op
     Some(table(&stanza))
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TopologyReader<'t> {
     /// A reader that goes on where another format has left off.
-    fn over(source: &'t Source, topology: Topology) -> Self {
+    fn over(source: &'t SourceText, topology: Topology) -> Self {
         let index = |names: Vec<&String>| names.into_iter().cloned().zip(0..).collect();
         let mut reader = Self::empty(source);
         reader.hosts = index(topology.hosts.iter().map(|host| &host.name).collect());
@@ -246,12 +246,12 @@ impl<'t> Reader<'t> {
         self.topology.sync_server = self.one_host(fields, "sync_server").or(self.topology.sync_server);
         self.clear(fields);
         for item in fields.tables("host") {
-            if let Some(host) = Fields::of(fields.source(), "a host", item, &hosts::KEYS) {
+            if let Some(host) = Fields::from_value(fields.source(), "a host", item, &hosts::KEYS) {
                 self.lay_over_hosts(&host);
             }
         }
         for item in fields.tables("net") {
-            if let Some(net) = Fields::of(fields.source(), "a net", item, &OF_NET) {
+            if let Some(net) = Fields::from_value(fields.source(), "a net", item, &OF_NET) {
                 self.lay_over_net(&net);
             }
         }
@@ -302,7 +302,7 @@ impl<'t> Reader<'t> {
     fn lay_over_net(&mut self, fields: &Fields<'t>) {
         let name = fields.required("name", fields.text("name"), "\"link0\"");
         let Some(name) = name else { return };
-        let named = At { value: name.value.to_owned(), at: name.at };
+        let named = Located { value: name.value.to_owned(), at: name.at };
         let Some(index) = self.find(&self.nets, "link or LAN", &named) else { return };
         let Some(mut net) = self.topology.nets.get(index).cloned() else { return };
         if let Some(prefix) = read_prefix(fields) {

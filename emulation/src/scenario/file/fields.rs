@@ -12,13 +12,13 @@ use crate::scenario::topology::Note;
 use crate::units::{Rate, UnitError, parse_duration};
 
 /// The text being read, and what is wrong with it so far.
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     /// The byte at which each line begins.
     lines: Vec<usize>,
     problems: RefCell<Vec<Note>>,
 }
 
-impl Source {
+impl SourceText {
     /// A source in which nothing is wrong yet.
     pub(crate) fn new(text: &str) -> Self {
         let begins = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
@@ -51,7 +51,7 @@ impl Source {
 
 /// A value and where it stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<T> {
+pub(crate) struct Located<T> {
     /// The value.
     pub(crate) value: T,
     /// Its first byte in the text.
@@ -60,7 +60,7 @@ pub(crate) struct At<T> {
 
 /// One table, of which only certain keys are known.
 pub(crate) struct Fields<'t> {
-    source: &'t Source,
+    source: &'t SourceText,
     table: &'t DeTable<'t>,
     what: &'static str,
     at: usize,
@@ -70,8 +70,8 @@ pub(crate) struct Fields<'t> {
 
 impl<'t> Fields<'t> {
     /// The table that a value is; reports another kind of value, and keys that are not in `known`.
-    pub(crate) fn of(
-        source: &'t Source,
+    pub(crate) fn from_value(
+        source: &'t SourceText,
         what: &'static str,
         value: &'t Spanned<DeValue<'t>>,
         known: &[&str],
@@ -88,7 +88,7 @@ impl<'t> Fields<'t> {
 
     /// The fields of a table that begins `at`; reports keys that are not in `known`.
     pub(crate) fn new(
-        source: &'t Source,
+        source: &'t SourceText,
         what: &'static str,
         table: &'t DeTable<'t>,
         at: usize,
@@ -107,7 +107,7 @@ impl<'t> Fields<'t> {
     }
 
     /// The source that it is from.
-    pub(crate) fn source(&self) -> &'t Source {
+    pub(crate) fn source(&self) -> &'t SourceText {
         self.source
     }
 
@@ -148,10 +148,10 @@ impl<'t> Fields<'t> {
     }
 
     /// A text.
-    pub(crate) fn text(&self, key: &str) -> Option<At<&'t str>> {
+    pub(crate) fn text(&self, key: &str) -> Option<Located<&'t str>> {
         let value = self.value(key)?;
         match value.get_ref() {
-            DeValue::String(text) => Some(At { value: text.as_ref(), at: value.span().start }),
+            DeValue::String(text) => Some(Located { value: text.as_ref(), at: value.span().start }),
             other => self.wrong(key, value, "a text in quotes", other),
         }
     }
@@ -191,14 +191,14 @@ impl<'t> Fields<'t> {
     }
 
     /// A text, or a list of texts.
-    pub(crate) fn texts(&self, key: &str) -> Option<Vec<At<&'t str>>> {
+    pub(crate) fn texts(&self, key: &str) -> Option<Vec<Located<&'t str>>> {
         let value = self.value(key)?;
         let items = match value.get_ref() {
             DeValue::Array(items) => items.iter().collect(),
             _ => vec![value],
         };
         let text = |item: &'t Spanned<DeValue<'t>>| match item.get_ref() {
-            DeValue::String(text) => Some(At { value: text.as_ref(), at: item.span().start }),
+            DeValue::String(text) => Some(Located { value: text.as_ref(), at: item.span().start }),
             other => self.wrong(key, item, "a text or a list of texts", other),
         };
         items.into_iter().map(text).collect()

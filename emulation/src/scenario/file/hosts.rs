@@ -1,15 +1,15 @@
 //! `[[host]]`: one host, or many alike.
 
-use super::Reader;
-use super::fields::{At, Fields};
+use super::TopologyReader;
+use super::fields::{Fields, Located};
 use crate::scenario::topology::{Host, MAX_HOSTS};
 
 pub(super) const KEYS: [&str; 6] = ["name", "class", "cell", "step", "os", "hardware"];
 
-impl Reader<'_> {
+impl TopologyReader<'_> {
     pub(super) fn read_hosts(&mut self, root: &Fields<'_>) {
         for item in root.tables("host") {
-            if let Some(fields) = Fields::of(root.source(), "a host", item, &KEYS) {
+            if let Some(fields) = Fields::from_value(root.source(), "a host", item, &KEYS) {
                 self.read_host(&fields);
             }
         }
@@ -24,7 +24,7 @@ impl Reader<'_> {
     }
 
     /// Every host that a stanza describes.
-    pub(super) fn hosts_of(&self, fields: &Fields<'_>) -> Vec<(At<String>, Host)> {
+    pub(super) fn hosts_of(&self, fields: &Fields<'_>) -> Vec<(Located<String>, Host)> {
         let words = fields.texts("name");
         let words = fields.required("name", words, "\"a\", or \"low[1-8]\" for eight");
         let names = words.and_then(|words| self.names(words)).unwrap_or_default();
@@ -40,7 +40,7 @@ impl Reader<'_> {
             hardware: fields.string("hardware"),
             ..Host::default()
         };
-        let host = |(name, index): (At<String>, i32)| {
+        let host = |(name, index): (Located<String>, i32)| {
             let cell = cell.map(|first| stepped(first, step.unwrap_or_default(), index));
             let host = Host { name: name.value.clone(), cell, ..like.clone() };
             (name, host)
@@ -49,7 +49,7 @@ impl Reader<'_> {
     }
 
     /// Adds a host, and says whether there may be more.
-    fn add_host(&mut self, host: Host, name: &At<String>) -> bool {
+    fn add_host(&mut self, host: Host, name: &Located<String>) -> bool {
         if self.topology.hosts.len() == MAX_HOSTS {
             self.source.refuse(name.at, format!("a topology has at most {MAX_HOSTS} hosts"));
             return false;

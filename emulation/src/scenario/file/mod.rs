@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 
 use ::toml::de::DeTable;
 
-use self::fields::{At, Fields, Source};
-use self::shape::Shape;
+use self::fields::{Fields, Located, SourceText};
+use self::shape::LegOverrides;
 use super::near::did_you_mean;
 use super::topology::{HostIndex, NetIndex, Note, Routing, Topology};
-use super::validate::{self, Lines, Policy};
+use super::validate::{self, TopologyLines, ValidationPolicy};
 
 pub(super) use self::names::compress;
 pub use self::write::write;
@@ -48,7 +48,7 @@ const KEYS: [&str; 12] = [
 /// # Errors
 /// All that is wrong, by line.
 pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
-    let source = Source::new(text);
+    let source = SourceText::new(text);
     let root = match DeTable::parse(text) {
         Ok(root) => root,
         Err(error) => {
@@ -57,7 +57,7 @@ pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
         }
     };
     let fields = Fields::new(&source, "a topology", root.get_ref(), 0, &KEYS);
-    let mut reader = Reader::new(&source, &fields, name);
+    let mut reader = TopologyReader::new(&source, &fields, name);
     reader.read_hosts(&fields);
     reader.read_nets(&fields);
     reader.topology.sync_server = reader.one_host(&fields, "sync_server");
@@ -66,7 +66,8 @@ pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
     reader.read_traffic(&fields);
     reader.read_events(&fields);
     let (mut topology, lines) = (reader.topology, reader.lines);
-    let policy = if fields.flag("lenient") == Some(true) { Policy::Lenient } else { Policy::Strict };
+    let policy =
+        if fields.flag("lenient") == Some(true) { ValidationPolicy::Lenient } else { ValidationPolicy::Strict };
     if source.problems() > 0 {
         return Err(source.into_problems());
     }
@@ -79,11 +80,11 @@ pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
 }
 
 /// A topology that is being read.
-struct Reader<'t> {
-    source: &'t Source,
+struct TopologyReader<'t> {
+    source: &'t SourceText,
     topology: Topology,
-    lines: Lines,
-    defaults: Shape,
+    lines: TopologyLines,
+    defaults: LegOverrides,
     /// Where each name is: of hosts, nets, programs, traffic agents.
     hosts: BTreeMap<String, HostIndex>,
     nets: BTreeMap<String, NetIndex>,
@@ -91,9 +92,10 @@ struct Reader<'t> {
     traffic: BTreeMap<String, usize>,
 }
 
-impl<'t> Reader<'t> {
-    fn new(source: &'t Source, fields: &Fields<'t>, name: &str) -> Self {
-        let defaults = fields.value("defaults").and_then(|value| Fields::of(source, "defaults", value, &shape::KEYS));
+impl<'t> TopologyReader<'t> {
+    fn new(source: &'t SourceText, fields: &Fields<'t>, name: &str) -> Self {
+        let defaults =
+            fields.value("defaults").and_then(|value| Fields::from_value(source, "defaults", value, &shape::KEYS));
         let routing = |text: &str| match text {
             "static" => Ok(Routing::Static),
             "session" => Ok(Routing::Session),
@@ -105,17 +107,17 @@ impl<'t> Reader<'t> {
         reader.topology.name = fields.string("name").unwrap_or_else(|| name.to_owned());
         reader.topology.routing = fields.parsed("routing", routing).unwrap_or(Routing::Static);
         reader.lines.routing = source.line(fields.value("routing").map_or(0, |value| value.span().start));
-        reader.defaults = defaults.map(|fields| Shape::read(&fields)).unwrap_or_default();
+        reader.defaults = defaults.map(|fields| LegOverrides::read(&fields)).unwrap_or_default();
         reader
     }
 
     /// A reader of nothing yet.
-    fn empty(source: &'t Source) -> Self {
+    fn empty(source: &'t SourceText) -> Self {
         Self {
             source,
             topology: Topology::default(),
-            lines: Lines::default(),
-            defaults: Shape::default(),
+            lines: TopologyLines::default(),
+            defaults: LegOverrides::default(),
             hosts: BTreeMap::new(),
             nets: BTreeMap::new(),
             programs: BTreeMap::new(),
@@ -124,11 +126,11 @@ impl<'t> Reader<'t> {
     }
 
     /// The names that a key's words stand for.
-    fn names(&self, words: Vec<At<&str>>) -> Option<Vec<At<String>>> {
+    fn names(&self, words: Vec<Located<&str>>) -> Option<Vec<Located<String>>> {
         let mut names = Vec::new();
         for word in words {
             match names::expand(word.value) {
-                Ok(expanded) => names.extend(expanded.into_iter().map(|value| At { value, at: word.at })),
+                Ok(expanded) => names.extend(expanded.into_iter().map(|value| Located { value, at: word.at })),
                 Err(error) => {
                     self.source.refuse(word.at, error);
                     return None;
@@ -139,23 +141,23 @@ impl<'t> Reader<'t> {
     }
 
     /// The host of a name, or a report that there is none.
-    fn host(&self, name: &At<String>) -> Option<HostIndex> {
+    fn host(&self, name: &Located<String>) -> Option<HostIndex> {
         self.find(&self.hosts, "host", name)
     }
 
     /// The hosts that a key's words stand for.
-    fn host_list(&self, words: Vec<At<&str>>) -> Option<Vec<At<HostIndex>>> {
+    fn host_list(&self, words: Vec<Located<&str>>) -> Option<Vec<Located<HostIndex>>> {
         let names = self.names(words)?;
-        names.iter().map(|name| Some(At { value: self.host(name)?, at: name.at })).collect()
+        names.iter().map(|name| Some(Located { value: self.host(name)?, at: name.at })).collect()
     }
 
     /// The one host that a key names.
     fn one_host(&self, fields: &Fields<'_>, key: &str) -> Option<HostIndex> {
         let text = fields.text(key)?;
-        self.host(&At { value: text.value.to_owned(), at: text.at })
+        self.host(&Located { value: text.value.to_owned(), at: text.at })
     }
 
-    fn find(&self, known: &BTreeMap<String, usize>, what: &str, name: &At<String>) -> Option<usize> {
+    fn find(&self, known: &BTreeMap<String, usize>, what: &str, name: &Located<String>) -> Option<usize> {
         let found = known.get(&name.value).copied();
         if found.is_none() {
             let hint = did_you_mean(&name.value, known.keys().map(String::as_str));

@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 use ::toml::Spanned;
 use ::toml::de::DeValue;
 
-use super::Reader;
-use super::fields::{At, Fields};
-use super::shape::{self, Shape};
+use super::TopologyReader;
+use super::fields::{Fields, Located};
+use super::shape::{self, LegOverrides};
 use crate::scenario::topology::{
-    HostIndex, Leg, MAX_MEMBERS, MAX_NETS, MAX_ROUTES, ManualRoute, Member, Net, NetKind, RouteTarget,
+    HostIndex, Leg, MAX_MEMBERS, MAX_NETS, MAX_ROUTES, ManualRoute, Net, NetKind, NetMember, RouteTarget,
 };
 
 const OF_NET: [&str; 5] = ["name", "cost", "prefix", "addresses", "leg"];
@@ -24,7 +24,7 @@ pub(super) fn keys() -> Vec<&'static str> {
     [&OF_NET[..], &OF_LINK, &OF_LAN, &OF_LEG, &OF_ROUTE].concat()
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TopologyReader<'t> {
     /// Reads links and LANs in the order of the file.
     pub(super) fn read_nets(&mut self, root: &Fields<'t>) {
         let links = root.tables("link").iter().map(|item| (NetKind::Link, item));
@@ -37,7 +37,7 @@ impl<'t> Reader<'t> {
                 NetKind::Lan => ("a LAN", OF_LAN.as_slice()),
             };
             let keys = [own, &OF_NET, &shape::KEYS].concat();
-            let Some(fields) = Fields::of(root.source(), what, item, &keys) else { continue };
+            let Some(fields) = Fields::from_value(root.source(), what, item, &keys) else { continue };
             match kind {
                 NetKind::Link => self.read_links(&fields),
                 NetKind::Lan => self.read_lan(&fields),
@@ -48,7 +48,7 @@ impl<'t> Reader<'t> {
     /// Reads the routes that are given one by one.
     pub(super) fn read_routes(&mut self, root: &Fields<'t>) {
         for item in root.tables("route") {
-            let Some(fields) = Fields::of(root.source(), "a route", item, &OF_ROUTE) else { continue };
+            let Some(fields) = Fields::from_value(root.source(), "a route", item, &OF_ROUTE) else { continue };
             if self.topology.manual_routes.len() == MAX_ROUTES {
                 return fields.refuse(format!("a topology has at most {MAX_ROUTES} routes"));
             }
@@ -67,7 +67,7 @@ impl<'t> Reader<'t> {
         if let Some(net) = self.nets.get(to.value) {
             return Some(RouteTarget::Net(*net));
         }
-        self.host(&At { value: to.value.to_owned(), at: to.at }).map(RouteTarget::Host)
+        self.host(&Located { value: to.value.to_owned(), at: to.at }).map(RouteTarget::Host)
     }
 
     fn read_lan(&mut self, fields: &Fields<'t>) {
@@ -84,7 +84,7 @@ impl<'t> Reader<'t> {
         let from_net = Leg { queue: whole.queue, ..from_net };
         let hosts: Vec<HostIndex> = members.iter().map(|member| member.value).collect();
         let legs = vec![(to_net, from_net); hosts.len()];
-        self.add_net(fields, NetKind::Lan, At { value: name.value.to_owned(), at: name.at }, &hosts, legs);
+        self.add_net(fields, NetKind::Lan, Located { value: name.value.to_owned(), at: name.at }, &hosts, legs);
     }
 
     /// One link, or one for each host of a range at its other end.
@@ -109,11 +109,18 @@ impl<'t> Reader<'t> {
     }
 
     /// The names given, one for each link, or else those of the two ends.
-    fn link_names(&self, fields: &Fields<'_>, one: HostIndex, others: &[At<HostIndex>]) -> Option<Vec<At<String>>> {
+    fn link_names(
+        &self,
+        fields: &Fields<'_>,
+        one: HostIndex,
+        others: &[Located<HostIndex>],
+    ) -> Option<Vec<Located<String>>> {
         let host = |index: HostIndex| &self.topology.hosts[index].name;
         if !fields.has("name") {
-            let name =
-                |other: &At<HostIndex>| At { value: format!("{}-{}", host(one), host(other.value)), at: fields.at() };
+            let name = |other: &Located<HostIndex>| Located {
+                value: format!("{}-{}", host(one), host(other.value)),
+                at: fields.at(),
+            };
             return Some(others.iter().map(name).collect());
         }
         let names = self.names(fields.texts("name")?)?;
@@ -127,10 +134,10 @@ impl<'t> Reader<'t> {
     /// A direction end to end: the defaults, what the net says, and what it says for the direction.
     fn whole(&self, fields: &Fields<'_>, directions: &[&str]) -> Option<Leg> {
         let problems = fields.source().problems();
-        let own = Shape::read(fields);
+        let own = LegOverrides::read(fields);
         let shapes = [self.defaults.clone(), own].into_iter();
-        let directed = directions.iter().map(|key| Shape::direction(fields, key));
-        let shapes: Vec<Shape> = shapes.chain(directed).collect();
+        let directed = directions.iter().map(|key| LegOverrides::direction(fields, key));
+        let shapes: Vec<LegOverrides> = shapes.chain(directed).collect();
         if shapes.iter().all(|shape| shape.rate.is_none()) && fields.source().problems() == problems {
             fields.miss("no rate is given: write rate = \"100Mbit\", or \"unlimited\" if that is meant");
             return None;
@@ -144,7 +151,7 @@ impl<'t> Reader<'t> {
         &mut self,
         fields: &Fields<'t>,
         kind: NetKind,
-        name: At<String>,
+        name: Located<String>,
         hosts: &[HostIndex],
         legs: Vec<(Leg, Leg)>,
     ) {
@@ -154,7 +161,7 @@ impl<'t> Reader<'t> {
             return self.source.refuse(name.at, message);
         }
         let prefix = read_prefix(fields).unwrap_or(24);
-        let member = |(host, (to_net, from_net)): (&HostIndex, (Leg, Leg))| Member {
+        let member = |(host, (to_net, from_net)): (&HostIndex, (Leg, Leg))| NetMember {
             host: *host,
             address: None,
             prefix,
@@ -178,7 +185,7 @@ impl<'t> Reader<'t> {
     pub(super) fn read_legs(&self, fields: &Fields<'_>, net: &mut Net) {
         for item in fields.tables("leg") {
             let keys = [OF_LEG.as_slice(), &shape::KEYS].concat();
-            if let Some(leg) = Fields::of(fields.source(), "a leg", item, &keys) {
+            if let Some(leg) = Fields::from_value(fields.source(), "a leg", item, &keys) {
                 self.read_leg(&leg, net);
             }
         }
@@ -198,8 +205,8 @@ impl<'t> Reader<'t> {
 
     /// Lays a leg's own values over those of the members that it names.
     fn read_leg(&self, fields: &Fields<'_>, net: &mut Net) {
-        let both = Shape::read(fields);
-        let (up, down) = (Shape::direction(fields, "up"), Shape::direction(fields, "down"));
+        let both = LegOverrides::read(fields);
+        let (up, down) = (LegOverrides::direction(fields, "up"), LegOverrides::direction(fields, "down"));
         let (address, prefix) = (fields.parsed("address", read_address), read_prefix(fields));
         let hosts = fields.texts("host");
         let hosts = fields.required("host", hosts, "\"a\"").and_then(|words| self.host_list(words));

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Reader;
-use super::fields::{At, Fields};
-use super::shape::{self, Shape};
+use super::TopologyReader;
+use super::fields::{Fields, Located};
+use super::shape::{self, LegOverrides};
 use crate::scenario::topology::{
-    Action, Change, Event, HostIndex, MAX_EVENTS, MAX_PROGRAMS, Program, ProgramAction, TrafficAction, TrafficAgent,
+    Action, Event, HostIndex, HostProgram, MAX_EVENTS, MAX_PROGRAMS, ProgramAction, TopologyChange, TrafficAction,
+    TrafficAgent,
 };
 use crate::units::Rate;
 
@@ -34,14 +35,14 @@ pub(super) fn keys() -> Vec<&'static str> {
 /// An event, with the id that it has and the one that it waits for.
 struct Draft<'t> {
     event: Event,
-    id: Option<At<&'t str>>,
-    after: Option<At<&'t str>>,
+    id: Option<Located<&'t str>>,
+    after: Option<Located<&'t str>>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TopologyReader<'t> {
     pub(super) fn read_programs(&mut self, root: &Fields<'t>) {
         for item in root.tables("program") {
-            if let Some(fields) = Fields::of(root.source(), "a program", item, &OF_PROGRAM) {
+            if let Some(fields) = Fields::from_value(root.source(), "a program", item, &OF_PROGRAM) {
                 self.read_program(&fields);
             }
         }
@@ -52,13 +53,13 @@ impl<'t> Reader<'t> {
         let name = fields.required("name", name, "\"camera\"");
         let hosts = fields.texts("host");
         let hosts = fields.required("host", hosts, "\"a\"").and_then(|words| self.host_list(words));
-        let like = Program {
+        let like = HostProgram {
             command: fields.string("command").unwrap_or_default(),
             folder: fields.string("folder"),
             timeout: fields.duration("timeout", MAX_TIME),
             expected_exit: fields.whole("exit", -128, 255).and_then(|code| i32::try_from(code).ok()),
             start_command: fields.flag("start_command").unwrap_or(false),
-            ..Program::default()
+            ..HostProgram::default()
         };
         let start = fields.duration("start", MAX_TIME);
         let (Some(name), Some(hosts)) = (name, hosts) else { return };
@@ -67,11 +68,11 @@ impl<'t> Reader<'t> {
                 1 => name.value.to_owned(),
                 _ => format!("{}-{}", name.value, self.topology.hosts[host.value].name),
             };
-            self.add_program(fields, Program { name, host: host.value, ..like.clone() }, start);
+            self.add_program(fields, HostProgram { name, host: host.value, ..like.clone() }, start);
         }
     }
 
-    fn add_program(&mut self, fields: &Fields<'_>, program: Program, start: Option<Duration>) {
+    fn add_program(&mut self, fields: &Fields<'_>, program: HostProgram, start: Option<Duration>) {
         let index = self.topology.programs.len();
         if index == MAX_PROGRAMS {
             return fields.refuse(format!("a topology has at most {MAX_PROGRAMS} programs"));
@@ -88,7 +89,7 @@ impl<'t> Reader<'t> {
 
     pub(super) fn read_traffic(&mut self, root: &Fields<'t>) {
         for item in root.tables("traffic") {
-            let Some(fields) = Fields::of(root.source(), "traffic", item, &OF_TRAFFIC) else { continue };
+            let Some(fields) = Fields::from_value(root.source(), "traffic", item, &OF_TRAFFIC) else { continue };
             let index = self.topology.traffic.len();
             if index == MAX_PROGRAMS {
                 return fields.refuse(format!("a topology has at most {MAX_PROGRAMS} traffic agents"));
@@ -130,14 +131,14 @@ impl<'t> Reader<'t> {
         let mut drafts: Vec<Draft<'t>> = starts.map(|event| Draft { event, id: None, after: None }).collect();
         for item in root.tables("event") {
             let keys = [OF_EVENT.as_slice(), &shape::KEYS].concat();
-            let Some(fields) = Fields::of(root.source(), "an event", item, &keys) else { continue };
+            let Some(fields) = Fields::from_value(root.source(), "an event", item, &keys) else { continue };
             drafts.extend(self.read_event(&fields));
             if drafts.len() > MAX_EVENTS {
                 return fields.refuse(format!("a topology has at most {MAX_EVENTS} events"));
             }
         }
         drafts.sort_by_key(|draft| draft.event.at);
-        self.settle(drafts);
+        self.resolve_dependencies(drafts);
     }
 
     /// One event for each thing that is to happen.
@@ -153,7 +154,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Finds the events that others wait for.
-    fn settle(&mut self, drafts: Vec<Draft<'t>>) {
+    fn resolve_dependencies(&mut self, drafts: Vec<Draft<'t>>) {
         let mut ids: BTreeMap<String, usize> = BTreeMap::new();
         for (index, id) in drafts.iter().enumerate().filter_map(|(index, draft)| Some((index, draft.id?))) {
             if ids.insert(id.value.to_owned(), index).is_some() {
@@ -161,7 +162,7 @@ impl<'t> Reader<'t> {
             }
         }
         for draft in drafts {
-            let named = draft.after.map(|after| At { value: after.value.to_owned(), at: after.at });
+            let named = draft.after.map(|after| Located { value: after.value.to_owned(), at: after.at });
             let after = named.and_then(|after| self.find(&ids, "event with the id", &after));
             self.topology.events.push(Event { after, ..draft.event });
         }
@@ -171,7 +172,7 @@ impl<'t> Reader<'t> {
     fn read_actions(&self, fields: &Fields<'_>) -> Option<(String, Vec<Action>)> {
         let find = |known, what, key| {
             let text = fields.text(key)?;
-            let found = self.find(known, what, &At { value: text.value.to_owned(), at: text.at })?;
+            let found = self.find(known, what, &Located { value: text.value.to_owned(), at: text.at })?;
             Some((text.value.to_owned(), found))
         };
         let subjects = ["net", "program", "traffic", "kind"].iter().filter(|key| fields.has(key)).count();
@@ -221,20 +222,20 @@ impl<'t> Reader<'t> {
 }
 
 /// All changes that an event makes to a net: first the values, then up or down.
-fn net_changes(fields: &Fields<'_>) -> Vec<Change> {
+fn net_changes(fields: &Fields<'_>) -> Vec<TopologyChange> {
     let problems = fields.source().problems();
-    let shape = Shape::read(fields);
+    let shape = LegOverrides::read(fields);
     let values = [
-        shape.rate.map(Change::Rate),
-        shape.delay.map(Change::Delay),
-        shape.loss.map(Change::Loss),
-        shape.jitter.map(Change::Jitter),
-        shape.burst.map(Change::Burst),
-        shape.queue.map(Change::Queue),
+        shape.rate.map(TopologyChange::Rate),
+        shape.delay.map(TopologyChange::Delay),
+        shape.loss.map(TopologyChange::Loss),
+        shape.jitter.map(TopologyChange::Jitter),
+        shape.burst.map(TopologyChange::Burst),
+        shape.queue.map(TopologyChange::Queue),
     ];
     let word = fields.parsed("do", |text| one_of(text, "up", "down"));
-    let state = word.map(|down| if down { Change::Down } else { Change::Up });
-    let changes: Vec<Change> = values.into_iter().flatten().chain(state).collect();
+    let state = word.map(|down| if down { TopologyChange::Down } else { TopologyChange::Up });
+    let changes: Vec<TopologyChange> = values.into_iter().flatten().chain(state).collect();
     if changes.is_empty() && fields.source().problems() == problems {
         fields.miss("the event changes nothing: write do = \"down\", do = \"up\", or a new rate, delay, loss…");
     }

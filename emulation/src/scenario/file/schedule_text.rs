@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::schedule::SIMULATOR;
-use super::shape::Shape;
+use super::shape::LegOverrides;
 use super::stanza::Stanza;
 use crate::scenario::topology::{
-    Action, Change, Event, ManualRoute, Program, ProgramAction, RouteTarget, Topology, TrafficAction, TrafficAgent,
+    Action, Event, HostProgram, ManualRoute, ProgramAction, RouteTarget, Topology, TopologyChange, TrafficAction,
+    TrafficAgent,
 };
 use crate::units::format_duration;
 
 pub(super) fn programs(topology: &Topology) -> Vec<Stanza> {
-    let stanza = |program: &Program| {
+    let stanza = |program: &HostProgram| {
         let mut stanza = Stanza::new("[[program]]");
         stanza.text("name", &program.name);
         stanza.text("host", &topology.hosts[program.host].name);
@@ -127,16 +128,16 @@ fn action(topology: &Topology, action: &Action, stanza: &mut Stanza) -> String {
     }
 }
 
-fn change_keys(change: &Change, stanza: &mut Stanza) {
+fn change_keys(change: &TopologyChange, stanza: &mut Stanza) {
     let shape = match *change {
-        Change::Up => return stanza.text("do", "up"),
-        Change::Down => return stanza.text("do", "down"),
-        Change::Rate(rate) => Shape { rate: Some(rate), ..Shape::default() },
-        Change::Delay(delay) => Shape { delay: Some(delay), ..Shape::default() },
-        Change::Loss(loss) => Shape { loss: Some(loss), ..Shape::default() },
-        Change::Burst(burst) => Shape { burst: Some(burst), ..Shape::default() },
-        Change::Jitter(jitter) => Shape { jitter: Some(jitter), ..Shape::default() },
-        Change::Queue(queue) => Shape { queue: Some(queue), ..Shape::default() },
+        TopologyChange::Up => return stanza.text("do", "up"),
+        TopologyChange::Down => return stanza.text("do", "down"),
+        TopologyChange::Rate(rate) => LegOverrides { rate: Some(rate), ..LegOverrides::default() },
+        TopologyChange::Delay(delay) => LegOverrides { delay: Some(delay), ..LegOverrides::default() },
+        TopologyChange::Loss(loss) => LegOverrides { loss: Some(loss), ..LegOverrides::default() },
+        TopologyChange::Burst(burst) => LegOverrides { burst: Some(burst), ..LegOverrides::default() },
+        TopologyChange::Jitter(jitter) => LegOverrides { jitter: Some(jitter), ..LegOverrides::default() },
+        TopologyChange::Queue(queue) => LegOverrides { queue: Some(queue), ..LegOverrides::default() },
     };
     stanza.shape(&shape);
 }

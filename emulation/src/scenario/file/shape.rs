@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::toml::de::DeValue;
 
-use super::fields::{At, Fields};
+use super::fields::{Fields, Located};
 use crate::scenario::topology::{Burst, Discipline, Leg, MAX_DELAY, Queue, Red};
 use crate::units::Rate;
 
@@ -25,7 +25,7 @@ pub(super) fn keys() -> Vec<&'static str> {
 
 /// The values that are given; the others come from elsewhere.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Shape {
+pub(super) struct LegOverrides {
     pub(super) rate: Option<Rate>,
     pub(super) delay: Option<Duration>,
     pub(super) loss: Option<f64>,
@@ -34,7 +34,7 @@ pub(super) struct Shape {
     pub(super) queue: Option<Queue>,
 }
 
-impl Shape {
+impl LegOverrides {
     /// Reads the values from a table's keys.
     pub(super) fn read(fields: &Fields<'_>) -> Self {
         Self {
@@ -49,7 +49,8 @@ impl Shape {
 
     /// The values of one direction: of a table under `up` or `down`.
     pub(super) fn direction(fields: &Fields<'_>, key: &str) -> Self {
-        let inner = fields.value(key).and_then(|value| Fields::of(fields.source(), "a direction", value, &KEYS));
+        let inner =
+            fields.value(key).and_then(|value| Fields::from_value(fields.source(), "a direction", value, &KEYS));
         inner.map_or_else(Self::default, |inner| Self::read(&inner))
     }
 
@@ -82,7 +83,7 @@ pub(super) fn read_burst(fields: &Fields<'_>) -> Option<Option<Burst>> {
     if matches!(value.get_ref(), DeValue::Boolean(false)) {
         return Some(None);
     }
-    let inner = Fields::of(fields.source(), "a burst", value, &BURST_KEYS)?;
+    let inner = Fields::from_value(fields.source(), "a burst", value, &BURST_KEYS)?;
     let enter = inner.number("enter", 0.0, 1.0, PROBABILITY);
     let leave = inner.number("leave", f64::MIN_POSITIVE, 1.0, "a probability above 0, up to 1");
     let loss = inner.number("loss", 0.0, 1.0, PROBABILITY);
@@ -92,14 +93,14 @@ pub(super) fn read_burst(fields: &Fields<'_>) -> Option<Option<Burst>> {
 }
 
 fn read_queue(fields: &Fields<'_>) -> Option<Queue> {
-    let inner = Fields::of(fields.source(), "a queue", fields.value("queue")?, &QUEUE_KEYS)?;
+    let inner = Fields::from_value(fields.source(), "a queue", fields.value("queue")?, &QUEUE_KEYS)?;
     let limit = inner.whole("limit", 1, MAX_QUEUE);
     let unit = inner.text("in");
     let in_bytes = match unit {
         None => false,
-        Some(At { value: "packets", .. }) => false,
-        Some(At { value: "bytes", .. }) => true,
-        Some(At { value, at }) => {
+        Some(Located { value: "packets", .. }) => false,
+        Some(Located { value: "bytes", .. }) => true,
+        Some(Located { value, at }) => {
             inner.source().refuse(at, format!("`in` of a queue is \"packets\" or \"bytes\", not \"{value}\""));
             return None;
         }
@@ -119,7 +120,7 @@ fn read_red(queue: &Fields<'_>) -> Option<Discipline> {
         DeValue::Boolean(true) => return Some(Discipline::Red(Red::DEFAULT)),
         _ => {}
     }
-    let inner = Fields::of(queue.source(), "red", value, &RED_KEYS)?;
+    let inner = Fields::from_value(queue.source(), "red", value, &RED_KEYS)?;
     let whole = |key, default: u32| inner.whole(key, 1, MAX_QUEUE).map_or(default, to_u32);
     let red = Red {
         min_threshold: whole("min", Red::DEFAULT.min_threshold),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::shape::Shape;
+use super::shape::LegOverrides;
 use crate::scenario::topology::{Burst, Discipline, Queue, Red};
 use crate::units::format_duration;
 
@@ -47,7 +47,7 @@ impl Stanza {
     }
 
     /// Adds the values that a shape gives.
-    pub(super) fn shape(&mut self, shape: &Shape) {
+    pub(super) fn shape(&mut self, shape: &LegOverrides) {
         self.optional("rate", shape.rate.map(|rate| rate.to_string()).as_deref());
         self.optional("delay", shape.delay.map(format_duration).as_deref());
         if let Some(loss) = shape.loss {
@@ -63,7 +63,7 @@ impl Stanza {
     }
 
     /// Adds a table of a shape's values, unless it gives none.
-    pub(super) fn inner(&mut self, key: &'static str, shape: &Shape) {
+    pub(super) fn inner(&mut self, key: &'static str, shape: &LegOverrides) {
         let mut inner = Self::new("");
         inner.shape(shape);
         if !inner.is_empty() {

@@ -1,10 +1,10 @@
 //! Writes our own format, as briefly as it can be read back exactly.
 
-use super::shape::Shape;
+use super::shape::LegOverrides;
 use super::stanza::{Stanza, list, quote, table};
 use super::{names, schedule_text};
-use crate::scenario::topology::{Host, Leg, Member, Net, NetKind, Routing, Topology};
-use crate::scenario::validate::{self, Lines, Policy};
+use crate::scenario::topology::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
+use crate::scenario::validate::{self, TopologyLines, ValidationPolicy};
 
 /// The text of a topology; reading it gives an equal topology, but for its
 /// notes, what only Emulab's listings show, and the lines that things are from.
@@ -37,8 +37,8 @@ fn head(topology: &Topology) -> Stanza {
     let mut stanza = Stanza::new("");
     stanza.text("name", &topology.name);
     stanza.text("routing", routing);
-    let errors = |policy| !validate::check(topology, &Lines::default(), policy).errors.is_empty();
-    if errors(Policy::Strict) && !errors(Policy::Lenient) {
+    let errors = |policy| !validate::check(topology, &TopologyLines::default(), policy).errors.is_empty();
+    if errors(ValidationPolicy::Strict) && !errors(ValidationPolicy::Lenient) {
         stanza.raw("lenient", "true");
     }
     stanza.optional("sync_server", topology.sync_server.map(|host| topology.hosts[host].name.as_str()));
@@ -148,7 +148,7 @@ fn default_name(topology: &Topology, net: &Net) -> String {
 }
 
 fn net_stanza(topology: &Topology, net: &Net, group: &[Net]) -> Stanza {
-    let host = |member: &Member| topology.hosts[member.host].name.as_str();
+    let host = |member: &NetMember| topology.hosts[member.host].name.as_str();
     let mut stanza = match net.kind {
         NetKind::Link => Stanza::new("[[link]]"),
         NetKind::Lan => Stanza::new("[[lan]]"),
@@ -174,10 +174,10 @@ fn net_stanza(topology: &Topology, net: &Net, group: &[Net]) -> Stanza {
 /// The values of a link or LAN: one for all, then directions, then single legs.
 fn values(topology: &Topology, net: &Net, stanza: &mut Stanza) {
     let ((up, down), _) = base(net);
-    stanza.shape(&Shape { rate: Some(up.rate), ..Shape::between(&Leg::default(), &up) });
+    stanza.shape(&LegOverrides { rate: Some(up.rate), ..LegOverrides::between(&Leg::default(), &up) });
     if net.kind == NetKind::Link && up != down {
         let mut inner = Stanza::new("");
-        inner.shape(&Shape::between(&up, &down));
+        inner.shape(&LegOverrides::between(&up, &down));
         stanza.raw("down", table(&inner));
     }
     if net.cost.to_bits() != 1.0_f64.to_bits() {
@@ -212,8 +212,8 @@ fn base(net: &Net) -> ((Leg, Leg), bool) {
         }
     };
     let exact = read_back(net, &pair).zip(&net.members).all(|((to_net, from_net), member)| {
-        Shape::between(&to_net, &member.to_net) == Shape::default()
-            && Shape::between(&from_net, &member.from_net) == Shape::default()
+        LegOverrides::between(&to_net, &member.to_net) == LegOverrides::default()
+            && LegOverrides::between(&from_net, &member.from_net) == LegOverrides::default()
     });
     (pair, exact)
 }
@@ -259,8 +259,8 @@ fn legs(topology: &Topology, net: &Net, pair: &(Leg, Leg), prefix: u8, all_given
     let mut groups: Vec<(Stanza, Vec<&str>)> = Vec::new();
     for ((to_net, from_net), member) in read_back(net, pair).zip(&net.members) {
         let mut stanza = Stanza::new("");
-        let up = Shape::between(&to_net, &member.to_net);
-        let down = Shape::between(&from_net, &member.from_net);
+        let up = LegOverrides::between(&to_net, &member.to_net);
+        let down = LegOverrides::between(&from_net, &member.from_net);
         if up == down {
             stanza.shape(&up);
         } else {

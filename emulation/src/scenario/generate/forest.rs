@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
-use crate::scenario::topology::{Host, HostIndex, Member, Net, Routing, Topology};
+use crate::scenario::topology::{Host, HostIndex, Net, NetMember, Routing, Topology};
 use crate::units::format_duration;
 
 /// How many tiers of super nodes a forest has room for: homes, middles, tops.
@@ -38,14 +38,14 @@ pub struct Forest {
 
 /// How many hosts of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts {
+struct ForestCounts {
     nodes: usize,
     homes: usize,
     middles: usize,
     tops: usize,
 }
 
-impl Counts {
+impl ForestCounts {
     /// Where the hosts of each kind begin: tops, middles, homes, nodes.
     const fn firsts(self) -> [HostIndex; 4] {
         [0, self.tops, self.tops + self.middles, self.tops + self.middles + self.homes]
@@ -55,7 +55,7 @@ impl Counts {
 impl Forest {
     /// A hundred nodes behind each home, five homes behind each middle, four
     /// tops; rates and delays as in the published tree, but for the satellite.
-    pub const fn of(nodes: usize) -> Self {
+    pub const fn for_nodes(nodes: usize) -> Self {
         Self {
             nodes,
             per_home: 100,
@@ -94,13 +94,13 @@ impl Forest {
         })
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> ForestCounts {
         let homes = self.nodes.div_ceil(self.per_home);
         let middles = homes.div_ceil(self.per_middle);
-        Counts { nodes: self.nodes, homes, middles, tops: self.tops.min(middles) }
+        ForestCounts { nodes: self.nodes, homes, middles, tops: self.tops.min(middles) }
     }
 
-    fn hosts(&self, counts: Counts) -> Vec<Host> {
+    fn hosts(&self, counts: ForestCounts) -> Vec<Host> {
         let named = |name: &'static str, class: &'static str, count: usize| {
             let class = Some(class.to_owned());
             (1..=count).map(move |number| Host {
@@ -128,10 +128,10 @@ impl Forest {
     }
 
     /// Those of a branch one after the other, so that routes to it are few.
-    fn nets(&self, counts: Counts) -> Vec<Net> {
+    fn nets(&self, counts: ForestCounts) -> Vec<Net> {
         let [tops, middles, homes, nodes] = counts.firsts();
         let below = |leg: LegParameters, host: HostIndex| LegParameters { delay: Duration::ZERO, ..leg }.member(host);
-        let behind = |gateway: Member, hosts: Range<HostIndex>, leg: LegParameters| {
+        let behind = |gateway: NetMember, hosts: Range<HostIndex>, leg: LegParameters| {
             std::iter::once(gateway).chain(hosts.map(|host| leg.member(host))).collect::<Vec<_>>()
         };
         let core = || lan("core".to_owned(), (0..counts.tops).map(|top| self.top.member(tops + top)).collect());
@@ -158,7 +158,7 @@ impl Forest {
 
     /// What the file says about itself.
     pub fn comment(&self) -> String {
-        let Counts { nodes, homes, middles, tops } = self.counts();
+        let ForestCounts { nodes, homes, middles, tops } = self.counts();
         let leg = |leg: LegParameters| format!("{}/s, {}", leg.rate, format_duration(leg.delay));
         format!(
             "A forest: {nodes} nodes behind {homes} homes behind {middles} middles behind {tops} tops.\n\
@@ -182,21 +182,24 @@ mod tests {
 
     use super::*;
     use crate::scenario::file;
-    use crate::scenario::validate::{self, Lines, Policy};
+    use crate::scenario::validate::{self, TopologyLines, ValidationPolicy};
 
     #[test]
     fn forest_has_home_per_hundred_nodes() {
-        let topology = Forest::of(1_000).topology().unwrap();
+        let topology = Forest::for_nodes(1_000).topology().unwrap();
         let count = |class: &str| topology.hosts.iter().filter(|host| host.class.as_deref() == Some(class)).count();
         assert_eq!(["node", "home", "middle", "top"].map(count), [1_000, 10, 2, 2]);
         assert_eq!(topology.nets.len(), 1 + 2 + 2 + 10);
-        assert_eq!(validate::check(&topology, &Lines::default(), Policy::Strict), validate::Findings::default());
-        assert_eq!(file::parse("x", &file::write(&topology, &Forest::of(1_000).comment())), Ok(topology));
+        assert_eq!(
+            validate::check(&topology, &TopologyLines::default(), ValidationPolicy::Strict),
+            validate::Findings::default()
+        );
+        assert_eq!(file::parse("x", &file::write(&topology, &Forest::for_nodes(1_000).comment())), Ok(topology));
     }
 
     #[test]
     fn nobody_stands_where_another_one_does() {
-        let topology = Forest::of(2_345).topology().unwrap();
+        let topology = Forest::for_nodes(2_345).topology().unwrap();
         let cells: BTreeSet<_> = topology.hosts.iter().filter_map(|host| host.cell).collect();
         assert_eq!(cells.len(), 2_345);
     }
@@ -204,9 +207,9 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let wrong = |forest: Forest| forest.topology().unwrap_err().to_string();
-        assert!(wrong(Forest::of(131_000)).contains("131071"));
-        assert_eq!(wrong(Forest { tops: 0, ..Forest::of(10) }), "a forest cannot have 0 for `tops`: at least 1");
-        let crowded = wrong(Forest { area: 9, ..Forest::of(100) });
+        assert!(wrong(Forest::for_nodes(131_000)).contains("131071"));
+        assert_eq!(wrong(Forest { tops: 0, ..Forest::for_nodes(10) }), "a forest cannot have 0 for `tops`: at least 1");
+        let crowded = wrong(Forest { area: 9, ..Forest::for_nodes(100) });
         assert_eq!(crowded, "100 nodes of a home do not fit on 9 × 9 cells: give them a larger area");
     }
 }

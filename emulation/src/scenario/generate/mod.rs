@@ -6,7 +6,7 @@ mod tree;
 
 use std::time::Duration;
 
-use super::topology::{HostIndex, Leg, MAX_HOSTS, Member, Net, NetKind};
+use super::topology::{HostIndex, Leg, MAX_HOSTS, Net, NetKind, NetMember};
 use crate::units::Rate;
 
 pub use forest::{FOREST_TIERS, Forest};
@@ -80,13 +80,13 @@ impl LegParameters {
         Self { rate: Rate::from_bps(mbit * 1_000_000), delay: Duration::from_millis(ms) }
     }
 
-    fn member(self, host: HostIndex) -> Member {
+    fn member(self, host: HostIndex) -> NetMember {
         let leg = Leg { rate: self.rate, delay: self.delay, ..Leg::default() };
-        Member { host, address: None, prefix: 24, to_net: leg.clone(), from_net: leg }
+        NetMember { host, address: None, prefix: 24, to_net: leg.clone(), from_net: leg }
     }
 }
 
-fn lan(name: String, members: Vec<Member>) -> Net {
+fn lan(name: String, members: Vec<NetMember>) -> Net {
     Net { name, kind: NetKind::Lan, members, cost: 1.0 }
 }
 

@@ -85,7 +85,7 @@ fn rate(rate: Rate) -> String {
 mod tests {
     use super::*;
     use crate::scenario::file;
-    use crate::scenario::validate::{self, Lines, Policy};
+    use crate::scenario::validate::{self, TopologyLines, ValidationPolicy};
 
     #[test]
     fn star_matches_published_delays() {
@@ -97,7 +97,10 @@ mod tests {
             topology.nets[0].members[a].to_net.joined(&topology.nets[0].members[b].from_net).delay.as_millis()
         };
         assert_eq!((one_way(0, 1), one_way(0, 25), one_way(25, 3)), (100, 175, 175));
-        assert_eq!(validate::check(&topology, &Lines::default(), Policy::Strict), validate::Findings::default());
+        assert_eq!(
+            validate::check(&topology, &TopologyLines::default(), ValidationPolicy::Strict),
+            validate::Findings::default()
+        );
         assert_eq!(file::parse("x", &file::write(&topology, &star.comment())), Ok(topology));
     }
 

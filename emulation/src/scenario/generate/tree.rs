@@ -1,7 +1,7 @@
 //! The hierarchy: LANs of low-flying nodes behind tactical UAVs behind X-45s.
 
 use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
-use crate::scenario::topology::{Host, HostIndex, Member, Net, Routing, Topology};
+use crate::scenario::topology::{Host, HostIndex, Net, NetMember, Routing, Topology};
 use crate::units::format_duration;
 
 /// How many of each class; the server is not counted.
@@ -55,7 +55,7 @@ impl TreeShape {
     ///
     /// # Errors
     /// When the classes given are not so many nodes together.
-    pub fn of(
+    pub fn from_classes(
         nodes: Option<usize>,
         x45: Option<usize>,
         tactical: Option<usize>,
@@ -148,7 +148,7 @@ impl Tree {
         let (first_tactical, first_low, server) = (x45, x45 + tactical, x45 + tactical + low);
         let high = (0..x45).map(|host| self.x45.member(host)).chain([self.server.member(server)]);
         let mut nets = vec![lan("high".to_owned(), high.collect())];
-        let behind = |gateway: Member, hosts: std::ops::Range<HostIndex>, legs: LegParameters| {
+        let behind = |gateway: NetMember, hosts: std::ops::Range<HostIndex>, legs: LegParameters| {
             std::iter::once(gateway).chain(hosts.map(|host| legs.member(host))).collect()
         };
         for index in 0..x45 {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::scenario::file;
     use crate::scenario::topology::NetKind;
-    use crate::scenario::validate::{self, Lines, Policy};
+    use crate::scenario::validate::{self, TopologyLines, ValidationPolicy};
 
     fn tree(nodes: usize) -> Topology {
         Tree::published(TreeShape::inferred(nodes)).topology().unwrap()
@@ -254,7 +254,7 @@ mod tests {
             let cells: BTreeSet<_> = topology.hosts.iter().map(|host| host.cell.unwrap()).collect();
             assert_eq!(cells.len(), nodes + 1, "every host has its own cell");
             assert!(topology.nets.iter().all(|net| net.kind == NetKind::Lan && net.members.len() > 1));
-            let findings = validate::check(&topology, &Lines::default(), Policy::Strict);
+            let findings = validate::check(&topology, &TopologyLines::default(), ValidationPolicy::Strict);
             assert_eq!(findings, validate::Findings::default(), "{nodes}");
         }
     }
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn unspecified_classes_default_to_low() {
-        let of = |nodes, x45, tactical, low| TreeShape::of(nodes, x45, tactical, low);
+        let of = |nodes, x45, tactical, low| TreeShape::from_classes(nodes, x45, tactical, low);
         assert_eq!(of(Some(92), None, None, None), Ok(TreeShape::inferred(92)));
         assert_eq!(of(Some(54), Some(4), Some(8), None), Ok(TreeShape { x45: 4, tactical: 8, low: 42 }));
         assert_eq!(of(None, Some(2), Some(3), Some(6)), Ok(TreeShape { x45: 2, tactical: 3, low: 6 }));

@@ -7,7 +7,7 @@ use crate::scenario::topology::ManualRoute;
 
 fn table(topology: &Topology, host: usize) -> Vec<String> {
     let assigned = assign(topology).unwrap();
-    let text = |route: &Route| {
+    let text = |route: &HostRoute| {
         let via = route.via.map_or("on link".to_owned(), |via| format!("via {via}"));
         format!("{}/{} {via} net{}", route.destination, route.prefix, route.net)
     };
@@ -81,7 +81,7 @@ fn shared_subnets_route_by_address() {
 }
 
 /// Follows the routes as a kernel does: the longest prefix wins.
-fn walk(topology: &Topology, tables: &[Vec<Route>], from: usize, to: Ipv4Addr) -> Option<(usize, f64)> {
+fn walk(topology: &Topology, tables: &[Vec<HostRoute>], from: usize, to: Ipv4Addr) -> Option<(usize, f64)> {
     let (mut host, mut cost) = (from, 0.0);
     let interfaces = topology.interfaces();
     for _ in 0..64 {
@@ -89,7 +89,7 @@ fn walk(topology: &Topology, tables: &[Vec<Route>], from: usize, to: Ipv4Addr) -
         if own.clone().any(|member| member.address == Some(to)) {
             return Some((host, cost));
         }
-        let connected = own.zip(&interfaces[host]).map(|(member, (net, place))| Route {
+        let connected = own.zip(&interfaces[host]).map(|(member, (net, place))| HostRoute {
             destination: network(member.address.unwrap(), member.prefix),
             prefix: member.prefix,
             via: None,

@@ -1,7 +1,7 @@
 //! The way of a packet from host to host, hop by hop, as the routes lead it.
 
 use super::super::topology::{HostIndex, NetIndex, Routing, Topology};
-use super::Map;
+use super::RouteGraph;
 
 /// One crossing of a link or LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Crossing {
 /// The ways between all hosts of a topology whose routes are computed.
 /// It holds 4 bytes for each host and each net that is some host's main one.
 #[derive(Debug)]
-pub struct Ways<'a> {
+pub struct HostPaths<'a> {
     topology: &'a Topology,
     interfaces: Vec<Vec<(NetIndex, usize)>>,
     /// By net: where each host sends what is for it.
@@ -32,11 +32,11 @@ struct Hop {
     gateway: u16,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> HostPaths<'a> {
     /// The ways that [`compute`](super::compute) leads packets, but for routes
     /// that the file gives one by one.
-    pub fn of(topology: &'a Topology) -> Self {
-        let map = Map::of(topology);
+    pub fn from_topology(topology: &'a Topology) -> Self {
+        let map = RouteGraph::from_topology(topology);
         let interfaces = topology.interfaces();
         let mut tables = vec![Vec::new(); topology.nets.len()];
         for (net, _) in interfaces.iter().filter_map(|own| own.first()) {
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_way_leads_over_the_hierarchy() {
         let tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
-        let ways = Ways::of(&tree);
+        let ways = HostPaths::from_topology(&tree);
         let host = |name| tree.host_index(name).unwrap();
         let over = |from, to| -> Vec<&str> {
             ways.crossings(host(from), host(to)).map(|crossing| tree.nets[crossing.net].name.as_str()).collect()
@@ -108,7 +108,7 @@ mod tests {
         let mut tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
         let high = tree.net_index("high").unwrap();
         tree.nets.remove(high);
-        let ways = Ways::of(&tree);
+        let ways = HostPaths::from_topology(&tree);
         let host = |name| tree.host_index(name).unwrap();
         assert_eq!(ways.next(host("low1"), host("low6")), None);
         assert!(ways.next(host("low1"), host("low2")).is_some());

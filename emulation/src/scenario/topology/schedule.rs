@@ -31,7 +31,7 @@ pub enum Action {
         /// Only the direction that leaves this host, and for a LAN its legs both ways; all without it.
         from: Option<HostIndex>,
         /// What becomes of it.
-        change: Change,
+        change: TopologyChange,
     },
     /// Starts, stops or signals a program.
     Program {
@@ -63,7 +63,7 @@ pub enum Action {
 
 /// What becomes of a net or of a leg.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
+pub enum TopologyChange {
     /// Packets are taken again.
     Up,
     /// Arriving packets vanish; those inside are still delivered.
@@ -84,7 +84,7 @@ pub enum Change {
 
 /// A program of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Program {
+pub struct HostProgram {
     /// Its name.
     pub name: String,
     /// Where it runs.

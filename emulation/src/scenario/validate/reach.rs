@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::scenario::topology::{HostIndex, Topology};
 
 /// The parts of a network between which there is no link.
-pub(super) struct Parts {
+pub(super) struct NetworkComponents {
     /// The part of each host.
     pub(super) of: Vec<usize>,
     /// How many hosts are in each part.
@@ -13,7 +13,7 @@ pub(super) struct Parts {
 }
 
 /// Finds the parts.
-pub(super) fn parts(topology: &Topology) -> Parts {
+pub(super) fn parts(topology: &Topology) -> NetworkComponents {
     let (interfaces, count) = (topology.interfaces(), topology.hosts.len());
     let mut of = vec![usize::MAX; count];
     let mut crossed = vec![false; topology.nets.len()];
@@ -41,11 +41,11 @@ pub(super) fn parts(topology: &Topology) -> Parts {
         }
         size.push(found.len());
     }
-    Parts { of, size }
+    NetworkComponents { of, size }
 }
 
 /// The first pair of hosts that are joined, but not by one net.
-pub(super) fn unrouted(topology: &Topology, parts: &Parts) -> Option<(HostIndex, HostIndex)> {
+pub(super) fn unrouted(topology: &Topology, parts: &NetworkComponents) -> Option<(HostIndex, HostIndex)> {
     let interfaces = topology.interfaces();
     (0..topology.hosts.len()).find_map(|host| {
         let nets = interfaces[host].iter().map(|(net, _)| &topology.nets[*net]);

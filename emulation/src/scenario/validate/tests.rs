@@ -2,11 +2,19 @@ use super::*;
 use crate::scenario::fixture::{self, address};
 
 fn errors(topology: &Topology) -> Vec<String> {
-    check(topology, &Lines::default(), Policy::Strict).errors.into_iter().map(|note| note.text).collect()
+    check(topology, &TopologyLines::default(), ValidationPolicy::Strict)
+        .errors
+        .into_iter()
+        .map(|note| note.text)
+        .collect()
 }
 
 fn warnings(topology: &Topology) -> Vec<String> {
-    check(topology, &Lines::default(), Policy::Lenient).warnings.into_iter().map(|note| note.text).collect()
+    check(topology, &TopologyLines::default(), ValidationPolicy::Lenient)
+        .warnings
+        .into_iter()
+        .map(|note| note.text)
+        .collect()
 }
 
 fn chain() -> Topology {
@@ -15,7 +23,7 @@ fn chain() -> Topology {
 
 #[test]
 fn a_sound_network_has_no_findings() {
-    assert_eq!(check(&chain(), &Lines::default(), Policy::Strict), Findings::default());
+    assert_eq!(check(&chain(), &TopologyLines::default(), ValidationPolicy::Strict), Findings::default());
 }
 
 #[test]
@@ -61,7 +69,7 @@ fn addresses_are_unique_in_one_subnet() {
         "`net0` and `net1` share the subnet 10.9.0.0/24",
     ];
     assert_eq!(errors(&topology), expected);
-    let lenient = check(&topology, &Lines::default(), Policy::Lenient);
+    let lenient = check(&topology, &TopologyLines::default(), ValidationPolicy::Lenient);
     assert_eq!((lenient.errors.len(), lenient.warnings.len()), (1, 4));
 }
 

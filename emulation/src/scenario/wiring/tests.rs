@@ -32,12 +32,12 @@ fn crossing(topology: &Topology, net: NetIndex, [from, to]: [usize; 2], start: D
     Some(delivery.due - at(start))
 }
 
-fn event(at: Duration, net: NetIndex, from: Option<HostIndex>, change: Change) -> Event {
+fn event(at: Duration, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Event {
     let action = Action::Net { net, from, change };
     Event { at, after: None, object: String::new(), line: 0, action }
 }
 
-fn with(changes: &[(NetIndex, Option<HostIndex>, Change)]) -> Topology {
+fn with(changes: &[(NetIndex, Option<HostIndex>, TopologyChange)]) -> Topology {
     let events = changes.iter().map(|&(net, from, change)| event(Duration::ZERO, net, from, change));
     Topology { events: events.collect(), ..topology() }
 }
@@ -82,7 +82,8 @@ fn ports_and_places_are_each_others() {
 #[test]
 fn end_to_end_changes_match() {
     let rate = Rate::from_bps(1_000_000);
-    let changes = [0, 1].map(|net| [(net, None, Change::Delay(ms(31))), (net, None, Change::Rate(rate))]);
+    let changes =
+        [0, 1].map(|net| [(net, None, TopologyChange::Delay(ms(31))), (net, None, TopologyChange::Rate(rate))]);
     let changed = with(changes.as_flattened());
     for (from, to) in [(0, 1), (1, 0)] {
         assert_eq!(crossing(&changed, 0, [from, to], ms(0)), Some(ms(31) + ms(10)));
@@ -94,15 +95,15 @@ fn end_to_end_changes_match() {
 fn lan_loss_combines_both_legs() {
     let (_, wiring) = build::<()>(&topology(), 1);
     let kept = |change: &PipeChange| match change.change {
-        Change::Loss(loss) => 1.0 - loss,
+        TopologyChange::Loss(loss) => 1.0 - loss,
         _ => panic!("another change"),
     };
-    let legs = wiring.changes(1, None, Change::Loss(0.19)).unwrap();
+    let legs = wiring.changes(1, None, TopologyChange::Loss(0.19)).unwrap();
     assert_eq!(legs.len(), 6);
     assert!(legs.iter().all(|leg| (kept(leg).powi(2) - 0.81).abs() < 1e-12));
-    let leg = wiring.changes(1, Some(2), Change::Loss(0.19)).unwrap();
+    let leg = wiring.changes(1, Some(2), TopologyChange::Loss(0.19)).unwrap();
     assert!(leg.len() == 2 && leg.iter().all(|leg| kept(leg).to_bits() == 0.81_f64.to_bits()));
-    let link = wiring.changes(0, None, Change::Loss(0.19)).unwrap();
+    let link = wiring.changes(0, None, TopologyChange::Loss(0.19)).unwrap();
     assert!(link.len() == 2 && link.iter().all(|leg| kept(leg).to_bits() == 0.81_f64.to_bits()));
 }
 
@@ -110,11 +111,12 @@ fn lan_loss_combines_both_legs() {
 fn lan_jitter_and_bursts_apply_once() {
     let (_, wiring) = build::<()>(&topology(), 1);
     let burst = Some(Burst { enter: 0.1, leave: 0.2, loss: 1.0 });
-    for (change, none) in
-        [(Change::Burst(burst), Change::Burst(None)), (Change::Jitter(ms(4)), Change::Jitter(Duration::ZERO))]
-    {
+    for (change, none) in [
+        (TopologyChange::Burst(burst), TopologyChange::Burst(None)),
+        (TopologyChange::Jitter(ms(4)), TopologyChange::Jitter(Duration::ZERO)),
+    ] {
         let legs = wiring.changes(1, None, change).unwrap();
-        let halves: Vec<[Change; 2]> = legs.chunks(2).map(|legs| [legs[0].change, legs[1].change]).collect();
+        let halves: Vec<[TopologyChange; 2]> = legs.chunks(2).map(|legs| [legs[0].change, legs[1].change]).collect();
         assert_eq!(halves, [[change, none]; 3]);
         let own = wiring.changes(1, Some(0), change).unwrap();
         assert!(own.iter().all(|leg| leg.change == change));
@@ -124,11 +126,11 @@ fn lan_jitter_and_bursts_apply_once() {
 #[test]
 fn host_change_affects_own_direction() {
     let transmission = Duration::from_micros(100);
-    let link = with(&[(0, Some(1), Change::Delay(ms(40)))]);
+    let link = with(&[(0, Some(1), TopologyChange::Delay(ms(40)))]);
     assert_eq!(crossing(&link, 0, [0, 1], ms(0)), Some(ms(10) + transmission));
     assert_eq!(crossing(&link, 0, [1, 0], ms(0)), Some(ms(40) + transmission));
     // As tb-set-node-lan-delay: a leg of 25 ms, and the other's of 5 ms.
-    let lan = with(&[(1, Some(2), Change::Delay(ms(25)))]);
+    let lan = with(&[(1, Some(2), TopologyChange::Delay(ms(25)))]);
     for pair in [[0, 1], [1, 0]] {
         assert_eq!(crossing(&lan, 1, pair, ms(0)), Some(ms(30) + 2 * transmission));
     }
@@ -138,9 +140,9 @@ fn host_change_affects_own_direction() {
 #[test]
 fn schedule_waits_for_start_and_programs() {
     let mut topology = topology();
-    topology.events.push(event(ms(100), 0, None, Change::Down));
-    topology.events.push(event(ms(200), 0, None, Change::Up));
-    topology.events.push(Event { after: Some(0), ..event(ms(0), 0, None, Change::Delay(ms(500))) });
+    topology.events.push(event(ms(100), 0, None, TopologyChange::Down));
+    topology.events.push(event(ms(200), 0, None, TopologyChange::Up));
+    topology.events.push(Event { after: Some(0), ..event(ms(0), 0, None, TopologyChange::Delay(ms(500))) });
     let (mut network, wiring) = build::<()>(&topology, 1);
     let pipe = network.to_net(wiring.port(0, 1).unwrap()).unwrap();
     wiring.begin(&mut network, at(ms(1_000))).unwrap();
@@ -154,8 +156,8 @@ fn schedule_waits_for_start_and_programs() {
 #[test]
 fn unknown_targets_are_refused() {
     let (_, wiring) = build::<()>(&topology(), 1);
-    assert_eq!(wiring.changes(7, None, Change::Up), Err(WiringError::NoSuchNet(7)));
-    assert_eq!(wiring.changes(0, Some(3), Change::Up), Err(WiringError::NotAMember { net: 0, host: 3 }));
+    assert_eq!(wiring.changes(7, None, TopologyChange::Up), Err(WiringError::NoSuchNet(7)));
+    assert_eq!(wiring.changes(0, Some(3), TopologyChange::Up), Err(WiringError::NotAMember { net: 0, host: 3 }));
 }
 
 #[test]

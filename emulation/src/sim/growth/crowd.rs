@@ -7,15 +7,15 @@ use roost_proto::peer::{NodeCommand, NodeEvent, ServiceRequest, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
 
-use super::{Holds, Lookups, MOVE_EVERY, Requests};
+use super::{HubContents, Lookups, MOVE_EVERY, Requests};
 use crate::experiment::{NodePlace, Placement, Prepared};
 use crate::report::metrics::Distribution;
 use crate::scenario::generate::{Forest, LegParameters};
 use crate::scenario::topology::{HostIndex, Net, Topology};
 use crate::sim::SimulateError;
-use crate::sim::calendar::Calendar;
+use crate::sim::calendar::SimEventQueue;
 use crate::sim::links::MachineId;
-use crate::sim::world::{Part, World};
+use crate::sim::world::{MachineRole, SimWorld};
 
 /// How long nodes may take until all have a home, beyond a millisecond for each.
 const READY: Duration = Duration::from_secs(120);
@@ -35,7 +35,7 @@ const SIDE: i32 = 16;
 /// How far what is looked for is from who asks. A stand-by answers for the
 /// nodes of other homes, so it counts as where they are, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum TargetDistance {
     /// At the same home.
     Home,
     /// Not at the same home, and below the same middle.
@@ -53,20 +53,20 @@ struct Branch {
 }
 
 impl Branch {
-    fn of(placement: &Placement, home: usize) -> Self {
+    fn for_home(placement: &Placement, home: usize) -> Self {
         let above = |hub: usize| placement.hubs[hub].parents.first().copied().unwrap_or(hub);
         Self { home, middle: above(home), top: above(above(home)) }
     }
 }
 
-pub(super) struct Crowd<'a> {
+pub(super) struct Population<'a> {
     prepared: &'a Prepared,
-    pub(super) world: World<'a>,
+    pub(super) world: SimWorld<'a>,
     cells: Vec<Cell>,
     branches: Vec<Branch>,
     /// The places of hubs by their ids.
     hubs: HashMap<NodeId, usize>,
-    moves: Calendar<usize>,
+    moves: SimEventQueue<usize>,
     moving: bool,
     random: SplitMix64,
     /// Lookups and requests under way: when each began.
@@ -75,14 +75,14 @@ pub(super) struct Crowd<'a> {
     found: Vec<f64>,
 }
 
-impl<'a> Crowd<'a> {
-    pub(super) fn new(prepared: &'a Prepared, world: World<'a>, seed: u64) -> Self {
+impl<'a> Population<'a> {
+    pub(super) fn new(prepared: &'a Prepared, world: SimWorld<'a>, seed: u64) -> Self {
         let placement = &prepared.placement;
-        let branch = |node: &NodePlace| Branch::of(placement, node.hubs.first().copied().unwrap_or_default());
-        let casts = world.casts().iter();
+        let branch = |node: &NodePlace| Branch::for_home(placement, node.hubs.first().copied().unwrap_or_default());
+        let casts = world.participants().iter();
         let hubs = casts.filter_map(|cast| match cast.part {
-            Part::Hub(place) => Some((cast.id, place)),
-            Part::Node(_) => None,
+            MachineRole::Hub(place) => Some((cast.id, place)),
+            MachineRole::Node(_) => None,
         });
         Self {
             prepared,
@@ -90,7 +90,7 @@ impl<'a> Crowd<'a> {
             world,
             cells: placement.nodes.iter().map(|node| node.cell).collect(),
             branches: placement.nodes.iter().map(branch).collect(),
-            moves: Calendar::new(),
+            moves: SimEventQueue::new(),
             moving: false,
             random: SplitMix64::new(seed),
             asked: HashMap::new(),
@@ -111,7 +111,7 @@ impl<'a> Crowd<'a> {
                 return Err(SimulateError::NotReady(self.prepared.placement.nodes[lost].name.clone()));
             }
             while let Some((machine, event)) = self.world.poll() {
-                let place = self.world.casts()[machine].part.node();
+                let place = self.world.participants()[machine].part.node();
                 if let (Some(place), NodeEvent::Attached { .. }) = (place, event) {
                     left -= usize::from(std::mem::take(&mut homeless[place]));
                 }
@@ -123,12 +123,12 @@ impl<'a> Crowd<'a> {
     /// Whether nodes move from now on.
     pub(super) fn moves(&mut self, moving: bool) {
         self.moving = moving;
-        self.moves = Calendar::new();
+        self.moves = SimEventQueue::new();
         if moving {
             // Not all at once.
             for node in 0..self.cells.len() {
                 let wait = MOVE_EVERY.mul_f64(self.random.below(1 << 20) as f64 / f64::from(1 << 20));
-                self.moves.enter(self.world.now + wait, node);
+                self.moves.push(self.world.now + wait, node);
             }
         }
     }
@@ -141,9 +141,9 @@ impl<'a> Crowd<'a> {
             if !self.world.step(next_move.unwrap_or(until)) {
                 let Some(at) = next_move else { break };
                 self.world.now = self.world.now.max(at);
-                while let Some(node) = self.moves.take(self.world.now) {
-                    self.step_aside(node);
-                    self.moves.enter(self.world.now + MOVE_EVERY, node);
+                while let Some(node) = self.moves.take_due(self.world.now) {
+                    self.move_node(node);
+                    self.moves.push(self.world.now + MOVE_EVERY, node);
                 }
             }
             self.listen();
@@ -152,13 +152,13 @@ impl<'a> Crowd<'a> {
     }
 
     /// A node moves to the cell beside it, within the square of its home.
-    fn step_aside(&mut self, node: usize) {
+    fn move_node(&mut self, node: usize) {
         let Cell { x, y } = self.cells[node];
         let to = |at: i32, by: i32| at.div_euclid(SIDE) * SIDE + (at + by).rem_euclid(SIDE);
         let by = if self.random.below(2) == 0 { 1 } else { -1 };
         let cell = if self.random.below(2) == 0 { Cell::new(to(x, by), y) } else { Cell::new(x, to(y, by)) };
         self.cells[node] = cell;
-        let machine = self.world.machine_of(Part::Node(node));
+        let machine = self.world.machine_of(MachineRole::Node(node));
         self.world.command(machine, NodeCommand::Move { cell });
     }
 
@@ -181,7 +181,7 @@ impl<'a> Crowd<'a> {
     }
 
     /// Has nodes look up where others are that are so far from them.
-    pub(super) fn look_up(&mut self, group: Group, count: usize) -> Option<Lookups> {
+    pub(super) fn look_up(&mut self, group: TargetDistance, count: usize) -> Option<Lookups> {
         self.found.clear();
         let before = self.world.said[Traffic::Lookup as usize];
         let mut hops = f64::INFINITY;
@@ -191,7 +191,7 @@ impl<'a> Crowd<'a> {
             self.tickets += 1;
             let ticket = Ticket(self.tickets);
             self.asked.insert(ticket, self.world.now);
-            let machine = self.world.machine_of(Part::Node(asker));
+            let machine = self.world.machine_of(MachineRole::Node(asker));
             let area = Area::Exact(self.cells[target]);
             self.world
                 .command(machine, NodeCommand::Lookup { ticket, service: Service::Track, area, count: 1, names: None });
@@ -215,7 +215,7 @@ impl<'a> Crowd<'a> {
 
     /// Has nodes request the tracks of others that are so far from them, and
     /// those same tracks again when the two have an association.
-    pub(super) fn request(&mut self, group: Group, count: usize) -> Option<Requests> {
+    pub(super) fn request(&mut self, group: TargetDistance, count: usize) -> Option<Requests> {
         let pairs: Vec<(usize, usize)> = (0..count).map(|_| self.pair(group)).collect::<Option<_>>()?;
         let floors = pairs.iter().map(|(asker, target)| self.hops(*asker, *target) + trip(self.shape().node));
         let hops_ms = floors.fold(f64::INFINITY, f64::min);
@@ -244,7 +244,7 @@ impl<'a> Crowd<'a> {
                 deadline: PATIENCE,
                 ..ServiceRequest::new(Service::Track, Area::Exact(self.cells[*target]))
             };
-            let machine = self.world.machine_of(Part::Node(*asker));
+            let machine = self.world.machine_of(MachineRole::Node(*asker));
             self.world.command(machine, NodeCommand::Request { ticket, request: wanted });
             self.go_on(BETWEEN_LOOKUPS);
         }
@@ -252,14 +252,14 @@ impl<'a> Crowd<'a> {
         Distribution::from_values(self.found.clone())
     }
 
-    fn pair(&mut self, group: Group) -> Option<(usize, usize)> {
+    fn pair(&mut self, group: TargetDistance) -> Option<(usize, usize)> {
         let nodes = self.cells.len();
         let asker = self.random.below(nodes as u64) as usize;
         for _ in 0..DRAWS {
             let number = self.random.below(nodes as u64) as usize;
             // In large networks few nodes are near one: those who are have near numbers.
             let near = (asker + nodes * NEAR + number % (2 * NEAR) - NEAR) % nodes;
-            let target = if group == Group::Across { number } else { near };
+            let target = if group == TargetDistance::Across { number } else { near };
             if asker != target && self.is_apart(asker, target, group) {
                 return Some((asker, target));
             }
@@ -267,23 +267,23 @@ impl<'a> Crowd<'a> {
         None
     }
 
-    fn is_apart(&self, asker: usize, target: usize, group: Group) -> bool {
+    fn is_apart(&self, asker: usize, target: usize, group: TargetDistance) -> bool {
         let (one, other) = (self.branches[asker], self.branches[target]);
-        if group == Group::Home {
+        if group == TargetDistance::Home {
             return one.home == other.home;
         }
-        let stand_by = self.stand_by(target);
+        let stand_by = self.standby_branch(target);
         let elsewhere = one.home != other.home && stand_by.is_none_or(|branch| branch.home != one.home);
         match group {
-            Group::Middle => elsewhere && one.middle == other.middle,
+            TargetDistance::Middle => elsewhere && one.middle == other.middle,
             _ => elsewhere && one.top != other.top && stand_by.is_none_or(|branch| branch.top != one.top),
         }
     }
 
     /// Where the hub is that stands by for a node.
-    fn stand_by(&self, node: usize) -> Option<Branch> {
-        let status = self.world.node(self.world.machine_of(Part::Node(node)))?.status(self.world.now);
-        self.hubs.get(&status.standby?.hub.node).map(|place| Branch::of(&self.prepared.placement, *place))
+    fn standby_branch(&self, node: usize) -> Option<Branch> {
+        let status = self.world.node(self.world.machine_of(MachineRole::Node(node)))?.status(self.world.now);
+        self.hubs.get(&status.standby?.hub.node).map(|place| Branch::for_home(&self.prepared.placement, *place))
     }
 
     /// The round trips of the hops between a node and the home of another one:
@@ -305,13 +305,15 @@ impl<'a> Crowd<'a> {
     }
 
     fn shape(&self) -> Forest {
-        Forest::of(self.cells.len())
+        Forest::for_nodes(self.cells.len())
     }
 
     /// The machines of a tier's hubs.
     pub(super) fn hubs(&self, tier: u8) -> Vec<MachineId> {
         let hubs = self.prepared.placement.hubs.iter().enumerate();
-        hubs.filter(|(_, hub)| hub.tier == tier).map(|(place, _)| self.world.machine_of(Part::Hub(place))).collect()
+        hubs.filter(|(_, hub)| hub.tier == tier)
+            .map(|(place, _)| self.world.machine_of(MachineRole::Hub(place)))
+            .collect()
     }
 
     /// Bytes that a hub has sent to other hubs, by traffic.
@@ -330,11 +332,11 @@ impl<'a> Crowd<'a> {
         let uppers: HashMap<(&str, &str), MachineId> = hubs
             .filter_map(|(place, hub)| {
                 let net = upper(topology, hub.host)?;
-                Some(((net, topology.hosts[hub.host].name.as_str()), self.world.machine_of(Part::Hub(place))))
+                Some(((net, topology.hosts[hub.host].name.as_str()), self.world.machine_of(MachineRole::Hub(place))))
             })
             .collect();
         let mut legs = BTreeMap::new();
-        for link in self.world.links.wire().counters() {
+        for link in self.world.connections.wire().counters() {
             if let Some(machine) = uppers.get(&(link.link.as_str(), link.host.as_str())) {
                 let way = usize::from(link.direction == "from-net");
                 legs.entry(*machine).or_insert([0; 2])[way] = link.bytes_out;
@@ -344,13 +346,13 @@ impl<'a> Crowd<'a> {
     }
 
     /// What the hub of a tier that holds most holds.
-    pub(super) fn holds(&self, tier: u8) -> Holds {
-        let mut most = Holds::default();
+    pub(super) fn holds(&self, tier: u8) -> HubContents {
+        let mut most = HubContents::default();
         for hub in self.hubs(tier).into_iter().filter_map(|hub| self.world.hub(hub)) {
             let status = hub.status(self.world.now);
             most.nodes = most.nodes.max(status.nodes);
-            most.copies = most.copies.max(status.mirrored);
-            most.patches = most.patches.max(status.patches);
+            most.replicas = most.replicas.max(status.mirrored);
+            most.block_services = most.block_services.max(status.patches);
             most.links = most.links.max(status.links);
         }
         most

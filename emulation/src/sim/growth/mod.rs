@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use roost_proto::Traffic;
 use serde::Serialize;
 
-use super::world::World;
+use super::world::SimWorld;
 use super::{Detail, SimulateError};
 use crate::experiment::Prepared;
-use crowd::{Crowd, Group};
+use crowd::{Population, TargetDistance};
 
 /// How often each node moves to the cell beside it.
 pub const MOVE_EVERY: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_secs(70);
 
 /// How a size is measured.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GrowthSettings {
     /// Of the moves and of the lookups.
     pub seed: u64,
     /// How long nodes move and ask for nothing.
@@ -37,7 +37,7 @@ pub struct Settings {
     pub lookups: usize,
 }
 
-impl Default for Settings {
+impl Default for GrowthSettings {
     fn default() -> Self {
         Self { seed: 1, quiet: Duration::from_secs(120), lookups: 500 }
     }
@@ -45,7 +45,7 @@ impl Default for Settings {
 
 /// What was measured of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Size {
+pub struct GrowthResult {
     /// Nodes.
     pub nodes: usize,
     /// Super nodes of each tier: homes, middles, tops.
@@ -62,7 +62,7 @@ pub struct Size {
     /// Requests for the same.
     pub requests: [Option<Requests>; 3],
     /// What a hub of each tier holds at most.
-    pub holds: [Holds; 3],
+    pub holds: [HubContents; 3],
     /// Things that happened.
     pub steps: u64,
     /// How long it took to compute them, seconds.
@@ -135,13 +135,13 @@ pub struct Requests {
 
 /// What a hub holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Holds {
+pub struct HubContents {
     /// Nodes whose home it is.
     pub nodes: usize,
     /// Nodes of other homes for which it stands by.
-    pub copies: usize,
+    pub replicas: usize,
     /// Patches known of other hubs.
-    pub patches: usize,
+    pub block_services: usize,
     /// Associations.
     pub links: usize,
 }
@@ -150,20 +150,20 @@ pub struct Holds {
 ///
 /// # Errors
 /// When a forest of that size cannot be made, or does not come up.
-pub fn measure(nodes: usize, settings: &Settings) -> Result<Size, SimulateError> {
+pub fn measure(nodes: usize, settings: &GrowthSettings) -> Result<GrowthResult, SimulateError> {
     let started = Instant::now();
     let prepared = forest(nodes, settings.seed)?;
-    let mut crowd = Crowd::new(&prepared, World::new(&prepared, Detail::Message)?, settings.seed);
+    let mut crowd = Population::new(&prepared, SimWorld::new(&prepared, Detail::Message)?, settings.seed);
     let joined = crowd.join()?;
     crowd.go_on(SETTLE);
     let uplinks = quiet(&mut crowd, settings.quiet);
-    let groups = [Group::Home, Group::Middle, Group::Across];
+    let groups = [TargetDistance::Home, TargetDistance::Middle, TargetDistance::Across];
     let lookups = groups.map(|group| crowd.look_up(group, settings.lookups));
     let requests = groups.map(|group| crowd.request(group, settings.lookups));
     let holds = [0, 1, 2].map(|tier| crowd.holds(tier));
     let count = |tier: u8| prepared.placement.hubs.iter().filter(|hub| hub.tier == tier).count();
     let world = &mut crowd.world;
-    Ok(Size {
+    Ok(GrowthResult {
         nodes,
         hubs: [0, 1, 2].map(count),
         joined_s: joined.as_secs_f64(),
@@ -173,7 +173,7 @@ pub fn measure(nodes: usize, settings: &Settings) -> Result<Size, SimulateError>
         holds,
         steps: world.steps,
         violations: world.checks.found().len(),
-        overflows: world.links.wire().overflows(),
+        overflows: world.connections.wire().overflows(),
         wall_s: started.elapsed().as_secs_f64(),
     })
 }
@@ -188,7 +188,7 @@ fn forest(nodes: usize, seed: u64) -> Result<Prepared, SimulateError> {
 }
 
 /// What crosses the uplinks of each tier while nodes move.
-fn quiet(crowd: &mut Crowd<'_>, length: Duration) -> [Uplink; 3] {
+fn quiet(crowd: &mut Population<'_>, length: Duration) -> [Uplink; 3] {
     crowd.moves(true);
     // One round of moves goes by unseen, so that all move when it is measured.
     crowd.go_on(MOVE_EVERY);

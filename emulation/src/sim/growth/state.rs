@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::experiment::Prepared;
 use crate::sim::SimulateError;
-use crate::sim::calendar::Calendar;
+use crate::sim::calendar::SimEventQueue;
 
 /// How long tops tell one another what they have: at the rate that they keep
 /// to, everything is told long before.
@@ -35,7 +35,7 @@ const MAX_COPIES: usize = 20;
 
 /// What a super node of a network holds, and the memory of its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct State {
+pub struct HubMemory {
     /// Nodes of the network.
     pub nodes: usize,
     /// Super nodes below it, of a top; nodes, of a home.
@@ -51,11 +51,11 @@ pub struct State {
 ///
 /// # Errors
 /// When the system does not tell how large the process is.
-pub fn of_home() -> std::io::Result<State> {
+pub fn of_home() -> std::io::Result<HubMemory> {
     let before = resident()?;
     let homes: Vec<Hub> = (0..MAX_COPIES).map(|number| home(number as u32)).collect();
     let bytes = resident()?.saturating_sub(before) / homes.len() as u64;
-    Ok(State { nodes: PER_HOME, below: homes[0].status(Time::ZERO).nodes, patches: 0, bytes })
+    Ok(HubMemory { nodes: PER_HOME, below: homes[0].status(Time::ZERO).nodes, patches: 0, bytes })
 }
 
 fn home(number: u32) -> Hub {
@@ -68,7 +68,7 @@ fn home(number: u32) -> Hub {
         let capacity = Capacity { streams: 8, uplink_kbps: 1_000 };
         let cell = Cell::new((node % 16) as i32, (node / 16) as i32);
         let record = Record { node: me, version, cell, services: ServiceSet::ALL, capacity, addresses };
-        hear(&mut hub, Time::ZERO, link, &Message::Publish(record));
+        deliver_message(&mut hub, Time::ZERO, link, &Message::Publish(record));
         drain(&mut hub);
     }
     hub
@@ -81,20 +81,20 @@ fn home(number: u32) -> Hub {
 /// # Errors
 /// When such a forest cannot be made, or the system does not tell how large
 /// the process is.
-pub fn of_top(nodes: usize) -> Result<State, SimulateError> {
-    let told = Told::of(nodes)?;
+pub fn of_top(nodes: usize) -> Result<HubMemory, SimulateError> {
+    let told = MiddleSummaries::for_nodes(nodes)?;
     let entries: usize = told.patches.values().map(BTreeSet::len).sum();
     let copies = (AT_LEAST / entries.max(1)).clamp(1, MAX_COPIES);
     let failed = |source| SimulateError::File { path: STATUS.into(), source };
     let before = resident().map_err(failed)?;
-    let all: Vec<Tops> = (0..copies).map(|_| Tops::new(&told)).collect();
+    let all: Vec<RootHubs> = (0..copies).map(|_| RootHubs::new(&told)).collect();
     let bytes = resident().map_err(failed)?.saturating_sub(before);
     let hubs: Vec<&Hub> = all.iter().flat_map(|tops| &tops.hubs).collect();
     let mean = |of: fn(&hub::HubStatus) -> usize| {
         hubs.iter().map(|hub| of(&hub.status(Time::ZERO))).sum::<usize>() / hubs.len().max(1)
     };
     let others = told.tops - 1;
-    Ok(State {
+    Ok(HubMemory {
         nodes,
         below: mean(|status| status.links) - others,
         patches: mean(|status| status.patches),
@@ -103,7 +103,7 @@ pub fn of_top(nodes: usize) -> Result<State, SimulateError> {
 }
 
 /// What each middle of a forest has, and below which tops it is.
-struct Told {
+struct MiddleSummaries {
     tops: usize,
     /// By middle: the tops that it tells.
     above: BTreeMap<usize, Vec<usize>>,
@@ -111,10 +111,10 @@ struct Told {
     patches: BTreeMap<usize, BTreeSet<BlockService>>,
 }
 
-impl Told {
+impl MiddleSummaries {
     /// Of the same forest with one node for each home: which hub is above which
     /// is the same, and what a home has follows from where it stands.
-    fn of(nodes: usize) -> Result<Self, SimulateError> {
+    fn for_nodes(nodes: usize) -> Result<Self, SimulateError> {
         let homes = nodes.div_ceil(PER_HOME).max(2);
         let text = format!(
             "topology = {{ forest = {{ nodes = {homes}, per_home = 1 }} }}\narchitecture = 'super-node'\nduration = '1s'\n"
@@ -140,43 +140,43 @@ fn around(corner: Cell) -> impl Iterator<Item = BlockService> {
 }
 
 /// All tops, and the messages on their way between them.
-struct Tops {
+struct RootHubs {
     hubs: Vec<Hub>,
 }
 
-impl Tops {
-    fn new(told: &Told) -> Self {
+impl RootHubs {
+    fn new(told: &MiddleSummaries) -> Self {
         let config =
             |top: u32| hub::HubConfig { tier: 2, ..hub::HubConfig::new(id(3, top), HubKind::SuperNode, top.into()) };
         let mut tops = Self { hubs: (0..told.tops as u32).map(|top| Hub::new(config(top))).collect() };
         for (middle, above) in &told.above {
-            above.iter().for_each(|top| tops.enrol(*top, *middle, &told.patches[middle]));
+            above.iter().for_each(|top| tops.register_child(*top, *middle, &told.patches[middle]));
         }
         for (one, hub) in tops.hubs.iter_mut().enumerate() {
             // The link to a top has that top's number.
             let others = (0..told.tops).filter(|other| *other != one);
             others.for_each(|other| up(hub, LinkId(other as u64), id(3, other as u32), Role::SuperNode));
         }
-        tops.talk();
+        tops.exchange_summaries();
         tops
     }
 
     /// A middle comes, and says what it has.
-    fn enrol(&mut self, top: usize, middle: usize, patches: &BTreeSet<BlockService>) {
+    fn register_child(&mut self, top: usize, middle: usize, patches: &BTreeSet<BlockService>) {
         let link = LinkId(1_000 + middle as u64);
         let hub = &mut self.hubs[top];
         up(hub, link, id(4, middle as u32), Role::SuperNode);
-        hear(hub, Time::ZERO, link, &Message::RegisterChild { tier: 1 });
+        deliver_message(hub, Time::ZERO, link, &Message::RegisterChild { tier: 1 });
         let patches: Vec<(BlockService, u32)> = patches.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
         for (version, patches) in (1..).zip(patches.chunks(MAX_SUMMARY_BLOCKS)) {
             let summary = Summary { run: 1, version, block_services: patches.to_vec(), since: None };
-            hear(hub, Time::ZERO, link, &Message::Summary(summary));
+            deliver_message(hub, Time::ZERO, link, &Message::Summary(summary));
         }
     }
 
     /// Lets the tops tell one another what they have.
-    fn talk(&mut self) {
-        let mut mail: Calendar<(usize, LinkId, Bytes)> = Calendar::new();
+    fn exchange_summaries(&mut self) {
+        let mut mail: SimEventQueue<(usize, LinkId, Bytes)> = SimEventQueue::new();
         let end = Time::ZERO + TALK;
         let mut now = Time::ZERO;
         loop {
@@ -186,7 +186,7 @@ impl Tops {
             let wakes = self.hubs.iter().filter_map(|hub| hub.poll_deadline()).map(|deadline| deadline.at);
             let Some(next) = wakes.chain(mail.next()).min().filter(|next| *next <= end) else { return };
             now = now.max(next);
-            if let Some((top, link, message)) = mail.take(now) {
+            if let Some((top, link, message)) = mail.take_due(now) {
                 self.hubs[top].handle(now, Input::Message { link, message });
                 continue;
             }
@@ -195,15 +195,15 @@ impl Tops {
         }
     }
 
-    fn post(&mut self, now: Time, top: usize, mail: &mut Calendar<(usize, LinkId, Bytes)>) {
+    fn post(&mut self, now: Time, top: usize, mail: &mut SimEventQueue<(usize, LinkId, Bytes)>) {
         while let Some(transmit) = self.hubs[top].poll_transmit() {
             let Transmit::Message { link, message, .. } = transmit else { continue };
             let to = link.0 as usize;
             if to < self.hubs.len() {
-                mail.enter(now + DELAY, (to, LinkId(top as u64), message));
+                mail.push(now + DELAY, (to, LinkId(top as u64), message));
             } else if let Ok(Message::Ping(token)) = Message::decode(&message) {
                 // Middles live.
-                mail.enter(now + DELAY, (top, link, Message::Pong(token).encode()));
+                mail.push(now + DELAY, (top, link, Message::Pong(token).encode()));
             }
         }
         drain(&mut self.hubs[top]);
@@ -227,7 +227,7 @@ fn up(hub: &mut Hub, link: LinkId, node: NodeId, role: Role) {
     hub.handle(Time::ZERO, Input::LinkUp { link, dial: None, peer, address, rtt: DELAY * 2 });
 }
 
-fn hear(hub: &mut Hub, now: Time, link: LinkId, message: &Message) {
+fn deliver_message(hub: &mut Hub, now: Time, link: LinkId, message: &Message) {
     hub.handle(now, Input::Message { link, message: message.encode() });
 }
 

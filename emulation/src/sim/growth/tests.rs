@@ -4,7 +4,7 @@ use super::*;
 /// middles is the smallest in which something is across the top.
 #[test]
 fn lookups_take_round_trips_of_hops() {
-    let settings = Settings { seed: 1, quiet: Duration::from_secs(60), lookups: 20 };
+    let settings = GrowthSettings { seed: 1, quiet: Duration::from_secs(60), lookups: 20 };
     let size = measure(600, &settings).unwrap();
     assert_eq!((size.hubs, size.violations, size.overflows), ([6, 2, 2], 0, 0));
     for lookups in size.lookups.iter().flatten() {
@@ -25,7 +25,7 @@ fn lookups_take_round_trips_of_hops() {
         assert!(requests.first_ms > requests.p50_ms, "{requests:?}");
     }
     assert!(home.messages < tier.messages && tier.messages < across.messages);
-    assert_eq!((size.holds[0].nodes, size.holds[0].copies > 0), (100, true));
+    assert_eq!((size.holds[0].nodes, size.holds[0].replicas > 0), (100, true));
     assert!(size.uplinks[0].mean > 0.0 && size.uplinks[0].leg_up > size.uplinks[0].mean, "{:?}", size.uplinks);
 }
 

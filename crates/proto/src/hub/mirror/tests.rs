@@ -46,12 +46,12 @@ fn heard(bench: &mut Bench, span: Duration) -> wire::ReplicaUpdate {
 fn changes_and_withdrawal_reach_standby() {
     let (mut bench, _, link) = told();
     bench.say(link, &Message::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
-    let left = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
+    let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
     assert_eq!(heard(&mut bench, GATHER_MOVES), wire::ReplicaUpdate { sequence: 2, capacities, ..Default::default() });
     let there = Record { version: version(3), cell: Cell::new(28, 90), capacity: LEFT, ..record(1) };
     bench.say(link, &Message::Publish(there.clone()));
     assert!(bench.wait(GATHER).is_empty(), "moves are gathered for longer");
-    let shifts = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2 }];
+    let moves = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2 }];
     assert_eq!(heard(&mut bench, GATHER_MOVES), wire::ReplicaUpdate { sequence: 3, moves, ..Default::default() });
     let other = Record { version: version(4), services: ServiceSet::EMPTY, ..there };
     bench.say(link, &Message::Publish(other.clone()));

@@ -133,7 +133,7 @@ fn retell(number: u32, nodes: Vec<u32>) -> Message {
 fn a_copy_moves_with_its_node() {
     let (mut bench, home, _) = standing_by();
     assert!(bench.say(home, &shift(2, 3, 2)).is_empty());
-    let left = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
+    let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
     assert!(bench.say(home, &next(3, ReplicaUpdate { capacities, ..ReplicaUpdate::default() })).is_empty());
     let held = bench.hub.directory.get(node(1)).unwrap().record();
     let cell = Cell::new(record(1).cell.x + 2, record(1).cell.y - 1);
@@ -200,7 +200,7 @@ fn replica_requested_once_room_is_free() {
     bench.say(home, &copy(vec![record(1), record(2)]));
     let status = bench.hub.status(bench.now);
     assert_eq!((status.mirrored, status.numbered, bench.hub.counters().over_limit), (1, 1, 1));
-    let (shifts, heard) = (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
+    let (moves, alive) = (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
     assert!(bench.say(home, &next(2, ReplicaUpdate { moves, alive, ..ReplicaUpdate::default() })).is_empty());
     assert!(bench.say(home, &gone(3)).is_empty());
     let heard = Some(Bytes::from_static(&[2]));

@@ -1,41 +1,41 @@
 //! `array`.
 
 use super::usage;
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::glob;
-use crate::ns::tcl::interp::Interp;
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::interp::TclInterpreter;
+use crate::ns::tcl::value::TclValue;
 
-pub(super) fn array(interp: &mut Interp, words: &[Value]) -> Outcome {
+pub(super) fn array(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 2, 4, "array subcommand arrayName ?arg ...?")?;
     let name = words[2].as_str();
     match words[1].as_str() {
-        "exists" => Ok(Value::from_bool(interp.array(name).is_some())),
-        "size" => Ok(Value::from(interp.array(name).map_or(0, |table| table.len()))),
+        "exists" => Ok(TclValue::from_bool(interp.array(name).is_some())),
+        "size" => Ok(TclValue::from(interp.array(name).map_or(0, |table| table.len()))),
         "names" => names(interp, words),
         "get" => {
             let found = matching(interp, name, words.get(3))?;
             interp.spend(found.len() * 2)?;
-            Ok(Value::from_list(found.into_iter().flat_map(|(key, value)| [Value::from(key), value]).collect()))
+            Ok(TclValue::from_list(found.into_iter().flat_map(|(key, value)| [TclValue::from(key), value]).collect()))
         }
         "set" => set(interp, words),
         "unset" if words.len() == 3 => {
             if interp.array(name).is_some() {
                 interp.unset(name);
             }
-            Ok(Value::default())
+            Ok(TclValue::default())
         }
         "unset" => {
             for (key, _) in matching(interp, name, words.get(3))? {
                 interp.unset(&format!("{name}({key})"));
             }
-            Ok(Value::default())
+            Ok(TclValue::default())
         }
         other => fail(format!("\"array {other}\" is not understood here")),
     }
 }
 
-fn set(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn set(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 3, 3, "array set arrayName list")?;
     let name = words[2].as_str();
     let items = interp.list(&words[3])?;
@@ -46,10 +46,10 @@ fn set(interp: &mut Interp, words: &[Value]) -> Outcome {
     for pair in items.chunks(2) {
         interp.set(&format!("{name}({})", pair[0].as_str()), pair[1].clone())?;
     }
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn names(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn names(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let name = words[2].as_str();
     let (exact, pattern) = match &words[3..] {
         [] => (false, None),
@@ -66,18 +66,22 @@ fn names(interp: &mut Interp, words: &[Value]) -> Outcome {
             let known = interp.array(name).is_some_and(|table| table.get(pattern.as_str()).is_some());
             if known { vec![pattern.clone()] } else { vec![] }
         }
-        _ => matching(interp, name, pattern)?.into_iter().map(|(key, _)| Value::from(key)).collect(),
+        _ => matching(interp, name, pattern)?.into_iter().map(|(key, _)| TclValue::from(key)).collect(),
     };
     interp.spend(found.len())?;
-    Ok(Value::from_list(found))
+    Ok(TclValue::from_list(found))
 }
 
 /// The elements whose names fit, in Tcl's order.
-fn matching(interp: &mut Interp, name: &str, pattern: Option<&Value>) -> Result<Vec<(String, Value)>, Flow> {
+fn matching(
+    interp: &mut TclInterpreter,
+    name: &str,
+    pattern: Option<&TclValue>,
+) -> Result<Vec<(String, TclValue)>, TclCompletion> {
     let len = interp.array(name).map_or(0, |table| table.len());
     interp.spend(len / 8)?;
     let Some(table) = interp.array(name) else { return Ok(Vec::new()) };
-    let (pattern_len, bytes) = (pattern.map_or(0, Value::len), table.keys().map(str::len).sum());
+    let (pattern_len, bytes) = (pattern.map_or(0, TclValue::len), table.keys().map(str::len).sum());
     interp.spend_search(pattern_len, bytes)?;
     let Some(table) = interp.array(name) else { return Ok(Vec::new()) };
     let fits = |key: &&str| pattern.is_none_or(|pattern| glob::matches(pattern.as_str(), key));

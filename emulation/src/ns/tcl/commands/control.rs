@@ -1,9 +1,9 @@
 //! Conditions, loops, and ways out of them.
 
 use super::{Builtin, integer, usage};
-use crate::ns::tcl::flow::{Fault, Flow, Outcome, fail};
-use crate::ns::tcl::interp::Interp;
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::flow::{TclCompletion, TclError, TclResult, fail};
+use crate::ns::tcl::interp::TclInterpreter;
+use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{glob, list};
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
@@ -14,8 +14,8 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
         "foreach" => foreach,
         "lmap" => lmap,
         "switch" => switch,
-        "break" => |_, words| usage(words, 0, 0, "break").and(Err(Flow::Break)),
-        "continue" => |_, words| usage(words, 0, 0, "continue").and(Err(Flow::Continue)),
+        "break" => |_, words| usage(words, 0, 0, "break").and(Err(TclCompletion::Break)),
+        "continue" => |_, words| usage(words, 0, 0, "continue").and(Err(TclCompletion::Continue)),
         "return" => return_value,
         "catch" => catch,
         "error" => error,
@@ -25,7 +25,7 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
     })
 }
 
-fn if_else(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn if_else(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let mut rest = &words[1..];
     loop {
         let [condition, after @ ..] = rest else { return fail("wrong # args: no condition after \"if\"") };
@@ -35,7 +35,7 @@ fn if_else(interp: &mut Interp, words: &[Value]) -> Outcome {
             return interp.eval(body);
         }
         match after {
-            [] => return Ok(Value::default()),
+            [] => return Ok(TclValue::default()),
             [word, more @ ..] if word.as_str() == "elseif" => rest = more,
             [word, body] if word.as_str() == "else" => return interp.eval(body),
             [body] => return interp.eval(body),
@@ -45,46 +45,46 @@ fn if_else(interp: &mut Interp, words: &[Value]) -> Outcome {
 }
 
 /// Runs a loop's body; says whether the loop goes on.
-fn turn(interp: &mut Interp, body: &Value) -> Result<bool, Flow> {
+fn turn(interp: &mut TclInterpreter, body: &TclValue) -> Result<bool, TclCompletion> {
     interp.spend(1)?;
     match interp.eval(body) {
-        Ok(_) | Err(Flow::Continue) => Ok(true),
-        Err(Flow::Break) => Ok(false),
+        Ok(_) | Err(TclCompletion::Continue) => Ok(true),
+        Err(TclCompletion::Break) => Ok(false),
         Err(other) => Err(other),
     }
 }
 
-fn while_loop(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn while_loop(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 2, 2, "while test command")?;
     while interp.condition(&words[1])? && turn(interp, &words[2])? {}
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn for_loop(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn for_loop(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 4, 4, "for start test next command")?;
     interp.eval(&words[1])?;
     while interp.condition(&words[2])? && turn(interp, &words[4])? {
         match interp.eval(&words[3]) {
             Ok(_) => {}
-            Err(Flow::Break) => break,
+            Err(TclCompletion::Break) => break,
             Err(other) => return Err(other),
         }
     }
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn foreach(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn foreach(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     each(interp, words, |_| {})?;
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn lmap(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lmap(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let mut results = Vec::new();
     each(interp, words, |result| results.push(result))?;
-    Ok(Value::from_list(results))
+    Ok(TclValue::from_list(results))
 }
 
-fn each(interp: &mut Interp, words: &[Value], mut done: impl FnMut(Value)) -> Result<(), Flow> {
+fn each(interp: &mut TclInterpreter, words: &[TclValue], mut done: impl FnMut(TclValue)) -> Result<(), TclCompletion> {
     let (Some((body, pairs)), true) = (words[1..].split_last(), words.len() >= 4 && words.len().is_multiple_of(2))
     else {
         return fail(format!(
@@ -112,15 +112,15 @@ fn each(interp: &mut Interp, words: &[Value], mut done: impl FnMut(Value)) -> Re
         interp.spend(1)?;
         match interp.eval(body) {
             Ok(result) => done(result),
-            Err(Flow::Continue) => {}
-            Err(Flow::Break) => break,
+            Err(TclCompletion::Continue) => {}
+            Err(TclCompletion::Break) => break,
             Err(other) => return Err(other),
         }
     }
     Ok(())
 }
 
-fn switch(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn switch(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let mut rest = &words[1..];
     let mut fits: fn(&str, &str) -> bool = |pattern, text| pattern == text;
     while let [option, after @ ..] = rest {
@@ -160,7 +160,7 @@ fn switch(interp: &mut Interp, words: &[Value]) -> Outcome {
         .iter()
         .enumerate()
         .position(|(i, pair)| (i == last && pair[0].as_str() == "default") || fits(pair[0].as_str(), text.as_str()));
-    let Some(hit) = hit else { return Ok(Value::default()) };
+    let Some(hit) = hit else { return Ok(TclValue::default()) };
     match pairs[hit..].iter().find(|pair| pair[1].as_str() != "-") {
         Some(pair) => interp.eval(&pair[1]),
         None => fail("no body specified for the last pattern of switch"),
@@ -168,7 +168,7 @@ fn switch(interp: &mut Interp, words: &[Value]) -> Outcome {
 }
 
 /// The patterns and bodies in one word; the bodies keep their lines.
-fn cases_of(list: &Value) -> Result<Vec<Value>, Flow> {
+fn cases_of(list: &TclValue) -> Result<Vec<TclValue>, TclCompletion> {
     let mut cases = Vec::new();
     let (text, first) = (list.raw(), list.line());
     let (mut at, mut line) = (0, first);
@@ -176,74 +176,74 @@ fn cases_of(list: &Value) -> Result<Vec<Value>, Flow> {
         // A value has fewer lines than 2^32.
         line += text.as_bytes()[at..begin].iter().filter(|&&byte| byte == b'\n').count() as u32;
         at = begin;
-        cases.push(Value::written(item, None, if first == 0 { 0 } else { line }, 1));
+        cases.push(TclValue::written(item, None, if first == 0 { 0 } else { line }, 1));
     })
-    .map_err(Fault::new)?;
+    .map_err(TclError::new)?;
     Ok(cases)
 }
 
-fn return_value(_: &mut Interp, words: &[Value]) -> Outcome {
+fn return_value(_: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let (options, value) = match words.len() % 2 {
         0 => (&words[1..words.len() - 1], words[words.len() - 1].clone()),
-        _ => (&words[1..], Value::default()),
+        _ => (&words[1..], TclValue::default()),
     };
     for pair in options.chunks(2) {
         match (pair[0].as_str(), pair[1].as_str()) {
             ("-code", "ok" | "0") | ("-errorinfo" | "-errorcode", _) => {}
             ("-code", "error" | "1") => return fail(value.as_str()),
-            ("-code", "return" | "2") => return Err(Flow::Return(value)),
+            ("-code", "return" | "2") => return Err(TclCompletion::Return(value)),
             (option, _) => return fail(format!("\"return {option}\" is not understood here")),
         }
     }
-    Err(Flow::Return(value))
+    Err(TclCompletion::Return(value))
 }
 
-fn catch(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn catch(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, 3, "catch script ?resultVarName? ?optionVarName?")?;
     let (code, value) = match interp.eval(&words[1]) {
         Ok(value) => ("0", value),
-        Err(Flow::Fault(fault)) => {
-            interp.set("::errorInfo", Value::from(fault.message.as_str()))?;
-            ("1", Value::from(fault.message))
+        Err(TclCompletion::Error(fault)) => {
+            interp.set("::errorInfo", TclValue::from(fault.message.as_str()))?;
+            ("1", TclValue::from(fault.message))
         }
-        Err(Flow::Return(value)) => ("2", value),
-        Err(Flow::Break) => ("3", Value::default()),
-        Err(Flow::Continue) => ("4", Value::default()),
+        Err(TclCompletion::Return(value)) => ("2", value),
+        Err(TclCompletion::Break) => ("3", TclValue::default()),
+        Err(TclCompletion::Continue) => ("4", TclValue::default()),
         Err(other) => return Err(other),
     };
     if let Some(name) = words.get(2) {
         interp.set(name.as_str(), value)?;
     }
     if let Some(name) = words.get(3) {
-        interp.set(name.as_str(), Value::from(format!("-code {code} -level 0")))?;
+        interp.set(name.as_str(), TclValue::from(format!("-code {code} -level 0")))?;
     }
-    Ok(Value::from(code))
+    Ok(TclValue::from(code))
 }
 
-fn error(_: &mut Interp, words: &[Value]) -> Outcome {
+fn error(_: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, 3, "error message ?errorInfo? ?errorCode?")?;
     fail(words[1].as_str())
 }
 
-fn exit(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn exit(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 0, 1, "exit ?returnCode?")?;
     match words.get(1).map_or(Ok(0), integer)? {
         0 => {
             interp.exit_line = interp.line;
-            Err(Flow::Exit)
+            Err(TclCompletion::Exit)
         }
-        code => Err(Flow::refuse(format!("the file gives up here, with exit code {code}"))),
+        code => Err(TclCompletion::refuse(format!("the file gives up here, with exit code {code}"))),
     }
 }
 
-fn eval(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn eval(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     match &words[1..] {
         [] => fail("wrong # args: should be \"eval arg ?arg ...?\""),
         [script] => interp.eval(script),
         parts => {
             let script = super::lists::concatenated(parts);
             interp.check_size(script.len())?;
-            interp.eval(&Value::from(script))
+            interp.eval(&TclValue::from(script))
         }
     }
 }

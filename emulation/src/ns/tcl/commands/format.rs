@@ -1,16 +1,16 @@
 //! `format`.
 
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
-use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::value::TclValue;
 
 /// The widest field.
 const MAX_WIDTH: usize = 1000;
 
 /// One `%…`.
 #[derive(Default)]
-struct Field {
+struct FormatSpec {
     left: bool,
     plus: bool,
     blank: bool,
@@ -20,7 +20,7 @@ struct Field {
     precision: Option<usize>,
 }
 
-pub(super) fn format(interp: &mut Interp, words: &[Value]) -> Outcome {
+pub(super) fn format(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, template, arguments @ ..] = words else {
         return fail("wrong # args: should be \"format formatString ?arg ...?\"");
     };
@@ -42,11 +42,14 @@ pub(super) fn format(interp: &mut Interp, words: &[Value]) -> Outcome {
         rest = after;
     }
     text.push_str(rest);
-    Ok(Value::from(text))
+    Ok(TclValue::from(text))
 }
 
-fn field<'a>(text: &'a str, arguments: &mut std::slice::Iter<'_, Value>) -> Result<(Field, char, &'a str), Flow> {
-    let mut field = Field::default();
+fn field<'a>(
+    text: &'a str,
+    arguments: &mut std::slice::Iter<'_, TclValue>,
+) -> Result<(FormatSpec, char, &'a str), TclCompletion> {
+    let mut field = FormatSpec::default();
     let mut rest = text;
     while let Some(flag) = rest.chars().next() {
         match flag {
@@ -71,7 +74,7 @@ fn field<'a>(text: &'a str, arguments: &mut std::slice::Iter<'_, Value>) -> Resu
     }
 }
 
-fn size(rest: &mut &str, arguments: &mut std::slice::Iter<'_, Value>) -> Result<Option<usize>, Flow> {
+fn size(rest: &mut &str, arguments: &mut std::slice::Iter<'_, TclValue>) -> Result<Option<usize>, TclCompletion> {
     let size = if let Some(after) = rest.strip_prefix('*') {
         *rest = after;
         let Some(argument) = arguments.next() else { return fail("not enough arguments for all format specifiers") };
@@ -88,8 +91,8 @@ fn size(rest: &mut &str, arguments: &mut std::slice::Iter<'_, Value>) -> Result<
     }
 }
 
-impl Field {
-    fn convert(&self, conversion: char, argument: &Value) -> Result<String, Flow> {
+impl FormatSpec {
+    fn convert(&self, conversion: char, argument: &TclValue) -> Result<String, TclCompletion> {
         let expected =
             |what: &str| fail(format!("expected {what} but got \"{}\"", crate::ns::tcl::short(argument.as_str())));
         match conversion {

@@ -1,19 +1,19 @@
 //! Lists: making, reading and changing them.
 
 use super::{Builtin, index, integer, range, usage};
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
-use crate::ns::tcl::interp::Interp;
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::interp::TclInterpreter;
+use crate::ns::tcl::value::TclValue;
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
     Some(match name {
         "list" => |interp, words| {
             interp.spend(words.len())?;
-            Ok(Value::from_list(words[1..].to_vec()))
+            Ok(TclValue::from_list(words[1..].to_vec()))
         },
         "llength" => |interp, words| {
             usage(words, 1, 1, "llength list")?;
-            Ok(Value::from(interp.list(&words[1])?.len()))
+            Ok(TclValue::from(interp.list(&words[1])?.len()))
         },
         "lindex" => lindex,
         "lrange" => lrange,
@@ -25,13 +25,13 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
             usage(words, 1, 1, "lreverse list")?;
             let items = interp.list(&words[1])?;
             interp.spend(items.len())?;
-            Ok(Value::from_list(items.iter().rev().cloned().collect()))
+            Ok(TclValue::from_list(items.iter().rev().cloned().collect()))
         },
         "lset" => lset,
         "concat" => |interp, words| {
             let text = concatenated(&words[1..]);
             interp.check_size(text.len())?;
-            Ok(Value::from(text))
+            Ok(TclValue::from(text))
         },
         "join" => join,
         "split" => split,
@@ -40,13 +40,13 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
 }
 
 /// What `concat` makes: the words, trimmed, with blanks between.
-pub(super) fn concatenated(words: &[Value]) -> String {
+pub(super) fn concatenated(words: &[TclValue]) -> String {
     let trimmed =
         words.iter().map(|word| word.as_str().trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}'));
     trimmed.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn lindex(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lindex(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, list, indices @ ..] = words else { return fail("wrong # args: should be \"lindex list ?index ...?\"") };
     let path = match indices {
         [one] => interp.list(one)?.to_vec(),
@@ -61,15 +61,15 @@ fn lindex(interp: &mut Interp, words: &[Value]) -> Outcome {
     Ok(found)
 }
 
-fn lrange(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lrange(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 3, 3, "lrange list first last")?;
     let items = interp.list(&words[1])?;
     let range = range(index(&words[2], items.len())?, index(&words[3], items.len())?, items.len());
     interp.spend(range.len() / 4)?;
-    Ok(Value::from_list(items[range].to_vec()))
+    Ok(TclValue::from_list(items[range].to_vec()))
 }
 
-fn linsert(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn linsert(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, list, at, new @ ..] = words else {
         return fail("wrong # args: should be \"linsert list index ?element ...?\"");
     };
@@ -79,10 +79,10 @@ fn linsert(interp: &mut Interp, words: &[Value]) -> Outcome {
     let at = usize::try_from(at).unwrap_or(0).min(items.len());
     interp.spend(items.len() / 4 + new.len())?;
     items.splice(at..at, new.iter().cloned());
-    Ok(Value::from_list(items))
+    Ok(TclValue::from_list(items))
 }
 
-fn lreplace(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lreplace(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, list, first, last, new @ ..] = words else {
         return fail("wrong # args: should be \"lreplace list first last ?element ...?\"");
     };
@@ -91,20 +91,20 @@ fn lreplace(interp: &mut Interp, words: &[Value]) -> Outcome {
     let range = range(first, last, items.len());
     interp.spend(items.len() / 4 + new.len())?;
     items.splice(range, new.iter().cloned());
-    Ok(Value::from_list(items))
+    Ok(TclValue::from_list(items))
 }
 
-fn lassign(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lassign(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, list, names @ ..] = words else { return fail("wrong # args: should be \"lassign list ?varName ...?\"") };
     let items = interp.list(list)?;
     interp.spend(items.len() / 4)?;
     for (i, name) in names.iter().enumerate() {
         interp.set(name.as_str(), items.get(i).cloned().unwrap_or_default())?;
     }
-    Ok(Value::from_list(items.get(names.len()..).unwrap_or_default().to_vec()))
+    Ok(TclValue::from_list(items.get(names.len()..).unwrap_or_default().to_vec()))
 }
 
-fn lrepeat(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lrepeat(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, count, items @ ..] = words else { return fail("wrong # args: should be \"lrepeat count ?value ...?\"") };
     let Ok(count) = usize::try_from(integer(count)?) else {
         return fail("bad count of lrepeat: must not be negative");
@@ -112,10 +112,10 @@ fn lrepeat(interp: &mut Interp, words: &[Value]) -> Outcome {
     let bytes = items.iter().map(|item| item.len() + 1).sum::<usize>();
     interp.check_size(bytes.saturating_mul(count))?;
     interp.spend(items.len().saturating_mul(count))?;
-    Ok(Value::from_list(items.iter().cycle().take(items.len() * count).cloned().collect()))
+    Ok(TclValue::from_list(items.iter().cycle().take(items.len() * count).cloned().collect()))
 }
 
-fn lset(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lset(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, name, indices @ .., new] = words else {
         return fail("wrong # args: should be \"lset listVar ?index ...? value\"");
     };
@@ -129,7 +129,7 @@ fn lset(interp: &mut Interp, words: &[Value]) -> Outcome {
     Ok(value)
 }
 
-fn replaced(interp: &mut Interp, list: &Value, path: &[Value], new: &Value) -> Outcome {
+fn replaced(interp: &mut TclInterpreter, list: &TclValue, path: &[TclValue], new: &TclValue) -> TclResult {
     let [step, rest @ ..] = path else { return Ok(new.clone()) };
     interp.enter(1)?;
     let mut items = interp.list(list)?.to_vec();
@@ -140,34 +140,34 @@ fn replaced(interp: &mut Interp, list: &Value, path: &[Value], new: &Value) -> O
         None => return fail("list index out of range"),
     }
     interp.leave(1);
-    Ok(Value::from_list(items))
+    Ok(TclValue::from_list(items))
 }
 
-fn join(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn join(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, 2, "join list ?joinString?")?;
     let items = interp.list(&words[1])?;
-    let between = words.get(2).map_or(" ", Value::as_str);
+    let between = words.get(2).map_or(" ", TclValue::as_str);
     interp.spend(items.len() / 4)?;
     let bytes = items.iter().map(|item| item.len() + between.len()).sum();
     interp.check_size(bytes)?;
-    Ok(Value::from(items.iter().map(Value::as_str).collect::<Vec<_>>().join(between)))
+    Ok(TclValue::from(items.iter().map(TclValue::as_str).collect::<Vec<_>>().join(between)))
 }
 
-fn split(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn split(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, 2, "split string ?splitChars?")?;
     let text = words[1].as_str();
-    let at = words.get(2).map_or(" \n\t\r", Value::as_str);
+    let at = words.get(2).map_or(" \n\t\r", TclValue::as_str);
     interp.spend_search(at.len(), text.len())?;
-    let items: Vec<Value> = match at {
+    let items: Vec<TclValue> = match at {
         _ if text.is_empty() => Vec::new(),
-        "" => text.chars().map(|c| Value::from(c.to_string())).collect(),
-        _ => text.split(|c| at.contains(c)).map(Value::from).collect(),
+        "" => text.chars().map(|c| TclValue::from(c.to_string())).collect(),
+        _ => text.split(|c| at.contains(c)).map(TclValue::from).collect(),
     };
     interp.spend(items.len())?;
-    Ok(Value::from_list(items))
+    Ok(TclValue::from_list(items))
 }
 
 /// Whether a flag is given, for `lsearch` and `lsort`.
-pub(super) fn bad_option(command: &str, option: &str) -> Flow {
-    Flow::from(crate::ns::tcl::flow::Fault::new(format!("\"{command} {option}\" is not understood here")))
+pub(super) fn bad_option(command: &str, option: &str) -> TclCompletion {
+    TclCompletion::from(crate::ns::tcl::flow::TclError::new(format!("\"{command} {option}\" is not understood here")))
 }

@@ -1,18 +1,18 @@
 //! Commands that speak, ask for the time, or read other files: harmless, or refused.
 
 use super::{Builtin, usage};
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
-use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::parse::{self, Kinds};
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::value::TclValue;
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
     Some(match name {
         "expr" => expr,
         "subst" => subst,
         "puts" => puts,
-        "flush" => |_, words| usage(words, 1, 1, "flush channelId").map(|()| Value::default()),
+        "flush" => |_, words| usage(words, 1, 1, "flush channelId").map(|()| TclValue::default()),
         "source" => source,
         "clock" => clock,
         "package" => package,
@@ -22,15 +22,15 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
     })
 }
 
-fn expr(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn expr(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     match &words[1..] {
         [] => fail("wrong # args: should be \"expr arg ?arg ...?\""),
         [one] => interp.expr(one),
-        parts => interp.expr(&Value::from(parts.iter().map(Value::as_str).collect::<Vec<_>>().join(" "))),
+        parts => interp.expr(&TclValue::from(parts.iter().map(TclValue::as_str).collect::<Vec<_>>().join(" "))),
     }
 }
 
-fn subst(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn subst(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, options @ .., text] = words else { return fail("wrong # args: should be \"subst ?options? string\"") };
     let mut kinds = Kinds::ALL;
     for option in options {
@@ -44,11 +44,11 @@ fn subst(interp: &mut Interp, words: &[Value]) -> Outcome {
     interp.spend(text.len() / 64)?;
     let tokens = parse::substitutions(text.as_str(), kinds, 1)?;
     let value = interp.substitute(&tokens)?;
-    Ok(Value::from(value.as_str()))
+    Ok(TclValue::from(value.as_str()))
 }
 
 /// What a file prints is kept as a note: it is meant for a person.
-fn puts(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn puts(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let rest = match &words[1..] {
         [option, rest @ ..] if option.as_str() == "-nonewline" => rest,
         rest => rest,
@@ -61,25 +61,25 @@ fn puts(interp: &mut Interp, words: &[Value]) -> Outcome {
     };
     let text = crate::ns::tcl::short(text.as_str().trim());
     interp.ignored(format!("it prints \"{text}\""));
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn source(_: &mut Interp, words: &[Value]) -> Outcome {
+fn source(_: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "source fileName")?;
     let name = words[1].as_str();
     match name.rsplit('/').next() {
         // Its commands are built in.
-        Some("tb_compat.tcl" | "nstb_compat.tcl") => Ok(Value::default()),
-        _ => Err(Flow::refuse(format!("\"source {name}\": a topology is one file, and no other is read"))),
+        Some("tb_compat.tcl" | "nstb_compat.tcl") => Ok(TclValue::default()),
+        _ => Err(TclCompletion::refuse(format!("\"source {name}\": a topology is one file, and no other is read"))),
     }
 }
 
 /// There is no clock: it would make two readings differ.
-fn clock(interp: &mut Interp, words: &[Value]) -> Outcome {
-    match words.get(1).map(Value::as_str) {
+fn clock(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
+    match words.get(1).map(TclValue::as_str) {
         Some(what @ ("seconds" | "clicks" | "milliseconds" | "microseconds")) => {
             interp.warn(format!("\"clock {what}\" is 0 here, so that the file always describes the same network"));
-            Ok(Value::from("0"))
+            Ok(TclValue::from("0"))
         }
         _ => fail(
             "\"clock\" has only seconds, clicks and milliseconds here, and all are 0: a file describes the same network at any time",
@@ -88,31 +88,31 @@ fn clock(interp: &mut Interp, words: &[Value]) -> Outcome {
 }
 
 /// Packages bring commands of their own, which would be missed where they are used.
-fn package(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn package(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "package option ?arg ...?")?;
     interp.ignored(format!("\"package {}\": there are no packages here", words[1].as_str()));
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
 /// `scan text format ?variable …?` with `%d`, `%f` (also `%g`, `%e`), `%s` and `%c`.
-fn scan(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn scan(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, text, format, variables @ ..] = words else {
         return fail("wrong # args: should be \"scan string format ?varName ...?\"");
     };
     interp.spend((text.len() + format.len()) / 64)?;
     let read = scanned(text.as_str(), format.as_str())?;
     if variables.is_empty() {
-        return Ok(Value::from_list(read));
+        return Ok(TclValue::from_list(read));
     }
     for (name, value) in variables.iter().zip(&read) {
         interp.set(name.as_str(), value.clone())?;
     }
     let nothing = read.is_empty() && text.as_str().trim().is_empty();
-    Ok(if nothing { Value::from(-1_i64) } else { Value::from(read.len().min(variables.len())) })
+    Ok(if nothing { TclValue::from(-1_i64) } else { TclValue::from(read.len().min(variables.len())) })
 }
 
 /// What the parts of `format` read of `text`, up to the first that does not fit.
-fn scanned(text: &str, format: &str) -> Result<Vec<Value>, Flow> {
+fn scanned(text: &str, format: &str) -> Result<Vec<TclValue>, TclCompletion> {
     let mut read = Vec::new();
     let (mut rest, mut letters) = (text, format.chars());
     while let Some(letter) = letters.next() {
@@ -129,7 +129,7 @@ fn scanned(text: &str, format: &str) -> Result<Vec<Value>, Flow> {
         }
         let (value, len) = match letters.next() {
             Some('c') => match rest.chars().next() {
-                Some(c) => (Value::from(i64::from(u32::from(c))), c.len_utf8()),
+                Some(c) => (TclValue::from(i64::from(u32::from(c))), c.len_utf8()),
                 None => return Ok(read),
             },
             Some('d') => {
@@ -137,14 +137,14 @@ fn scanned(text: &str, format: &str) -> Result<Vec<Value>, Flow> {
                 let sign = usize::from(rest.starts_with(['-', '+']));
                 let len = sign + rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
                 match rest[..len].parse::<i64>() {
-                    Ok(number) => (Value::from(number), len),
+                    Ok(number) => (TclValue::from(number), len),
                     Err(_) => return Ok(read),
                 }
             }
             Some('f' | 'g' | 'e') => {
                 rest = rest.trim_start();
                 match number::prefix(rest) {
-                    Some((number, len)) => (Value::from(Number::Double(number).text()), len),
+                    Some((number, len)) => (TclValue::from(Number::Double(number).text()), len),
                     None => return Ok(read),
                 }
             }
@@ -153,7 +153,7 @@ fn scanned(text: &str, format: &str) -> Result<Vec<Value>, Flow> {
                 let len = rest.find(char::is_whitespace).unwrap_or(rest.len());
                 match len {
                     0 => return Ok(read),
-                    len => (Value::from(&rest[..len]), len),
+                    len => (TclValue::from(&rest[..len]), len),
                 }
             }
             _ => return fail("\"scan\" understands only %d, %f, %s and %c here"),
@@ -164,12 +164,12 @@ fn scanned(text: &str, format: &str) -> Result<Vec<Value>, Flow> {
     Ok(read)
 }
 
-fn time(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn time(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, 2, "time command ?count?")?;
     let count = words.get(2).map_or(Ok(1), super::integer)?;
     for _ in 0..count {
         interp.spend(1)?;
         interp.eval(&words[1])?;
     }
-    Ok(Value::from("0 microseconds per iteration"))
+    Ok(TclValue::from("0 microseconds per iteration"))
 }

@@ -10,12 +10,12 @@ mod scopes;
 mod search;
 mod strings;
 
-use super::flow::{Flow, Outcome, fail};
-use super::interp::Interp;
-use super::value::Value;
+use super::flow::{TclCompletion, TclResult, fail};
+use super::interp::TclInterpreter;
+use super::value::TclValue;
 
 /// A command: it gets its own name and its arguments.
-pub(crate) type Builtin = fn(&mut Interp, &[Value]) -> Outcome;
+pub(crate) type Builtin = fn(&mut TclInterpreter, &[TclValue]) -> TclResult;
 
 /// The command of this name.
 pub(crate) fn find(name: &str) -> Option<Builtin> {
@@ -102,7 +102,7 @@ pub(crate) fn unknown(name: &str) -> String {
 }
 
 /// Checks how many arguments there are: from `least` to `most`, the name not counted.
-pub(crate) fn usage(words: &[Value], least: usize, most: usize, how: &str) -> Result<(), Flow> {
+pub(crate) fn usage(words: &[TclValue], least: usize, most: usize, how: &str) -> Result<(), TclCompletion> {
     match (least..=most).contains(&(words.len() - 1)) {
         true => Ok(()),
         false => fail(format!("wrong # args: should be \"{how}\"")),
@@ -110,7 +110,7 @@ pub(crate) fn usage(words: &[Value], least: usize, most: usize, how: &str) -> Re
 }
 
 /// Reads an integer.
-fn integer(value: &Value) -> Result<i64, Flow> {
+fn integer(value: &TclValue) -> Result<i64, TclCompletion> {
     match super::number::read(value.as_str()) {
         Some(super::number::Number::Integer(integer)) => Ok(integer),
         _ => fail(format!("expected integer but got \"{}\"", super::expr::short(value.as_str()))),
@@ -119,7 +119,7 @@ fn integer(value: &Value) -> Result<i64, Flow> {
 
 /// Reads a place in something of `len` parts: `3`, `end`, `end-1`, `2+1`. May
 /// lie outside.
-fn index(value: &Value, len: usize) -> Result<i64, Flow> {
+fn index(value: &TclValue, len: usize) -> Result<i64, TclCompletion> {
     let text = value.as_str().trim();
     // Nothing here is longer than a value.
     let last = len as i64 - 1;

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use super::{Builtin, integer, usage};
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
-use crate::ns::tcl::interp::{Interp, Procedure};
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::interp::{Procedure, TclInterpreter};
+use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{parse, short};
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
@@ -29,7 +29,7 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
 /// `set` gives objects their names: the first global variable that a new
 /// object is stored in names it, `n(3)` as `n-3`. Emulab's takes no notice of
 /// further words, which are often a comment without its semicolon.
-fn set(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn set(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "set varName ?newValue?")?;
     if let Some(more) = words.get(3) {
         interp.warn(format!("\"{}\" and what follows it is not part of the value: left out", short(more.as_str())));
@@ -48,7 +48,7 @@ fn set(interp: &mut Interp, words: &[Value]) -> Outcome {
     Ok(value)
 }
 
-fn unset(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn unset(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let mut names = &words[1..];
     let complain = names.first().is_none_or(|name| name.as_str() != "-nocomplain");
     if !complain {
@@ -62,48 +62,48 @@ fn unset(interp: &mut Interp, words: &[Value]) -> Outcome {
             return fail(format!("can't unset \"{}\": no such variable", name.as_str()));
         }
     }
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn incr(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn incr(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, 2, "incr varName ?increment?")?;
     let name = words[1].as_str();
     let by = words.get(2).map_or(Ok(1), integer)?;
     let old = if interp.exists(name) { integer(&interp.get(name)?)? } else { 0 };
     match old.checked_add(by) {
         Some(new) => {
-            interp.set(name, Value::from(new))?;
-            Ok(Value::from(new))
+            interp.set(name, TclValue::from(new))?;
+            Ok(TclValue::from(new))
         }
         None => fail("integer value too large to represent"),
     }
 }
 
-fn append(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn append(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, name, parts @ ..] = words else { return fail("wrong # args: should be \"append varName ?value ...?\"") };
     if parts.is_empty() {
         return Ok(interp.get(name.as_str())?);
     }
-    let more = parts.iter().map(Value::as_str).collect::<String>();
+    let more = parts.iter().map(TclValue::as_str).collect::<String>();
     let before = interp.get(name.as_str()).map_or(0, |value| value.len());
     interp.check_size(before.saturating_add(more.len()))?;
     interp.spend(more.len() / 256)?;
     Ok(interp.update(name.as_str(), |value| value.append(&more))?)
 }
 
-fn lappend(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lappend(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, name, items @ ..] = words else { return fail("wrong # args: should be \"lappend varName ?value ...?\"") };
     if interp.exists(name.as_str()) {
         // What is no list is refused before it is changed.
         let list = interp.get(name.as_str())?;
         interp.list(&list)?;
     }
-    let added: usize = items.iter().map(Value::len).sum();
+    let added: usize = items.iter().map(TclValue::len).sum();
     interp.spend(items.len() + added / 256)?;
     Ok(interp.update(name.as_str(), |value| items.iter().for_each(|item| value.append_element(item)))?)
 }
 
-fn proc(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn proc(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 3, 3, "proc name args body")?;
     let mut parameters = Vec::new();
     for parameter in interp.list(&words[2])?.iter() {
@@ -124,25 +124,25 @@ fn proc(interp: &mut Interp, words: &[Value]) -> Outcome {
         return fail(format!("there is an object \"{name}\" already"));
     }
     if interp.procedures.len() >= interp.limits.procedures && !interp.procedures.contains_key(&name) {
-        return Err(Flow::refuse(format!("there are more than {} procedures", interp.limits.procedures)));
+        return Err(TclCompletion::refuse(format!("there are more than {} procedures", interp.limits.procedures)));
     }
     interp.procedures.insert(name, Rc::new(Procedure { parameters, body: words[3].clone() }));
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn global(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn global(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     if interp.current == 0 {
-        return Ok(Value::default());
+        return Ok(TclValue::default());
     }
     for name in &words[1..] {
         let name = name.as_str().trim_start_matches("::");
         interp.link(name, 0, name)?;
     }
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
 /// `variable name ?value? …`: outside of namespaces, of which there are none, a global.
-fn variable(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn variable(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, usize::MAX, "variable ?name value...? name ?value?")?;
     for pair in words[1..].chunks(2) {
         let name = pair[0].as_str().trim_start_matches("::");
@@ -153,11 +153,11 @@ fn variable(interp: &mut Interp, words: &[Value]) -> Outcome {
             interp.set(name, value.clone())?;
         }
     }
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
 /// The frame that `level` names, as seen from this one: `1`, `#0`.
-fn frame(interp: &Interp, level: &str) -> Result<Option<usize>, Flow> {
+fn frame(interp: &TclInterpreter, level: &str) -> Result<Option<usize>, TclCompletion> {
     let here = interp.frames[interp.current].level;
     let wanted = match (level.strip_prefix('#'), level.parse::<usize>()) {
         (Some(absolute), _) => absolute.parse().ok(),
@@ -175,7 +175,7 @@ fn frame(interp: &Interp, level: &str) -> Result<Option<usize>, Flow> {
     Ok(Some(frame))
 }
 
-fn upvar(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn upvar(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let mut rest = &words[1..];
     let explicit = !rest.len().is_multiple_of(2);
     let level = match rest {
@@ -192,10 +192,10 @@ fn upvar(interp: &mut Interp, words: &[Value]) -> Outcome {
     for pair in rest.chunks(2) {
         interp.link(pair[1].as_str(), frame, pair[0].as_str())?;
     }
-    Ok(Value::default())
+    Ok(TclValue::default())
 }
 
-fn uplevel(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn uplevel(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, first, more @ ..] = words else {
         return fail("wrong # args: should be \"uplevel ?level? command ?arg ...?\"");
     };
@@ -209,7 +209,7 @@ fn uplevel(interp: &mut Interp, words: &[Value]) -> Outcome {
     };
     let script = match parts {
         [script] => script.clone(),
-        parts => Value::from(super::lists::concatenated(parts)),
+        parts => TclValue::from(super::lists::concatenated(parts)),
     };
     interp.check_size(script.len())?;
     let here = std::mem::replace(&mut interp.current, frame);

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use super::lists::bad_option;
 use super::{Builtin, index, usage};
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
-use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{expr, glob};
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
@@ -18,7 +18,7 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
     })
 }
 
-fn lsearch(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lsearch(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 2, 12, "lsearch ?option ...? list pattern")?;
     let (mut fits, mut all, mut inline, mut not, mut nocase, mut start) =
         (glob::matches as fn(&str, &str) -> bool, false, false, false, false, None);
@@ -48,19 +48,19 @@ fn lsearch(interp: &mut Interp, words: &[Value]) -> Outcome {
     let mut found =
         (first..items.len()).filter(|&at| fits(&pattern, &fold(items[at].as_str())) != not).map(|at| match inline {
             true => items[at].clone(),
-            false => Value::from(at),
+            false => TclValue::from(at),
         });
     match (all, found.next()) {
-        (true, first) => Ok(Value::from_list(first.into_iter().chain(found).collect())),
+        (true, first) => Ok(TclValue::from_list(first.into_iter().chain(found).collect())),
         (false, Some(first)) => Ok(first),
-        (false, None) if inline => Ok(Value::default()),
-        (false, None) => Ok(Value::from("-1")),
+        (false, None) if inline => Ok(TclValue::default()),
+        (false, None) => Ok(TclValue::from("-1")),
     }
 }
 
 /// By what `lsort` compares.
 #[derive(Clone, Copy)]
-enum Kind {
+enum SortOrder {
     Text,
     Folded,
     Dictionary,
@@ -68,17 +68,17 @@ enum Kind {
     Real,
 }
 
-fn lsort(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn lsort(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     usage(words, 1, 12, "lsort ?option ...? list")?;
-    let (mut kind, mut falling, mut unique, mut inner) = (Kind::Text, false, false, None);
+    let (mut kind, mut falling, mut unique, mut inner) = (SortOrder::Text, false, false, None);
     let mut options = words[1..words.len() - 1].iter();
     while let Some(option) = options.next() {
         match option.as_str() {
-            "-ascii" => kind = Kind::Text,
-            "-nocase" => kind = Kind::Folded,
-            "-dictionary" => kind = Kind::Dictionary,
-            "-integer" => kind = Kind::Integer,
-            "-real" => kind = Kind::Real,
+            "-ascii" => kind = SortOrder::Text,
+            "-nocase" => kind = SortOrder::Folded,
+            "-dictionary" => kind = SortOrder::Dictionary,
+            "-integer" => kind = SortOrder::Integer,
+            "-real" => kind = SortOrder::Real,
             "-increasing" => falling = false,
             "-decreasing" => falling = true,
             "-unique" => unique = true,
@@ -107,29 +107,31 @@ fn lsort(interp: &mut Interp, words: &[Value]) -> Outcome {
         keyed.dedup_by(|(a, _), (b, _)| a.compare(b) == Ordering::Equal);
         keyed.reverse();
     }
-    Ok(Value::from_list(keyed.into_iter().map(|(_, item)| item).collect()))
+    Ok(TclValue::from_list(keyed.into_iter().map(|(_, item)| item).collect()))
 }
 
-enum Key {
+enum SortKey {
     Text(String),
     Number(Number),
     Dictionary(String),
 }
 
-fn key_of(kind: Kind, value: &Value) -> Result<Key, Flow> {
+fn key_of(kind: SortOrder, value: &TclValue) -> Result<SortKey, TclCompletion> {
     let text = value.as_str();
     let expected = |what: &str| fail(format!("expected {what} but got \"{}\"", expr::short(text)));
     match (kind, number::read(text)) {
-        (Kind::Text, _) => Ok(Key::Text(text.to_owned())),
-        (Kind::Folded, _) => Ok(Key::Text(text.to_lowercase())),
-        (Kind::Dictionary, _) => Ok(Key::Dictionary(text.to_owned())),
-        (Kind::Integer, Some(number @ Number::Integer(_))) | (Kind::Real, Some(number)) => Ok(Key::Number(number)),
-        (Kind::Integer, _) => expected("integer"),
-        (Kind::Real, None) => expected("floating-point number"),
+        (SortOrder::Text, _) => Ok(SortKey::Text(text.to_owned())),
+        (SortOrder::Folded, _) => Ok(SortKey::Text(text.to_lowercase())),
+        (SortOrder::Dictionary, _) => Ok(SortKey::Dictionary(text.to_owned())),
+        (SortOrder::Integer, Some(number @ Number::Integer(_))) | (SortOrder::Real, Some(number)) => {
+            Ok(SortKey::Number(number))
+        }
+        (SortOrder::Integer, _) => expected("integer"),
+        (SortOrder::Real, None) => expected("floating-point number"),
     }
 }
 
-impl Key {
+impl SortKey {
     fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => a.cmp(b),

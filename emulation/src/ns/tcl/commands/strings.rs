@@ -1,10 +1,10 @@
 //! `string`.
 
 use super::{Builtin, format, index, integer, range};
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
-use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{expr, glob, list};
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
@@ -15,22 +15,22 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
     })
 }
 
-fn string(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn string(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
     let [_, what, arguments @ ..] = words else {
         return fail("wrong # args: should be \"string subcommand ?arg ...?\"");
     };
     let what = what.as_str();
-    interp.spend(arguments.iter().map(Value::len).sum::<usize>() / 64)?;
+    interp.spend(arguments.iter().map(TclValue::len).sum::<usize>() / 64)?;
     if let ("match" | "first" | "last" | "trim" | "trimleft" | "trimright" | "map", [.., a, b]) = (what, arguments) {
         interp.spend_search(a.len(), b.len())?;
     }
     match (what, arguments) {
-        ("length", [text]) => Ok(Value::from(text.as_str().chars().count())),
-        ("bytelength", [text]) => Ok(Value::from(text.len())),
-        ("tolower", [text]) => Ok(Value::from(text.as_str().to_lowercase())),
-        ("toupper", [text]) => Ok(Value::from(text.as_str().to_uppercase())),
-        ("totitle", [text]) => Ok(Value::from(title(text.as_str()))),
-        ("reverse", [text]) => Ok(Value::from(text.as_str().chars().rev().collect::<String>())),
+        ("length", [text]) => Ok(TclValue::from(text.as_str().chars().count())),
+        ("bytelength", [text]) => Ok(TclValue::from(text.len())),
+        ("tolower", [text]) => Ok(TclValue::from(text.as_str().to_lowercase())),
+        ("toupper", [text]) => Ok(TclValue::from(text.as_str().to_uppercase())),
+        ("totitle", [text]) => Ok(TclValue::from(title(text.as_str()))),
+        ("reverse", [text]) => Ok(TclValue::from(text.as_str().chars().rev().collect::<String>())),
         ("trim" | "trimleft" | "trimright", [text, rest @ ..]) if rest.len() <= 1 => {
             Ok(trimmed(what, text, rest.first()))
         }
@@ -40,22 +40,22 @@ fn string(interp: &mut Interp, words: &[Value]) -> Outcome {
         ("index", [text, at]) => {
             let chars: Vec<char> = text.as_str().chars().collect();
             let found = usize::try_from(index(at, chars.len())?).ok().and_then(|at| chars.get(at).copied());
-            Ok(Value::from(found.map_or(String::new(), String::from)))
+            Ok(TclValue::from(found.map_or(String::new(), String::from)))
         }
         ("range", [text, first, last]) => {
             let chars: Vec<char> = text.as_str().chars().collect();
             let range = range(index(first, chars.len())?, index(last, chars.len())?, chars.len());
-            Ok(Value::from(chars[range].iter().collect::<String>()))
+            Ok(TclValue::from(chars[range].iter().collect::<String>()))
         }
         ("replace", [text, first, last, rest @ ..]) if rest.len() <= 1 => replace(text, first, last, rest.first()),
         ("repeat", [text, count]) => {
             let count = usize::try_from(integer(count)?).unwrap_or(0);
             interp.check_size(text.len().saturating_mul(count))?;
-            Ok(Value::from(text.as_str().repeat(count)))
+            Ok(TclValue::from(text.as_str().repeat(count)))
         }
         ("map", [options @ .., pairs, text]) => map(interp, options, pairs, text),
         ("is", [class, options @ .., text]) => is(class.as_str(), options, text),
-        ("cat", parts) => Ok(Value::from(parts.iter().map(Value::as_str).collect::<String>())),
+        ("cat", parts) => Ok(TclValue::from(parts.iter().map(TclValue::as_str).collect::<String>())),
         _ => fail(format!("\"string {what}\" with {} arguments is not understood here", arguments.len())),
     }
 }
@@ -66,20 +66,20 @@ fn title(text: &str) -> String {
     first + &chars.as_str().to_lowercase()
 }
 
-fn trimmed(what: &str, text: &Value, set: Option<&Value>) -> Value {
+fn trimmed(what: &str, text: &TclValue, set: Option<&TclValue>) -> TclValue {
     let unwanted = |c: char| match set {
         Some(set) => set.as_str().contains(c),
         None => c.is_whitespace() || c == '\0',
     };
     let text = text.as_str();
-    Value::from(match what {
+    TclValue::from(match what {
         "trimleft" => text.trim_start_matches(unwanted),
         "trimright" => text.trim_end_matches(unwanted),
         _ => text.trim_matches(unwanted),
     })
 }
 
-fn compare(what: &str, options: &[Value], a: &Value, b: &Value) -> Outcome {
+fn compare(what: &str, options: &[TclValue], a: &TclValue, b: &TclValue) -> TclResult {
     let (mut a, mut b) = (a.as_str().to_owned(), b.as_str().to_owned());
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -95,27 +95,27 @@ fn compare(what: &str, options: &[Value], a: &Value, b: &Value) -> Outcome {
         }
     }
     match what {
-        "equal" => Ok(Value::from_bool(a == b)),
-        _ => Ok(Value::from(a.cmp(&b) as i64)),
+        "equal" => Ok(TclValue::from_bool(a == b)),
+        _ => Ok(TclValue::from(a.cmp(&b) as i64)),
     }
 }
 
-fn matches(options: &[Value], pattern: &Value, text: &Value) -> Outcome {
+fn matches(options: &[TclValue], pattern: &TclValue, text: &TclValue) -> TclResult {
     match options {
-        [] => Ok(Value::from_bool(glob::matches(pattern.as_str(), text.as_str()))),
+        [] => Ok(TclValue::from_bool(glob::matches(pattern.as_str(), text.as_str()))),
         [option] if option.as_str() == "-nocase" => {
-            Ok(Value::from_bool(glob::matches(&pattern.as_str().to_lowercase(), &text.as_str().to_lowercase())))
+            Ok(TclValue::from_bool(glob::matches(&pattern.as_str().to_lowercase(), &text.as_str().to_lowercase())))
         }
         _ => fail("wrong # args: should be \"string match ?-nocase? pattern string\""),
     }
 }
 
-fn position(what: &str, needle: &Value, text: &Value, limit: Option<&Value>) -> Outcome {
+fn position(what: &str, needle: &TclValue, text: &TclValue, limit: Option<&TclValue>) -> TclResult {
     let chars: Vec<char> = text.as_str().chars().collect();
     let needle: Vec<char> = needle.as_str().chars().collect();
     let limit = limit.map(|limit| index(limit, chars.len())).transpose()?;
     if needle.is_empty() || needle.len() > chars.len() {
-        return Ok(Value::from("-1"));
+        return Ok(TclValue::from("-1"));
     }
     let mut places = 0..=chars.len() - needle.len();
     let here = |at: &usize| chars[*at..].starts_with(&needle);
@@ -123,21 +123,21 @@ fn position(what: &str, needle: &Value, text: &Value, limit: Option<&Value>) -> 
         "first" => places.find(|at| limit.is_none_or(|limit| *at as i64 >= limit) && here(at)),
         _ => places.rev().find(|at| limit.is_none_or(|limit| (*at + needle.len()) as i64 - 1 <= limit) && here(at)),
     };
-    Ok(found.map_or(Value::from("-1"), Value::from))
+    Ok(found.map_or(TclValue::from("-1"), TclValue::from))
 }
 
-fn replace(text: &Value, first: &Value, last: &Value, new: Option<&Value>) -> Outcome {
+fn replace(text: &TclValue, first: &TclValue, last: &TclValue, new: Option<&TclValue>) -> TclResult {
     let mut chars: Vec<char> = text.as_str().chars().collect();
     let (first, last) = (index(first, chars.len())?, index(last, chars.len())?);
     if first > last || last < 0 || first >= chars.len() as i64 {
         return Ok(text.clone());
     }
     let range = range(first, last, chars.len());
-    chars.splice(range, new.map_or("", Value::as_str).chars());
-    Ok(Value::from(chars.into_iter().collect::<String>()))
+    chars.splice(range, new.map_or("", TclValue::as_str).chars());
+    Ok(TclValue::from(chars.into_iter().collect::<String>()))
 }
 
-fn map(interp: &mut Interp, options: &[Value], pairs: &Value, text: &Value) -> Outcome {
+fn map(interp: &mut TclInterpreter, options: &[TclValue], pairs: &TclValue, text: &TclValue) -> TclResult {
     let nocase = match options {
         [] => false,
         [option] if option.as_str() == "-nocase" => true,
@@ -169,10 +169,10 @@ fn map(interp: &mut Interp, options: &[Value], pairs: &Value, text: &Value) -> O
         rest = &rest[taken..];
         interp.check_size(mapped.len())?;
     }
-    Ok(Value::from(mapped))
+    Ok(TclValue::from(mapped))
 }
 
-fn is(class: &str, options: &[Value], text: &Value) -> Outcome {
+fn is(class: &str, options: &[TclValue], text: &TclValue) -> TclResult {
     let strict = match options {
         [] => false,
         [option] if option.as_str() == "-strict" => true,
@@ -180,10 +180,10 @@ fn is(class: &str, options: &[Value], text: &Value) -> Outcome {
     };
     let text = text.as_str();
     if text.is_empty() && class != "list" {
-        return Ok(Value::from_bool(!strict));
+        return Ok(TclValue::from_bool(!strict));
     }
     let every = |fits: fn(char) -> bool| text.chars().all(fits);
-    Ok(Value::from_bool(match class {
+    Ok(TclValue::from_bool(match class {
         "integer" | "wideinteger" | "entier" => matches!(number::read(text), Some(Number::Integer(_))),
         "double" => number::read(text).is_some(),
         "boolean" => truth(text).is_some(),
@@ -213,6 +213,6 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-fn unknown_class(class: &str) -> Flow {
-    crate::ns::tcl::flow::Fault::new(format!("\"string is {class}\" is not understood here")).into()
+fn unknown_class(class: &str) -> TclCompletion {
+    crate::ns::tcl::flow::TclError::new(format!("\"string is {class}\" is not understood here")).into()
 }

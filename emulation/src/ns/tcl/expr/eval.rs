@@ -3,23 +3,23 @@
 use super::operators::{Binary, Unary};
 use std::rc::Rc;
 
-use super::{Expr, Kind, Node, functions, truth};
-use crate::ns::tcl::flow::{Flow, Outcome, fail};
-use crate::ns::tcl::interp::Interp;
+use super::{Expr, ExprKind, ExprNode, functions, truth};
+use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
-use crate::ns::tcl::value::Value;
+use crate::ns::tcl::value::TclValue;
 
 /// What a step into an expression counts of the depth that is allowed.
 const NODE: u32 = 3;
 
 /// A value, and the number it is if that is known.
-enum Item {
+enum ExprValue {
     Number(Number),
-    Literal(Number, Value),
-    Value(Value),
+    Literal(Number, TclValue),
+    Value(TclValue),
 }
 
-impl Item {
+impl ExprValue {
     fn number(&self) -> Option<Number> {
         match self {
             Self::Number(number) | Self::Literal(number, _) => Some(*number),
@@ -35,14 +35,14 @@ impl Item {
         }
     }
 
-    fn value(self) -> Value {
+    fn value(self) -> TclValue {
         match self {
-            Self::Number(number) => Value::from(number.text()),
+            Self::Number(number) => TclValue::from(number.text()),
             Self::Literal(_, value) | Self::Value(value) => value,
         }
     }
 
-    fn truth(self) -> Result<bool, Flow> {
+    fn truth(self) -> Result<bool, TclCompletion> {
         if let Some(number) = self.number() {
             return Ok(number.is_true());
         }
@@ -53,7 +53,7 @@ impl Item {
         }
     }
 
-    fn operand(&self, operator: &str) -> Result<Number, Flow> {
+    fn operand(&self, operator: &str) -> Result<Number, TclCompletion> {
         match self.number() {
             Some(number) => Ok(number),
             None => fail(format!("can't use non-numeric string as operand of \"{operator}\"")),
@@ -61,80 +61,80 @@ impl Item {
     }
 }
 
-impl From<bool> for Item {
+impl From<bool> for ExprValue {
     fn from(truth: bool) -> Self {
         Self::Number(Number::Integer(truth.into()))
     }
 }
 
-impl Interp {
+impl TclInterpreter {
     /// What the expression `text` is worth.
-    pub(crate) fn expr(&mut self, text: &Value) -> Outcome {
+    pub(crate) fn expr(&mut self, text: &TclValue) -> TclResult {
         let expr = self.read_expr(text)?;
         let item = self.node(&expr.root)?;
         // As in Tcl, what reads as a number becomes one.
         match item.number() {
-            Some(number) => Ok(Value::from(number.text())),
+            Some(number) => Ok(TclValue::from(number.text())),
             None => Ok(item.value()),
         }
     }
 
     /// Whether the condition `text` holds.
-    pub(crate) fn condition(&mut self, text: &Value) -> Result<bool, Flow> {
+    pub(crate) fn condition(&mut self, text: &TclValue) -> Result<bool, TclCompletion> {
         let expr = self.read_expr(text)?;
         self.node(&expr.root)?.truth()
     }
 
-    fn read_expr(&mut self, text: &Value) -> Result<Rc<Expr>, Flow> {
+    fn read_expr(&mut self, text: &TclValue) -> Result<Rc<Expr>, TclCompletion> {
         if !text.has_expr() {
             self.spend(text.len() / 64)?;
         }
         Ok(text.expr()?)
     }
 
-    fn node(&mut self, node: &Node) -> Result<Item, Flow> {
+    fn node(&mut self, node: &ExprNode) -> Result<ExprValue, TclCompletion> {
         self.enter(NODE)?;
         let item = self.kind(&node.kind);
         self.leave(NODE);
         item
     }
 
-    fn kind(&mut self, kind: &Kind) -> Result<Item, Flow> {
+    fn kind(&mut self, kind: &ExprKind) -> Result<ExprValue, TclCompletion> {
         Ok(match kind {
-            Kind::Number(number, text) => Item::Literal(*number, text.clone()),
-            Kind::Text(value) => Item::Value(value.clone()),
-            Kind::Quoted(tokens) => Item::Value(self.substitute(tokens)?),
-            Kind::Variable(variable) => Item::Value(self.read_variable(variable)?),
-            Kind::Script(script) => Item::Value(self.run(script)?),
-            Kind::Unary(operator, inner) => {
+            ExprKind::Number(number, text) => ExprValue::Literal(*number, text.clone()),
+            ExprKind::Text(value) => ExprValue::Value(value.clone()),
+            ExprKind::Quoted(tokens) => ExprValue::Value(self.substitute(tokens)?),
+            ExprKind::Variable(variable) => ExprValue::Value(self.read_variable(variable)?),
+            ExprKind::Script(script) => ExprValue::Value(self.run(script)?),
+            ExprKind::Unary(operator, inner) => {
                 let item = self.node(inner)?;
                 unary(*operator, item)?
             }
-            Kind::Logic(and, left, right) => {
+            ExprKind::Logic(and, left, right) => {
                 let first = self.node(left)?.truth()?;
-                Item::from(if first == *and { self.node(right)?.truth()? } else { first })
+                ExprValue::from(if first == *and { self.node(right)?.truth()? } else { first })
             }
-            Kind::Choice(condition, yes, no) => match self.node(condition)?.truth()? {
+            ExprKind::Choice(condition, yes, no) => match self.node(condition)?.truth()? {
                 true => self.node(yes)?,
                 false => self.node(no)?,
             },
-            Kind::Binary(operator, left, right) => {
+            ExprKind::Binary(operator, left, right) => {
                 let left = self.node(left)?;
                 let right = self.node(right)?;
                 self.spend((left.len() + right.len()) / 1024)?;
                 binary(*operator, left, right)?
             }
-            Kind::Call(name, arguments) => self.call_function(name, arguments)?,
+            ExprKind::Call(name, arguments) => self.call_function(name, arguments)?,
         })
     }
 
-    fn call_function(&mut self, name: &str, arguments: &[Node]) -> Result<Item, Flow> {
+    fn call_function(&mut self, name: &str, arguments: &[ExprNode]) -> Result<ExprValue, TclCompletion> {
         let mut numbers = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let item = self.node(argument)?;
             match item.number() {
                 Some(number) => numbers.push(number),
-                None if name == "bool" => return item.truth().map(Item::from),
+                None if name == "bool" => return item.truth().map(ExprValue::from),
                 None => {
                     let value = item.value();
                     return fail(format!("expected a number but got \"{}\"", super::short(value.as_str())));
@@ -144,20 +144,20 @@ impl Interp {
         if name == "rand" {
             self.warn("rand() gives the same numbers at every reading here, so that the file always describes the same network");
         }
-        Ok(Item::Number(functions::call(name, &numbers, &mut self.random)?))
+        Ok(ExprValue::Number(functions::call(name, &numbers, &mut self.random)?))
     }
 }
 
-fn unary(operator: Unary, item: Item) -> Result<Item, Flow> {
+fn unary(operator: Unary, item: ExprValue) -> Result<ExprValue, TclCompletion> {
     let number = match operator {
         Unary::Not if item.number().is_none() => {
             let value = item.value();
             return match truth(value.as_str()) {
-                Some(truth) => Ok(Item::from(!truth)),
+                Some(truth) => Ok(ExprValue::from(!truth)),
                 None => fail("can't use non-numeric string as operand of \"!\""),
             };
         }
-        Unary::Not => return Ok(Item::from(!item.truth()?)),
+        Unary::Not => return Ok(ExprValue::from(!item.truth()?)),
         Unary::Minus => match item.operand("-")? {
             Number::Integer(integer) => integer.checked_neg().map(Number::Integer),
             Number::Double(double) => Some(Number::Double(-double)),
@@ -169,19 +169,19 @@ fn unary(operator: Unary, item: Item) -> Result<Item, Flow> {
         },
     };
     match number {
-        Some(number) => Ok(Item::Number(number)),
+        Some(number) => Ok(ExprValue::Number(number)),
         None => fail("integer value too large to represent"),
     }
 }
 
-fn binary(operator: Binary, left: Item, right: Item) -> Result<Item, Flow> {
+fn binary(operator: Binary, left: ExprValue, right: ExprValue) -> Result<ExprValue, TclCompletion> {
     match operator {
-        Binary::SameText => return Ok(Item::from(left.value().as_str() == right.value().as_str())),
-        Binary::OtherText => return Ok(Item::from(left.value().as_str() != right.value().as_str())),
+        Binary::SameText => return Ok(ExprValue::from(left.value().as_str() == right.value().as_str())),
+        Binary::OtherText => return Ok(ExprValue::from(left.value().as_str() != right.value().as_str())),
         Binary::In | Binary::NotIn => {
             let (needle, list) = (left.value(), right.value().list()?);
             let found = list.iter().any(|item| item.as_str() == needle.as_str());
-            return Ok(Item::from(found == (operator == Binary::In)));
+            return Ok(ExprValue::from(found == (operator == Binary::In)));
         }
         _ => {}
     }
@@ -191,10 +191,10 @@ fn binary(operator: Binary, left: Item, right: Item) -> Result<Item, Flow> {
             Some((a, b)) => a.compare(b),
             None => Some(left.value().as_str().cmp(right.value().as_str())),
         };
-        return Ok(Item::from(operator.holds(order).unwrap_or(false)));
+        return Ok(ExprValue::from(operator.holds(order).unwrap_or(false)));
     }
     match numbers {
-        Some((a, b)) => Ok(Item::Number(operator.compute(a, b)?)),
+        Some((a, b)) => Ok(ExprValue::Number(operator.compute(a, b)?)),
         None => fail(format!("can't use non-numeric string as operand of \"{}\"", operator.text())),
     }
 }

@@ -1,6 +1,6 @@
 //! Mathematical functions.
 
-use crate::ns::tcl::flow::Fault;
+use crate::ns::tcl::flow::TclError;
 use crate::ns::tcl::number::Number;
 
 /// Tcl's generator: x ← 16807 x mod 2³¹−1 (Park and Miller 1988), so that a
@@ -31,7 +31,7 @@ impl Random {
 }
 
 /// The function `name` of `arguments`.
-pub(super) fn call(name: &str, arguments: &[Number], random: &mut Random) -> Result<Number, Fault> {
+pub(super) fn call(name: &str, arguments: &[Number], random: &mut Random) -> Result<Number, TclError> {
     match (name, arguments) {
         ("rand", []) => Ok(Number::Double(random.next())),
         ("srand", [Number::Integer(seed)]) => {
@@ -48,7 +48,7 @@ pub(super) fn call(name: &str, arguments: &[Number], random: &mut Random) -> Res
     }
 }
 
-fn of_one(name: &str, number: Number) -> Option<Result<Number, Fault>> {
+fn of_one(name: &str, number: Number) -> Option<Result<Number, TclError>> {
     let x = number.double();
     let double = match name {
         "abs" => {
@@ -82,7 +82,7 @@ fn of_one(name: &str, number: Number) -> Option<Result<Number, Fault>> {
     Some(in_domain(double))
 }
 
-fn of_two(name: &str, a: f64, b: f64) -> Option<Result<Number, Fault>> {
+fn of_two(name: &str, a: f64, b: f64) -> Option<Result<Number, TclError>> {
     Some(in_domain(match name {
         "pow" => a.powf(b),
         "fmod" => a % b,
@@ -92,14 +92,14 @@ fn of_two(name: &str, a: f64, b: f64) -> Option<Result<Number, Fault>> {
     }))
 }
 
-fn in_domain(double: f64) -> Result<Number, Fault> {
+fn in_domain(double: f64) -> Result<Number, TclError> {
     match double.is_nan() {
-        true => Err(Fault::new("domain error: argument not in valid range")),
+        true => Err(TclError::new("domain error: argument not in valid range")),
         false => Ok(Number::Double(double)),
     }
 }
 
-fn integer(number: Number, rounded: impl Fn(f64) -> f64) -> Result<Number, Fault> {
+fn integer(number: Number, rounded: impl Fn(f64) -> f64) -> Result<Number, TclError> {
     match number {
         Number::Integer(_) => Ok(number),
         // Less than 2^63 in magnitude, as was just checked.
@@ -108,10 +108,10 @@ fn integer(number: Number, rounded: impl Fn(f64) -> f64) -> Result<Number, Fault
     }
 }
 
-fn too_large() -> Fault {
-    Fault::new("integer value too large to represent")
+fn too_large() -> TclError {
+    TclError::new("integer value too large to represent")
 }
 
-fn unknown(name: &str) -> Fault {
-    Fault::new(format!("there is no math function \"{name}\" of so many arguments"))
+fn unknown(name: &str) -> TclError {
+    TclError::new(format!("there is no math function \"{name}\" of so many arguments"))
 }

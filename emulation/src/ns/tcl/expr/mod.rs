@@ -6,10 +6,10 @@ mod operators;
 
 pub(crate) use functions::Random;
 
-use super::flow::Fault;
+use super::flow::TclError;
 use super::number::{self, Number};
-use super::parse::{Parser, Script, Token, Variable};
-use super::value::Value;
+use super::parse::{Parser, TclScript, Token, Variable};
+use super::value::TclValue;
 use operators::{Binary, Unary};
 
 /// How deep the tree of an expression may be: a sum of so many terms.
@@ -20,33 +20,33 @@ const MAX_OPEN: u16 = 60;
 /// An expression.
 #[derive(Debug)]
 pub(crate) struct Expr {
-    root: Node,
+    root: ExprNode,
 }
 
 #[derive(Debug)]
-struct Node {
-    kind: Kind,
+struct ExprNode {
+    kind: ExprKind,
     depth: u16,
 }
 
 #[derive(Debug)]
-enum Kind {
-    Number(Number, Value),
-    Text(Value),
+enum ExprKind {
+    Number(Number, TclValue),
+    Text(TclValue),
     Quoted(Vec<Token>),
     Variable(Variable),
-    Script(Script),
-    Unary(Unary, Box<Node>),
-    Binary(Binary, Box<Node>, Box<Node>),
+    Script(TclScript),
+    Unary(Unary, Box<ExprNode>),
+    Binary(Binary, Box<ExprNode>, Box<ExprNode>),
     /// `&&` if true, `||` if not: the second only if it is needed.
-    Logic(bool, Box<Node>, Box<Node>),
-    Choice(Box<Node>, Box<Node>, Box<Node>),
-    Call(String, Vec<Node>),
+    Logic(bool, Box<ExprNode>, Box<ExprNode>),
+    Choice(Box<ExprNode>, Box<ExprNode>, Box<ExprNode>),
+    Call(String, Vec<ExprNode>),
 }
 
 /// Reads a whole expression.
-pub(crate) fn parse(text: &str, generation: u8) -> Result<Expr, Fault> {
-    let mut reader = Reader { text, parser: Parser::new(text, 0, generation), generation, open: 0 };
+pub(crate) fn parse(text: &str, generation: u8) -> Result<Expr, TclError> {
+    let mut reader = ExprParser { text, parser: Parser::new(text, 0, generation), generation, open: 0 };
     let root = reader.choice()?;
     match reader.peek() {
         None => Ok(Expr { root }),
@@ -54,26 +54,26 @@ pub(crate) fn parse(text: &str, generation: u8) -> Result<Expr, Fault> {
     }
 }
 
-struct Reader<'a> {
+struct ExprParser<'a> {
     text: &'a str,
     parser: Parser<'a>,
     generation: u8,
     open: u16,
 }
 
-impl Reader<'_> {
+impl ExprParser<'_> {
     /// `condition ? this : that`, the loosest of all.
-    fn choice(&mut self) -> Result<Node, Fault> {
+    fn choice(&mut self) -> Result<ExprNode, TclError> {
         self.deeper()?;
         let condition = self.binary(0)?;
-        let node = if self.take("?") {
+        let node = if self.accept_text("?") {
             let yes = self.choice()?;
-            if !self.take(":") {
-                return Err(Fault::new(format!("missing \":\" in expression \"{}\"", self.short())));
+            if !self.accept_text(":") {
+                return Err(TclError::new(format!("missing \":\" in expression \"{}\"", self.short())));
             }
             let no = self.choice()?;
             let depth = condition.depth.max(yes.depth).max(no.depth);
-            self.node(Kind::Choice(Box::new(condition), Box::new(yes), Box::new(no)), depth)?
+            self.node(ExprKind::Choice(Box::new(condition), Box::new(yes), Box::new(no)), depth)?
         } else {
             condition
         };
@@ -82,7 +82,7 @@ impl Reader<'_> {
     }
 
     /// Operators that bind at least as tightly as `level`.
-    fn binary(&mut self, level: u8) -> Result<Node, Fault> {
+    fn binary(&mut self, level: u8) -> Result<ExprNode, TclError> {
         let mut left = self.unary()?;
         while let Some((operator, text)) = operators::next(self.rest()) {
             if operator.level() < level {
@@ -95,16 +95,16 @@ impl Reader<'_> {
             let depth = left.depth.max(right.depth);
             let (left_box, right) = (Box::new(left), Box::new(right));
             let kind = match operator {
-                Binary::And => Kind::Logic(true, left_box, right),
-                Binary::Or => Kind::Logic(false, left_box, right),
-                _ => Kind::Binary(operator, left_box, right),
+                Binary::And => ExprKind::Logic(true, left_box, right),
+                Binary::Or => ExprKind::Logic(false, left_box, right),
+                _ => ExprKind::Binary(operator, left_box, right),
             };
             left = self.node(kind, depth)?;
         }
         Ok(left)
     }
 
-    fn unary(&mut self) -> Result<Node, Fault> {
+    fn unary(&mut self) -> Result<ExprNode, TclError> {
         let operator = match self.peek() {
             Some(b'-') => Unary::Minus,
             Some(b'+') => Unary::Plus,
@@ -117,90 +117,90 @@ impl Reader<'_> {
         let inner = self.unary()?;
         self.open -= 1;
         let depth = inner.depth;
-        self.node(Kind::Unary(operator, Box::new(inner)), depth)
+        self.node(ExprKind::Unary(operator, Box::new(inner)), depth)
     }
 
-    fn operand(&mut self) -> Result<Node, Fault> {
+    fn operand(&mut self) -> Result<ExprNode, TclError> {
         let Some(first) = self.peek() else {
-            return Err(Fault::new(format!("missing operand in expression \"{}\"", self.short())));
+            return Err(TclError::new(format!("missing operand in expression \"{}\"", self.short())));
         };
         let kind = match first {
             b'(' => {
                 self.skip_by(1);
                 let inner = self.choice()?;
-                if !self.take(")") {
-                    return Err(Fault::new(format!("unbalanced open paren in expression \"{}\"", self.short())));
+                if !self.accept_text(")") {
+                    return Err(TclError::new(format!("unbalanced open paren in expression \"{}\"", self.short())));
                 }
                 return Ok(inner);
             }
             b'$' => match self.parser.variable()? {
-                Some(variable) => Kind::Variable(variable),
+                Some(variable) => ExprKind::Variable(variable),
                 None => return Err(self.wrong()),
             },
-            b'[' => Kind::Script(self.parser.bracketed()?),
-            b'"' => Kind::Quoted(self.parser.quoted()?),
-            b'{' => Kind::Text(self.parser.braced()?),
+            b'[' => ExprKind::Script(self.parser.bracketed()?),
+            b'"' => ExprKind::Quoted(self.parser.quoted()?),
+            b'{' => ExprKind::Text(self.parser.braced()?),
             _ => self.number_or_word()?,
         };
         self.node(kind, 0)
     }
 
-    fn number_or_word(&mut self) -> Result<Kind, Fault> {
+    fn number_or_word(&mut self) -> Result<ExprKind, TclError> {
         let rest = self.rest();
         let len = number_length(rest);
         if let Some(number) = rest.get(..len).and_then(number::read) {
             let text = rest[..len].to_owned();
             self.skip_by(len);
-            return Ok(Kind::Number(number, Value::part(text, self.generation)));
+            return Ok(ExprKind::Number(number, TclValue::part(text, self.generation)));
         }
         let word: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         if len > 0 || word.is_empty() {
             return Err(self.wrong());
         }
         self.skip_by(word.len());
-        if self.take("(") {
+        if self.accept_text("(") {
             return self.arguments(word);
         }
         match truth(&word) {
-            Some(_) => Ok(Kind::Text(Value::from(word))),
-            None => Err(Fault::new(format!(
+            Some(_) => Ok(ExprKind::Text(TclValue::from(word))),
+            None => Err(TclError::new(format!(
                 "invalid bareword \"{word}\" in expression \"{}\": it should be \"${word}\" or \"{{{word}}}\" or \"{word}(...)\"",
                 self.short()
             ))),
         }
     }
 
-    fn arguments(&mut self, name: String) -> Result<Kind, Fault> {
+    fn arguments(&mut self, name: String) -> Result<ExprKind, TclError> {
         let mut arguments = Vec::new();
-        if self.take(")") {
-            return Ok(Kind::Call(name, arguments));
+        if self.accept_text(")") {
+            return Ok(ExprKind::Call(name, arguments));
         }
         loop {
             arguments.push(self.choice()?);
-            if self.take(")") {
-                return Ok(Kind::Call(name, arguments));
+            if self.accept_text(")") {
+                return Ok(ExprKind::Call(name, arguments));
             }
-            if !self.take(",") {
+            if !self.accept_text(",") {
                 return Err(self.wrong());
             }
         }
     }
 
-    fn node(&self, kind: Kind, depth: u16) -> Result<Node, Fault> {
+    fn node(&self, kind: ExprKind, depth: u16) -> Result<ExprNode, TclError> {
         let depth = depth + 1;
         match depth > MAX_DEPTH {
             true => Err(too_deep()),
-            false => Ok(Node { kind, depth }),
+            false => Ok(ExprNode { kind, depth }),
         }
     }
 
     /// One level of the text's nesting more, which its caller takes back.
-    fn deeper(&mut self) -> Result<(), Fault> {
+    fn deeper(&mut self) -> Result<(), TclError> {
         self.open += 1;
         if self.open > MAX_OPEN { Err(too_deep()) } else { Ok(()) }
     }
 
-    fn take(&mut self, text: &str) -> bool {
+    fn accept_text(&mut self, text: &str) -> bool {
         self.peek();
         let found = self.rest().starts_with(text);
         if found {
@@ -234,8 +234,8 @@ impl Reader<'_> {
         short(self.text)
     }
 
-    fn wrong(&self) -> Fault {
-        Fault::new(format!("syntax error in expression \"{}\" at \"{}\"", self.short(), short(self.rest())))
+    fn wrong(&self) -> TclError {
+        TclError::new(format!("syntax error in expression \"{}\" at \"{}\"", self.short(), short(self.rest())))
     }
 }
 
@@ -280,6 +280,6 @@ pub(crate) fn short(text: &str) -> String {
     if chars.next().is_some() { start + "…" } else { start }
 }
 
-fn too_deep() -> Fault {
-    Fault::new(format!("the expression is too long, or nested deeper than {MAX_OPEN}"))
+fn too_deep() -> TclError {
+    TclError::new(format!("the expression is too long, or nested deeper than {MAX_OPEN}"))
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::ns::tcl::flow::Fault;
+use crate::ns::tcl::flow::TclError;
 use crate::ns::tcl::number::Number;
 
 /// Before an operand.
@@ -112,26 +112,26 @@ impl Binary {
     }
 
     /// What it makes of two numbers.
-    pub(super) fn compute(self, a: Number, b: Number) -> Result<Number, Fault> {
+    pub(super) fn compute(self, a: Number, b: Number) -> Result<Number, TclError> {
         match (a, b) {
             (Number::Integer(a), Number::Integer(b)) => self.integers(a, b).map(Number::Integer),
             _ => self.doubles(a.double(), b.double()).map(Number::Double),
         }
     }
 
-    fn integers(self, a: i64, b: i64) -> Result<i64, Fault> {
+    fn integers(self, a: i64, b: i64) -> Result<i64, TclError> {
         let result = match self {
             Self::Plus => a.checked_add(b),
             Self::Minus => a.checked_sub(b),
             Self::Times => a.checked_mul(b),
-            Self::Divide | Self::Remainder if b == 0 => return Err(Fault::new("divide by zero")),
+            Self::Divide | Self::Remainder if b == 0 => return Err(TclError::new("divide by zero")),
             // Rounded down, so that the remainder has the divisor's sign.
             Self::Divide => a.checked_div(b).map(|quotient| quotient - i64::from(a % b != 0 && (a < 0) != (b < 0))),
             Self::Remainder => {
                 a.checked_rem(b).map(|rest| if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
             }
             Self::Power => return power(a, b),
-            Self::ShiftLeft | Self::ShiftRight if b < 0 => return Err(Fault::new("negative shift argument")),
+            Self::ShiftLeft | Self::ShiftRight if b < 0 => return Err(TclError::new("negative shift argument")),
             Self::ShiftLeft => {
                 let factor = u32::try_from(b).ok().and_then(|by| 2_i64.checked_pow(by));
                 if a == 0 { Some(0) } else { factor.and_then(|factor| a.checked_mul(factor)) }
@@ -145,25 +145,27 @@ impl Binary {
         result.ok_or_else(too_large)
     }
 
-    fn doubles(self, a: f64, b: f64) -> Result<f64, Fault> {
+    fn doubles(self, a: f64, b: f64) -> Result<f64, TclError> {
         let result = match self {
             Self::Plus => a + b,
             Self::Minus => a - b,
             Self::Times => a * b,
             Self::Divide => a / b,
             Self::Power => a.powf(b),
-            _ => return Err(Fault::new(format!("can't use floating-point value as operand of \"{}\"", self.text()))),
+            _ => {
+                return Err(TclError::new(format!("can't use floating-point value as operand of \"{}\"", self.text())));
+            }
         };
         match result.is_nan() {
-            true => Err(Fault::new("domain error: argument not in valid range")),
+            true => Err(TclError::new("domain error: argument not in valid range")),
             false => Ok(result),
         }
     }
 }
 
-fn power(a: i64, b: i64) -> Result<i64, Fault> {
+fn power(a: i64, b: i64) -> Result<i64, TclError> {
     match (a, b) {
-        (0, _) if b < 0 => Err(Fault::new("exponentiation of zero by negative power")),
+        (0, _) if b < 0 => Err(TclError::new("exponentiation of zero by negative power")),
         (1, _) | (_, 0) => Ok(1),
         (-1, _) => Ok(if b % 2 == 0 { 1 } else { -1 }),
         _ if b < 0 => Ok(0),
@@ -171,6 +173,6 @@ fn power(a: i64, b: i64) -> Result<i64, Fault> {
     }
 }
 
-fn too_large() -> Fault {
-    Fault::new("integer value too large to represent")
+fn too_large() -> TclError {
+    TclError::new("integer value too large to represent")
 }

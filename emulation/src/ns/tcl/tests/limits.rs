@@ -1,11 +1,11 @@
 //! Files that would never end, or take all memory: each is refused, and soon.
 
 use super::{eval, eval_within};
-use crate::ns::Limits;
+use crate::ns::NsLimits;
 
 /// Small enough to be used up at once without optimisation.
-fn small() -> Limits {
-    Limits { steps: 30_000, variables: 5000, procedures: 1000, ..Limits::default() }
+fn small() -> NsLimits {
+    NsLimits { steps: 30_000, variables: 5000, procedures: 1000, ..NsLimits::default() }
 }
 
 #[test]

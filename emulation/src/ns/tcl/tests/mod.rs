@@ -3,23 +3,23 @@
 mod limits;
 mod places;
 
-use super::flow::Flow;
-use super::interp::Interp;
-use super::value::Value;
-use crate::ns::Limits;
+use super::flow::TclCompletion;
+use super::interp::TclInterpreter;
+use super::value::TclValue;
+use crate::ns::NsLimits;
 
 /// What a script gives, or why not.
 fn eval(script: &str) -> Result<String, String> {
-    eval_within(script, Limits::default())
+    eval_within(script, NsLimits::default())
 }
 
-fn eval_within(script: &str, limits: Limits) -> Result<String, String> {
-    let mut interp = Interp::new(limits);
+fn eval_within(script: &str, limits: NsLimits) -> Result<String, String> {
+    let mut interp = TclInterpreter::new(limits);
     interp.set_up().unwrap();
-    match interp.eval(&Value::written(script.to_owned(), None, 1, 0)) {
+    match interp.eval(&TclValue::written(script.to_owned(), None, 1, 0)) {
         Ok(value) => Ok(value.as_str().to_owned()),
-        Err(Flow::Return(value)) => Ok(value.as_str().to_owned()),
-        Err(Flow::Fault(fault) | Flow::Refused(fault)) => Err(fault.message),
+        Err(TclCompletion::Return(value)) => Ok(value.as_str().to_owned()),
+        Err(TclCompletion::Error(fault) | TclCompletion::Refused(fault)) => Err(fault.message),
         Err(other) => Err(format!("{other:?}")),
     }
 }

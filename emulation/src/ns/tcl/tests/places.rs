@@ -1,9 +1,9 @@
 //! Every error is on the line of its command.
 
-use crate::ns::{Limits, NsError, parse};
+use crate::ns::{NsError, NsLimits, parse};
 
 fn error(source: &str) -> NsError {
-    parse("x.ns", source, &Limits::default()).unwrap_err()
+    parse("x.ns", source, &NsLimits::default()).unwrap_err()
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn file_needs_run_and_ends_there() {
         "x.ns:3: the file gives up here, with exit code 3"
     );
     let source = "set ns [new Simulator]\nset a [$ns node]\n$ns run\nset b [$ns node]\nexit 0\nnosuch\n";
-    assert_eq!(parse("dir/x.tcl", source, &Limits::default()).unwrap().hosts.len(), 1);
+    assert_eq!(parse("dir/x.tcl", source, &NsLimits::default()).unwrap().hosts.len(), 1);
     assert_eq!(error("set ns [new Simulator]\nset a [$ns node]\n$ns run\n$ns run\n").line, 4);
     assert_eq!(error("set ns [new Simulator]\nset a [$ns node]\n$ns run\nnosuch\n").line, 4);
 }

@@ -8,15 +8,15 @@ use crate::scenario::topology::Topology;
 const MAX_NAME: usize = 60;
 
 /// What hosts and nets are called in the file: NS has only letters, digits and hyphens.
-pub(super) struct Names {
+pub(super) struct NsNames {
     pub(super) hosts: Vec<String>,
     pub(super) nets: Vec<String>,
     pub(super) taken: BTreeSet<String>,
 }
 
-impl Names {
+impl NsNames {
     /// Names that are as like the topology's own as may be, with `before` before each.
-    pub(super) fn of(topology: &Topology, before: &str) -> Self {
+    pub(super) fn from_topology(topology: &Topology, before: &str) -> Self {
         let others = topology.programs.iter().map(|program| program.name.clone());
         let mut names = Self { hosts: Vec::new(), nets: Vec::new(), taken: others.collect() };
         names.hosts = topology.hosts.iter().map(|host| names.free(before, &host.name)).collect();

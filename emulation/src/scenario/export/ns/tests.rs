@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::scenario::emulab::Facts;
+use crate::scenario::emulab::EmulabFacts;
 use crate::scenario::file;
 use crate::scenario::fixture;
 use crate::scenario::generate::{Star, Tree, TreeShape};
@@ -9,7 +9,7 @@ use crate::scenario::topology::Notes;
 
 /// A topology without what only tells how and where it was written.
 fn essence(mut topology: Topology) -> Topology {
-    (topology.notes, topology.emulab) = (Notes::default(), Facts::default());
+    (topology.notes, topology.emulab) = (Notes::default(), EmulabFacts::default());
     topology.events.iter_mut().for_each(|event| event.line = 0);
     topology
 }

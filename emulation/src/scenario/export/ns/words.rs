@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use crate::scenario::topology::{Change, MAX_DELAY};
+use crate::scenario::topology::{MAX_DELAY, TopologyChange};
 use crate::units::Rate;
 
-pub(super) fn change_words(change: Change) -> Option<String> {
+pub(super) fn change_words(change: TopologyChange) -> Option<String> {
     Some(match change {
-        Change::Up => "up".to_owned(),
-        Change::Down => "down".to_owned(),
-        Change::Rate(rate) if !rate.is_unlimited() => format!("bandwidth {} duplex", bandwidth(rate)),
-        Change::Delay(time) => format!("delay {}", delay(time)),
-        Change::Loss(part) => format!("plr {part}"),
+        TopologyChange::Up => "up".to_owned(),
+        TopologyChange::Down => "down".to_owned(),
+        TopologyChange::Rate(rate) if !rate.is_unlimited() => format!("bandwidth {} duplex", bandwidth(rate)),
+        TopologyChange::Delay(time) => format!("delay {}", delay(time)),
+        TopologyChange::Loss(part) => format!("plr {part}"),
         _ => return None,
     })
 }
