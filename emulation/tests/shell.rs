@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, Terminal, json, said};
+use common::{Folder, TestTerminal, json, said};
 
 const CHAIN: &str = r#"
 name = "chain"
@@ -126,7 +126,7 @@ fn linktest_follows_changes_and_file() {
 #[test]
 fn control_c_ends_program_keeps_shell() {
     let folder = Folder::with("chain.toml", CHAIN);
-    let mut terminal = Terminal::start(&folder, &["shell", "chain.toml"]);
+    let mut terminal = TestTerminal::start(&folder, &["shell", "chain.toml"]);
     terminal.await_text("chain> ");
     terminal.send("a echo be\"\"gun; exec sleep 60\r");
     terminal.await_text("begun");
@@ -142,7 +142,7 @@ fn control_c_ends_program_keeps_shell() {
 #[test]
 fn host_shell_returns_terminal() {
     let folder = Folder::with("chain.toml", CHAIN);
-    let mut terminal = Terminal::start(&folder, &["shell", "chain.toml"]);
+    let mut terminal = TestTerminal::start(&folder, &["shell", "chain.toml"]);
     terminal.await_text("chain> ");
     // Unlike sh it makes itself the terminal's foreground.
     terminal.send("a PS1='there: ' bash --norc --noprofile -i\r");
@@ -159,7 +159,7 @@ fn host_shell_returns_terminal() {
 #[test]
 fn control_c_ends_surrounding_loop() {
     let folder = Folder::with("chain.toml", CHAIN);
-    let mut terminal = Terminal::run(
+    let mut terminal = TestTerminal::run(
         &folder,
         "for i in 1 2; do EMULATE exec chain.toml a -- sh -c 'echo running; exec sleep 60'; done",
     );
@@ -171,10 +171,10 @@ fn control_c_ends_surrounding_loop() {
 #[test]
 fn control_z_suspends_until_continued() {
     let folder = Folder::with("chain.toml", CHAIN);
-    let mut terminal = Terminal::run(&folder, "exec bash --norc --noprofile -i");
+    let mut terminal = TestTerminal::run(&folder, "exec bash --norc --noprofile -i");
     terminal.send("PS1='out''side: '\r");
     terminal.await_text("outside: ");
-    terminal.send(&format!("{} shell chain.toml\r", Terminal::program()));
+    terminal.send(&format!("{} shell chain.toml\r", TestTerminal::program()));
     terminal.await_text("chain> ");
     terminal.send("a trap 'echo on\"\"ce more' CONT; echo run\"\"ning; while sleep 0.1; do :; done\r");
     terminal.await_text("running");

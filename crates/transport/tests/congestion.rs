@@ -11,7 +11,7 @@ use bytes::Bytes;
 use roost_proto::{Channel, Congestion, Role};
 use roost_transport::{Limits, SendError};
 
-use support::{Node, World};
+use support::{Node, TestWorld};
 
 const MESSAGE_BYTES: usize = 60_000;
 /// Twice what waits in a link at most: the sender waits for room.
@@ -19,7 +19,7 @@ const MESSAGES: usize = 140;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn object_arrives_with_every_control() {
-    let world = World::new();
+    let world = TestWorld::new();
     for congestion in Congestion::ALL {
         let at = format!("quic://127.0.0.1:0?cc={congestion}");
         let mut hub = Node::start(world.member("hub", Role::SuperNode), None, &[&at], Limits::default()).await;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use roost_proto::{Address, Role, Scheme};
 use roost_transport::{Event, Limits};
-use support::{Node, World};
+use support::{Node, TestWorld};
 
 /// The first datagram of a handshake, as far as it goes without a key.
 fn hello(random: u32) -> Vec<u8> {
@@ -60,7 +60,7 @@ impl Drop for Ends {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flooding_host_excludes_no_other() {
-    let world = World::new();
+    let world = TestWorld::new();
     let limits = Limits { handshakes: 64, handshakes_per_second: 64, ..Limits::default() };
     let mut hub = world.hub_with(Scheme::Udp, limits).await;
     let (address, ends) = (hub.address(), Arc::<AtomicBool>::default());

@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
-use support::{Node, World};
+use support::{Node, TestWorld};
 
 /// A hub whose events are taken by hand.
-async fn busy_hub(world: &World, scheme: Scheme) -> (Transport, Events) {
+async fn busy_hub(world: &TestWorld, scheme: Scheme) -> (Transport, Events) {
     let identity = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&identity).expect("a policy");
     let listen = vec![format!("{scheme}://127.0.0.1:0").parse().expect("an endpoint")];
@@ -30,7 +30,7 @@ async fn up(events: &mut Events) -> LinkId {
     }
 }
 
-async fn attach(world: &World, name: &str, hub: &Address, events: &mut Events) -> (Node, LinkId, LinkId) {
+async fn attach(world: &TestWorld, name: &str, hub: &Address, events: &mut Events) -> (Node, LinkId, LinkId) {
     let mut node = world.node(name).await;
     node.dial(vec![hub.clone()], RoleSet::ALL);
     let theirs = up(events).await;
@@ -54,7 +54,7 @@ async fn heard_before(events: &mut Events, quiet: LinkId) -> usize {
 }
 
 async fn one_is_heard_beside_many(scheme: Scheme, channel: Channel) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (hub, mut events) = busy_hub(&world, scheme).await;
     let address = hub.local_addresses()[0].clone();
     let (loud, from_loud, _) = attach(&world, "loud", &address, &mut events).await;
@@ -74,7 +74,7 @@ async fn one_is_heard_beside_many(scheme: Scheme, channel: Channel) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_links_of_one_node_count_as_one() {
     for scheme in Scheme::ALL {
-        let world = World::new();
+        let world = TestWorld::new();
         let (hub, mut events) = busy_hub(&world, scheme).await;
         let address = hub.local_addresses()[0].clone();
         let (mut loud, first, _) = attach(&world, "loud", &address, &mut events).await;
@@ -103,7 +103,7 @@ async fn many_links_of_one_node_count_as_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_one_node_stay_in_order() {
     for scheme in [Scheme::Tcp, Scheme::Quic] {
-        let world = World::new();
+        let world = TestWorld::new();
         let (hub, mut events) = busy_hub(&world, scheme).await;
         let address = hub.local_addresses()[0].clone();
         let (mut node, first, at_hub) = attach(&world, "node", &address, &mut events).await;

@@ -11,7 +11,7 @@ use roost_identity::Identity;
 use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
 use roost_transport::{Event, KnownRemote, Limits};
 use support::middle::{Middle, To};
-use support::{Node, World};
+use support::{Node, TestWorld};
 
 /// Less than any time-out that notices silence.
 const SOON: Duration = Duration::from_secs(2);
@@ -37,8 +37,8 @@ async fn kill(runtime: tokio::runtime::Runtime, hub: Node) {
 }
 
 /// A node with a link to a hub that has started again, as `after`.
-async fn restarted(scheme: Scheme, is_same: bool) -> (World, Node, LinkId, (tokio::runtime::Runtime, Node)) {
-    let world = World::new();
+async fn restarted(scheme: Scheme, is_same: bool) -> (TestWorld, Node, LinkId, (tokio::runtime::Runtime, Node)) {
+    let world = TestWorld::new();
     let identity = world.member("hub", Role::SuperNode);
     let (runtime, hub) = hub_at(&identity, format!("{scheme}://127.0.0.1:0")).await;
     let at: Address = hub.address();
@@ -94,7 +94,7 @@ async fn nobody_else_ends_a_link() {
 /// A live session is never called forgotten, and a wrong token in the remote's name ends nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_token_ends_nothing() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub(Scheme::Udp).await;
     let (mut node, middle) = (world.node("uav").await, Middle::before(&hub).await);
     node.dial(vec![middle.at.clone()], RoleSet::ALL);
@@ -128,8 +128,8 @@ const PLACES: [(&str, &str); 5] = [
 
 /// An idle node with a link to a hub that has started again and says to those whom the run before
 /// has known that their links are gone.
-async fn told_by_the_next_run(scheme: Scheme, (at, dialled): (&str, &str), is_same: bool) -> (World, Node, LinkId) {
-    let world = World::new();
+async fn told_by_the_next_run(scheme: Scheme, (at, dialled): (&str, &str), is_same: bool) -> (TestWorld, Node, LinkId) {
+    let world = TestWorld::new();
     let identity = world.member("hub", Role::SuperNode);
     let (runtime, hub) = hub_at(&identity, format!("{scheme}://{at}:0")).await;
     let port = hub.address().port;
@@ -175,7 +175,7 @@ async fn another_identity_tells_nobody() {
 /// system tells.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_those_who_dialled_are_kept() {
-    let world = World::new();
+    let world = TestWorld::new();
     for (scheme, kept) in [(Scheme::Udp, 1), (Scheme::Quic, 1), (Scheme::Tcp, 0)] {
         let (hub, there, node, _) = world.pair(scheme).await;
         assert_eq!((hub.transport.known_remotes().len(), node.transport.known_remotes().len()), (kept, 0), "{scheme}");

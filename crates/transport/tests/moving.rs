@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::{Channel, LinkId, RoleSet, Scheme};
 use roost_transport::Event;
-use support::middle::{HANDSHAKE, MOVED, Middle, Order, RECORD, To, UNKNOWN, towards};
-use support::{Node, RELIABLE, World};
+use support::middle::{HANDSHAKE, MOVED, Middle, NatCommand, RECORD, To, UNKNOWN, towards};
+use support::{Node, RELIABLE, TestWorld};
 
 /// Questions that come sooner after the last are not answered.
 const PAUSE: Duration = Duration::from_millis(60);
@@ -31,7 +31,7 @@ impl Scene {
     }
 
     async fn over(scheme: Scheme) -> Self {
-        let world = World::new();
+        let world = TestWorld::new();
         let (mut hub, mut node) = (world.hub(scheme).await, world.node("uav").await);
         let middle = Middle::before(&hub).await;
         node.dial(vec![middle.at.clone()], RoleSet::ALL);
@@ -88,7 +88,7 @@ async fn node_port_change_costs_one_rtt() {
     let mut scene = Scene::new().await;
     for turn in 1..4 {
         tokio::time::sleep(PAUSE).await;
-        scene.middle.order(Order::MoveNode).await;
+        scene.middle.order(NatCommand::MoveNode).await;
         scene.say_to_hub(turn).await;
         // The first that the node hears is the question, and the message goes
         // after the answer to it.
@@ -107,18 +107,18 @@ async fn node_port_change_costs_one_rtt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_datagram_does_not_move_back() {
     let mut scene = Scene::new().await;
-    scene.middle.order(Order::HoldNode).await;
+    scene.middle.order(NatCommand::HoldNode).await;
     for message in 1..4 {
         scene.node.send(scene.at_node, RELIABLE, vec![message; 100]);
     }
     scene.middle.until(To::Hub, RECORD).await;
-    scene.middle.order(Order::MoveNode).await;
+    scene.middle.order(NatCommand::MoveNode).await;
     // Nothing of it has arrived, so it is repeated from the new port.
     for message in 1..4 {
         assert_eq!(scene.hub.message().await, (scene.at_hub, vec![message; 100].into()));
     }
     scene.exchange(4).await;
-    scene.middle.order(Order::Release).await;
+    scene.middle.order(NatCommand::Release).await;
     for message in 5..8 {
         scene.exchange(message).await;
     }
@@ -132,7 +132,7 @@ async fn late_datagram_does_not_move_back() {
 async fn quic_node_port_change_is_followed() {
     let mut scene = Scene::over(Scheme::Quic).await;
     for turn in 1..4 {
-        scene.middle.order(Order::MoveNode).await;
+        scene.middle.order(NatCommand::MoveNode).await;
         scene.exchange(turn).await;
     }
     assert!(scene.hub.is_quiet().await && scene.node.is_quiet().await);
@@ -144,7 +144,7 @@ async fn hub_port_change_costs_one_rtt() {
     let mut scene = Scene::new().await;
     for turn in 1..4 {
         tokio::time::sleep(PAUSE).await;
-        scene.middle.order(Order::MoveHub).await;
+        scene.middle.order(NatCommand::MoveHub).await;
         scene.say_to_node(turn).await;
         assert!(scene.middle.count(To::Hub, UNKNOWN) > 0 && scene.middle.count(To::Node, MOVED) > 0);
         scene.say_to_hub(turn).await;
@@ -155,7 +155,7 @@ async fn hub_port_change_costs_one_rtt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn datagram_announces_new_address() {
     let mut scene = Scene::new().await;
-    scene.middle.order(Order::MoveNode).await;
+    scene.middle.order(NatCommand::MoveNode).await;
     scene.node.send(scene.at_node, Channel::Datagram, vec![1; 10]);
     // It is lost itself, as datagrams may be.
     scene.middle.until(To::Hub, MOVED).await;
@@ -193,7 +193,7 @@ async fn upload_continues_when_node_moves() {
     let pouring = pour(&scene.node, scene.at_node, POURED);
     for index in 0..POURED {
         if index % 500 == 250 {
-            scene.middle.order(Order::MoveNode).await;
+            scene.middle.order(NatCommand::MoveNode).await;
         }
         expect_number(&mut scene.hub, scene.at_hub, index).await;
     }
@@ -217,7 +217,7 @@ async fn download_resumes_after_node_sends() {
     let mut index = 0;
     while index < POURED {
         if index % 500 == 250 {
-            scene.middle.order(Order::MoveNode).await;
+            scene.middle.order(NatCommand::MoveNode).await;
         }
         expect_number(&mut scene.node, scene.at_node, index).await;
         index += 1;
@@ -229,7 +229,7 @@ async fn download_resumes_after_node_sends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_fragment_reveals_moved_listener() {
     let mut scene = Scene::new().await;
-    scene.middle.order(Order::MoveNodeAfter(20)).await;
+    scene.middle.order(NatCommand::MoveNodeAfter(20)).await;
     let message = Bytes::from(vec![7; 65_536]);
     scene.hub.send(scene.at_hub, RELIABLE, message.clone());
     assert_eq!(scene.node.message().await, (scene.at_node, message));
@@ -243,7 +243,7 @@ async fn download_continues_when_hub_moves() {
     let pouring = pour(&scene.hub, scene.at_hub, POURED);
     for index in 0..POURED {
         if index % 500 == 250 {
-            scene.middle.order(Order::MoveHub).await;
+            scene.middle.order(NatCommand::MoveHub).await;
         }
         expect_number(&mut scene.node, scene.at_node, index).await;
     }

@@ -15,12 +15,12 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use roost_identity::tls;
 use roost_proto::{Channel, Delivery, DeliveryClass, LinkId, Role, RoleSet};
 use roost_transport::{Event, Limits, PathInfo};
-use support::{Node, World};
+use support::{Node, TestWorld};
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn start(world: &World, name: &str, role: Role, listen: &str) -> Node {
+async fn start(world: &TestWorld, name: &str, role: Role, listen: &str) -> Node {
     Node::start(world.member(name, role), None, &[listen], Limits::default()).await
 }
 
@@ -40,7 +40,7 @@ async fn paths(node: &Node, link: LinkId, count: usize) -> Vec<PathInfo> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_listener_addresses_become_two_paths() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = world.node("uav").await;
     let (here, there) = node.connect(&mut hub).await;
@@ -52,7 +52,7 @@ async fn two_listener_addresses_become_two_paths() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_stay_ordered_over_two_paths() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
     let (here, there) = node.connect(&mut hub).await;
@@ -85,7 +85,7 @@ async fn messages_stay_ordered_over_two_paths() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicates_are_delivered_once() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
     let (here, there) = node.connect(&mut hub).await;
@@ -109,7 +109,7 @@ async fn duplicates_are_delivered_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_address_delays_no_path() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.5:0").await;
     // Longer than anybody waits for the paths here.
     let limits = Limits { handshake_timeout: 10 * PATIENCE, ..Limits::default() };
@@ -130,7 +130,7 @@ async fn dead_address_delays_no_path() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn foreign_path_is_rejected() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3:0").await;
     let (_, there) = node.connect(&mut hub).await;
@@ -163,7 +163,7 @@ async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &N
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_announced_host_is_reached() {
-    let world = World::new();
+    let world = TestWorld::new();
     let hosts: Vec<_> = (1..=4).map(|last| format!("127.0.0.{last}")).collect();
     let mut hub = start(&world, "hub", Role::SuperNode, &format!("quic://{}:0", hosts.join("+"))).await;
     let mut node = world.node("uav").await;
@@ -203,7 +203,7 @@ fn victims(port: u16, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lying_listener_gains_no_amplification() {
-    let world = World::new();
+    let world = TestWorld::new();
     let liar = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&liar).expect("a policy");
     let config = tls::server_config(&liar, &policy, RoleSet::ALL).expect("a configuration");
@@ -239,7 +239,7 @@ async fn lying_listener_gains_no_amplification() {
 /// The listener may have taken it for a path already, and must not think that the link is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_path_is_dropped_alone() {
-    let world = World::new();
+    let world = TestWorld::new();
     let hub = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&hub).expect("a policy");
     let config = tls::server_config(&hub, &policy, RoleSet::ALL).expect("a configuration");

@@ -7,13 +7,13 @@ mod support;
 
 use bytes::Bytes;
 use roost_proto::{Channel, Delivery, Scheme, Service};
-use support::World;
+use support::TestWorld;
 
 /// On one thread, so that all of it waits before any of it can leave.
 #[tokio::test]
 async fn control_and_track_overtake_image() {
     for scheme in Scheme::ALL {
-        let world = World::new();
+        let world = TestWorld::new();
         let (mut hub, _, node, here) = world.pair(scheme).await;
         let send = |flow: u8, delivery: Delivery, bytes: usize| {
             let message = Bytes::from(vec![flow; bytes]);

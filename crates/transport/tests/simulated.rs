@@ -10,7 +10,7 @@ use std::time::Duration;
 use roost_proto::{Scheme, Time};
 use roost_transport::SchemeCounters;
 use roost_transport::simulated::{Detail, LinkEnd};
-use support::World;
+use support::TestWorld;
 
 /// Headers of IPv4 and UDP.
 const UDP_BYTES: u64 = 28;
@@ -43,7 +43,7 @@ async fn simulated_handshake_has_real_size() {
 
 /// Bytes that the dialler and the listener have sent, with all headers.
 async fn real_handshake(scheme: Scheme) -> [u64; 2] {
-    let world = World::new();
+    let world = TestWorld::new();
     let (hub, _, node, _) = world.pair(scheme).await;
     let ends = [&node, &hub].map(|end| end.transport.counters().for_scheme(scheme).clone());
     [0, 1].map(|end| on_the_wire(scheme, end, &ends[end]))

@@ -14,15 +14,15 @@ use bytes::Bytes;
 use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
 use roost_transport::{Event, Limits};
 use support::middle::{Middle, To};
-use support::{Node, RELIABLE, World};
+use support::{Node, RELIABLE, TestWorld};
 
-async fn listening(world: &World, name: &str) -> Node {
+async fn listening(world: &TestWorld, name: &str) -> Node {
     Node::start(world.member(name, Role::SuperNode), None, &["udp://127.0.0.1:0"], Limits::default()).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_dials_both_succeed() {
-    let world = World::new();
+    let world = TestWorld::new();
     for _ in 0..20 {
         let (mut left, mut right) = (listening(&world, "left").await, listening(&world, "right").await);
         left.dial(vec![right.address()], RoleSet::ALL);
@@ -60,7 +60,7 @@ async fn only_message(node: &mut Node) -> Bytes {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn short_messages_share_a_datagram() {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, at_hub, node, at_node) = world.pair(Scheme::Udp).await;
     let sent = || node.transport.counters().for_scheme(Scheme::Udp).datagrams_sent;
     let before = sent();
@@ -77,7 +77,7 @@ async fn short_messages_share_a_datagram() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_dial_opens_second_connection() {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, at_hub, mut node, at_node) = world.pair(Scheme::Udp).await;
     let (second, second_at_hub) = node.connect(&mut hub).await;
     for (link, other) in [(at_node, at_hub), (second, second_at_hub)] {
@@ -116,7 +116,7 @@ async fn long_way(to: SocketAddr) -> Address {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_handshake_opens_no_connection() {
-    let world = World::new();
+    let world = TestWorld::new();
     let (hub, other) = (listening(&world, "hub").await, listening(&world, "other").await);
     let mut node = world.node("uav").await;
     let slow = long_way(hub.address().primary().expect("a host")).await;
@@ -133,7 +133,7 @@ async fn late_handshake_opens_no_connection() {
 async fn datagrams_fit_every_path() {
     // IPv6 carries 1280 bytes everywhere, its header and UDP's among them.
     const MOST: usize = 1280 - 40 - 8;
-    let world = World::new();
+    let world = TestWorld::new();
     // Who would begin a handshake must always show a cookie, and the certificates are in there.
     let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 0, ..Limits::default() }).await;
     let (mut node, middle) = (world.node("uav").await, Middle::before(&hub).await);
@@ -173,7 +173,7 @@ fn knock(at: &Address, times: u8) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dial_times_out_despite_restarts() {
-    let world = World::new();
+    let world = TestWorld::new();
     let limits = Limits {
         handshake_timeout: Duration::from_millis(300),
         longest_round_trip: Duration::ZERO,
@@ -287,7 +287,7 @@ struct ForgingRoute {
 
 /// Dials a hub beside forgeries that were there first.
 async fn dial_beside(what: &str, forgery: Forgery, delay: Duration, limits: Limits) {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut node, hub) = (listening(&world, "uav").await, world.hub_with(Scheme::Udp, limits).await);
     let [front, back] = [(); 2].map(|()| async { tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket") });
     let (front, back) = (Arc::new(front.await), Arc::new(back.await));
@@ -342,7 +342,7 @@ async fn forged_cookie_takes_no_place() {
 /// A hub of the version before knows nothing of the question for an echo.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_hub_is_dialled() {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut node, hub) = (listening(&world, "uav").await, world.hub(Scheme::Udp).await);
     let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -419,7 +419,7 @@ async fn meddle(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket, hosti
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keyless_attacker_changes_nothing() {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
     let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -476,7 +476,7 @@ async fn join(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn message_beside_a_late_greeting_arrives() {
-    let world = World::new();
+    let world = TestWorld::new();
     let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
     let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -494,7 +494,7 @@ async fn message_beside_a_late_greeting_arrives() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn short_hello_gets_only_a_cookie() {
-    let world = World::new();
+    let world = TestWorld::new();
     let hub = world.hub(Scheme::Udp).await;
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     socket.send_to(&hello(1), hub.address().primary().expect("a host")).await.expect("room");
@@ -505,7 +505,7 @@ async fn short_hello_gets_only_a_cookie() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flooded_hub_requires_address_proof() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 8, ..Limits::default() }).await;
     knock(&hub.address(), 200);
     let mut node = world.node("uav").await;
@@ -536,7 +536,7 @@ fn linger(at: &Address, count: u8) -> Vec<UdpSocket> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_connect_past_proved_flood() {
-    let world = World::new();
+    let world = TestWorld::new();
     let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 8, ..Limits::default() }).await;
     let address = hub.address();
     let _crowd = tokio::task::spawn_blocking(move || linger(&address, 30)).await.expect("the crowd");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use roost_proto::{Address, RoleSet, Scheme};
 use roost_transport::Event;
-use support::World;
+use support::TestWorld;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
@@ -17,7 +17,7 @@ const REPEATED: Duration = Duration::from_secs(5);
 
 /// The bytes that a hub sends to a host from which one first packet came, for each of that packet.
 async fn share(scheme: Scheme) -> f64 {
-    let world = World::new();
+    let world = TestWorld::new();
     let (hub, mut node) = (world.hub(scheme).await, world.node("uav").await);
     let listener = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     node.dial(vec![Address::single(scheme, listener.local_addr().unwrap())], RoleSet::ALL);
@@ -49,7 +49,7 @@ async fn unproved_host_gets_threefold_at_most() {
 /// The kernel sends to the broadcast address of a network at hand only what has asked for it.
 #[tokio::test]
 async fn a_subnets_broadcast_is_not_dialled() {
-    let world = World::new();
+    let world = TestWorld::new();
     let everybody = UdpSocket::bind("0.0.0.0:0").await.unwrap();
     let port = everybody.local_addr().unwrap().port();
     let mut node = world.node("uav").await;

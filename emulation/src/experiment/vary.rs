@@ -54,12 +54,12 @@ pub fn sweep_runs(text: &str, file: &Path) -> Result<Vec<SweepRun>, PlanError> {
     let mut cells: Vec<SweepRun> = Vec::with_capacity(count);
     for number in 0..count {
         let mut cell = cell(&table, &axes, number, file)?;
-        if sweep_runs.iter().any(|other| other.name == cell.name) {
+        if cells.iter().any(|other| other.name == cell.name) {
             cell.name = format!("{}_{}", cell.name, number + 1);
         }
-        sweep_runs.push(cell);
+        cells.push(cell);
     }
-    Ok(sweep_runs)
+    Ok(cells)
 }
 
 /// One key that is varied.
@@ -175,13 +175,13 @@ mod tests {
     #[test]
     fn every_combination_is_one_run() {
         let cells = sweep("[sweep]\narchitecture = ['client-server', 'super-node']\nseed = [1, 2, 3]\n").unwrap();
-        let names: Vec<&str> = sweep_runs.iter().map(|cell| cell.name.as_str()).collect();
+        let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
         assert_eq!(
             names[..4],
             ["client-server_seed-1", "client-server_seed-2", "client-server_seed-3", "super-node_seed-1"]
         );
         assert_eq!(cells.len(), 6);
-        let plan: Table = toml::from_str(&sweep_runs[4].text).unwrap();
+        let plan: Table = toml::from_str(&cells[4].text).unwrap();
         assert_eq!((plan["seed"].as_integer(), plan["architecture"].as_str()), (Some(2), Some("super-node")));
         assert!(!plan.contains_key("sweep"));
         assert_eq!(cells[4].varied["seed"], "2");
@@ -192,7 +192,7 @@ mod tests {
         let cells = sweep("[sweep]\ntopology.star.server_delay = ['50ms', '200ms']\n").unwrap();
         assert_eq!(cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(), ["50ms", "200ms"]);
         assert_eq!(cells[1].varied["server_delay"], "200ms");
-        let plan: Table = toml::from_str(&sweep_runs[1].text).unwrap();
+        let plan: Table = toml::from_str(&cells[1].text).unwrap();
         assert_eq!(plan["topology"]["star"]["nodes"].as_integer(), Some(11));
         assert_eq!(plan["topology"]["star"]["server_delay"].as_str(), Some("200ms"));
         let cells =

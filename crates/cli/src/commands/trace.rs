@@ -107,7 +107,7 @@ fn table(trace: &Trace) -> Table {
         let who = format_node(hop.node, hop.name.as_deref());
         let tier = hop.tier.map_or_else(|| "-".to_owned(), |tier| tier.to_string());
         let round_trip = hop.round_trip_ms.map_or_else(|| "-".to_owned(), millis);
-        table.row([format_node, tier, did(hop), millis(hop.held_ms), round_trip, millis(hop.heard_ms)]);
+        table.row([who, tier, did(hop), millis(hop.held_ms), round_trip, millis(hop.heard_ms)]);
     }
     table
 }

@@ -29,7 +29,7 @@ pub(crate) fn area() -> impl Strategy<Value = Area> {
     prop_oneof![
         cell().prop_map(Area::Exact),
         cell().prop_map(Area::Nearest),
-        (cell(), 0u32..4_000_000).prop_map(|(centre, radius)| Area::Radius { center, radius }),
+        (cell(), 0u32..4_000_000).prop_map(|(center, radius)| Area::Radius { center, radius }),
         (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
         Just(Area::Anywhere),
     ]
@@ -211,7 +211,7 @@ pub(crate) fn push_message() -> impl Strategy<Value = Message> {
                 addresses
             })
         ),
-        (any::<u32>(), reception).prop_map(|(id, reception)| Message::PushStatus { id: RequestId(id), state }),
+        (any::<u32>(), reception).prop_map(|(id, state)| Message::PushStatus { id: RequestId(id), state }),
     ]
 }
 
@@ -254,7 +254,12 @@ pub(crate) fn standby_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::SetStandby { hub, addresses }),
         (version(), version(), capacity(), prop::option::of(any::<bool>())).prop_map(
-            |(held, version, capacity, returns)| Message::Adopt(Adopt { held_version, version, capacity, is_failback })
+            |(held_version, version, capacity, is_failback)| Message::Adopt(Adopt {
+                held_version,
+                version,
+                capacity,
+                is_failback
+            })
         ),
         mirror().prop_map(Message::ReplicaUpdate),
         (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::ResyncRequest(ResyncRequest { number, nodes })),
@@ -318,9 +323,20 @@ pub(crate) fn request_message() -> impl Strategy<Value = Message> {
     let scope = prop::option::of(prop::sample::select(Scope::ALL.to_vec()));
     prop_oneof![
         (id(), nonce.clone(), service(), area(), mode.clone(), any::<u32>(), any::<u8>(), params(), (scope, names()))
-            .prop_map(|(id, nonce, service, area, mode, deadline_ms, count, params, (scope, names))| Message::Request(
-                Request { id, nonce, service, area, mode, deadline_ms, count, params, scope, selector }
-            )),
+            .prop_map(|(id, nonce, service, area, mode, deadline_ms, count, params, (scope, selector))| {
+                Message::Request(Request {
+                    id,
+                    nonce,
+                    service,
+                    area,
+                    mode,
+                    deadline_ms,
+                    count,
+                    params,
+                    scope,
+                    selector,
+                })
+            }),
         (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), params()).prop_map(
             |(id, nonce, service, requester, reply_to, deadline_ms, params)| {
                 Message::ProviderRequest(ProviderRequest {
@@ -335,7 +351,7 @@ pub(crate) fn request_message() -> impl Strategy<Value = Message> {
             }
         ),
         (id(), nonce, offer(), cell(), prop::option::of(node()), prop::option::of(reflected())).prop_map(
-            |(id, nonce, offer, cell, provider, reflected)| {
+            |(id, nonce, flow, cell, provider, stream_keys)| {
                 Message::Accept(Accept { id, nonce, flow, cell, provider, stream_keys })
             }
         ),
@@ -355,7 +371,7 @@ pub(crate) fn request_message() -> impl Strategy<Value = Message> {
             LookupResult { id, candidates, coverage: Coverage::HubStarting }
         )),
         (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
-            .prop_map(|(id, service, area, count, way, patience_ms, names)| Message::HubLookup(HubLookup {
+            .prop_map(|(id, service, area, count, direction, timeout_ms, selector)| Message::HubLookup(HubLookup {
                 id,
                 service,
                 area,
@@ -402,17 +418,17 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
         any::<u8>().prop_map(|tier| Message::RegisterChild { tier }),
         any::<bool>().prop_map(Message::Aside),
         (node(), version(), node(), node(), service(), cell(), way(), any::<u8>()).prop_map(
-            |(node, version, old, new, service, cell, way, hops)| {
+            |(node, version, old_home, new, service, cell, direction, hops_left)| {
                 Message::HomeChanged(HomeChanged { node, version, old_home, new, service, cell, direction, hops_left })
             }
         ),
         (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>())).prop_map(
-            |(run, version, patches, since)| Message::Summary(Summary { run, version, block_services, since })
+            |(run, version, block_services, since)| Message::Summary(Summary { run, version, block_services, since })
         ),
         (id(), prop::option::of(node()), prop::option::of(node()))
             .prop_map(|(id, requester, provider)| Message::RequestAck { id, requester, provider }),
         (request, any::<u32>(), way(), any::<u8>(), provider, params()).prop_map(
-            |((id, nonce, service, cell, requester, reply_to), deadline_ms, way, hops, provider, params)| {
+            |((id, nonce, service, cell, requester, reply_to), deadline_ms, direction, hops_left, provider, params)| {
                 Message::RouteRequest(RouteRequest {
                     id,
                     nonce,
@@ -440,12 +456,12 @@ pub(crate) fn room_message() -> BoxedStrategy<Message> {
     let room = || any::<u64>().prop_map(RoomId);
     let members = prop::collection::vec(member(), 0..=MAX_MEMBERS);
     prop_oneof![
-        (room(), member(), prop::option::of(way())).prop_map(|(room, member, way)| Message::JoinRoom(JoinRoom {
+        (room(), member(), prop::option::of(way())).prop_map(|(room, member, direction)| Message::JoinRoom(JoinRoom {
             room,
             member,
             direction
         })),
-        (room(), node(), prop::option::of(way())).prop_map(|(room, node, way)| Message::LeaveRoom(LeaveRoom {
+        (room(), node(), prop::option::of(way())).prop_map(|(room, node, direction)| Message::LeaveRoom(LeaveRoom {
             room,
             node,
             direction
@@ -477,7 +493,7 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             Message::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret })
         }),
         (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
-            |(id, services, area, seen, way, names)| Message::Watch(Watch {
+            |(id, services, area, last_seen, direction, names)| Message::Watch(Watch {
                 id,
                 services,
                 area,
@@ -493,7 +509,7 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             prop::collection::vec(node(), 0..4),
             prop::option::of(coverage())
         )
-            .prop_map(|(id, number, present, gone, coverage)| Message::WatchChange(WatchChange {
+            .prop_map(|(id, sequence, updated, removed, coverage)| Message::WatchChange(WatchChange {
                 id,
                 sequence,
                 updated,
@@ -508,7 +524,7 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
             any::<u8>(),
             prop::collection::vec(any::<u8>(), 0..=MAX_SEALED_BYTES)
         )
-            .prop_map(|(id, service, provider, hops, sealed)| {
+            .prop_map(|(id, service, provider, hops_left, sealed)| {
                 Message::SealedKeys(SealedKeys { id, service, provider, hops_left, sealed: sealed.into() })
             }),
         (id(), prop::collection::vec(any::<u8>(), 0..2_000))
@@ -540,7 +556,7 @@ pub(crate) fn link_message() -> impl Strategy<Value = Message> {
                 })
             }
         ),
-        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, node)| Message::MulticastSuppression(
+        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, sender)| Message::MulticastSuppression(
             MulticastSuppression { requester, id, attempt, sender }
         )),
         (node(), id(), candidate()).prop_map(|(requester, id, candidate)| Message::MulticastCandidate(
