@@ -183,7 +183,7 @@ impl InvariantChecker {
             ("requests", status.requests, limits.requests),
             ("relayed flows", status.relays, limits.relays),
             ("watches", status.watches, limits.watches),
-            ("searches", status.seeks, limits.seeks),
+            ("searches", status.hub_lookups, limits.hub_lookups),
         ];
         if let Some((what, held, limit)) = tables.into_iter().find(|(_, held, limit)| held > limit) {
             self.violated(now, machine, format!("it holds {held} {what}, and its limit is {limit}"));

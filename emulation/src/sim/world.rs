@@ -432,7 +432,7 @@ impl<'a> SimWorld<'a> {
         config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
         if kind == HubKind::SuperNode {
             config.tier = placement.hubs[place].tier;
-            config.peers = placement.earlier_siblings(place).map(|earlier| self.addresses(earlier)).collect();
+            config.siblings = placement.earlier_siblings(place).map(|earlier| self.addresses(earlier)).collect();
         }
         config
     }

@@ -106,7 +106,7 @@ async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Re
     let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
     let look = move |hub: &hub::Hub, now| (hub.find(service, area, count), hub.status(now));
     let (found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
-    let coverage = match (status.young, status.peers.is_empty()) {
+    let coverage = match (status.young, status.hubs.is_empty()) {
         (true, _) => "young",
         (false, true) => "whole",
         (false, false) => "own",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::hub::{Hub, HubCommand, MAX_CARRIED, MAX_RECEIVERS, ReflectedStream};
+use roost_proto::hub::{Hub, HubCommand, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamId};
 use roost_reflector::Relay;
 use roost_reflector::relay::{RelayEvent, StreamStatus};
@@ -50,7 +50,7 @@ impl HubRelayHandler {
         for status in relay.streams(now) {
             let nodes = status.downstreams.iter().filter(|member| member.kind == DownstreamKind::Subscriber).count();
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);
-            let left = MAX_CARRIED - streams.len();
+            let left = MAX_REFLECTED_STREAMS - streams.len();
             streams.extend(carried(&status, &mut receivers).take(left));
         }
         // First what is left without what has begun, then what has: in between a copy counts twice
@@ -58,10 +58,10 @@ impl HubRelayHandler {
         // it has to be told again.
         if self.room != Some((residual, subscribers)) || residual != u32::MAX {
             self.room = Some((residual, subscribers));
-            self.mailbox.post(HubCommand::Reflecting { residual_kbps: residual, subscribers });
+            self.mailbox.post(HubCommand::ReflectionCapacity { residual_kbps: residual, subscribers });
         }
         if self.told.is_news(&streams) {
-            self.mailbox.post(HubCommand::Carries { streams });
+            self.mailbox.post(HubCommand::ReflectedStreams { streams });
         }
     }
 }

@@ -111,7 +111,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             lease: config.lease,
             tier: config.tier,
             parents,
-            peers,
+            siblings: peers,
             summary_bits_per_second: config.summary_bits_per_second,
             addresses,
             limits: config.limits,
@@ -153,8 +153,8 @@ fn start_relay(
     let (full, shared) = (mailbox.clone(), Arc::clone(shared));
     let gone = move |sentence| {
         shared.set_last_error(sentence);
-        full.post(HubCommand::Carries { streams: Vec::new() });
-        full.post(HubCommand::Reflecting { residual_kbps: 0, subscribers: u32::MAX });
+        full.post(HubCommand::ReflectedStreams { streams: Vec::new() });
+        full.post(HubCommand::ReflectionCapacity { residual_kbps: 0, subscribers: u32::MAX });
     };
     let media = RelayMailbox::start(bound, config, HubRelayHandler::new(mailbox.clone()), gone)?;
     let (told, stopped) = (media.clone(), stop.clone().cancelled_owned());
@@ -204,7 +204,7 @@ impl DaemonService for HubService {
 
     async fn status(&self) -> Result<Status, DriverStopped> {
         let machine = self.machine_status().await?;
-        let hubs = machine.peers.iter().map(|peer| self.hub_link(peer)).collect();
+        let hubs = machine.hubs.iter().map(|peer| self.hub_link(peer)).collect();
         Ok(Status { index: Some(words::totals(&machine)), hubs, ..self.shared.status() })
     }
 
@@ -212,11 +212,11 @@ impl DaemonService for HubService {
         let (machine, clocks) = self.mailbox.inspect(|hub, now| (hub.status(now), hub.clocks(now))).await?;
         let mut peers = self.shared.connections(&clocks);
         for row in &mut peers.connections {
-            let hub = machine.peers.iter().find(|hub| hub.node == Some(row.node));
+            let hub = machine.hubs.iter().find(|hub| hub.node == Some(row.node));
             let (relation, tier) = hub.map(|hub| words::relation(hub.relation)).unzip();
             (row.relation, row.tier) = (relation, tier.flatten());
         }
-        let down = machine.peers.iter().filter(|hub| hub.up.is_none());
+        let down = machine.hubs.iter().filter(|hub| hub.up.is_none());
         peers.down = down.map(|hub| self.hub_link(hub)).collect();
         Ok(peers)
     }

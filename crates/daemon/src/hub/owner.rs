@@ -90,14 +90,14 @@ impl HubEventHandler {
         // Other hubs are of the same role.
         let hub = self.shared.role().title();
         match event {
-            HubEvent::PeerUp { peer, .. } => {
+            HubEvent::HubUp { peer, .. } => {
                 self.unreachable.clear();
                 self.names.record_name(peer.node, &peer.name);
                 if let Some(suppressed) = self.peers.admit() {
                     tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a {hub} is connected");
                 }
             }
-            HubEvent::PeerDown { node, reason } => {
+            HubEvent::HubDown { node, reason } => {
                 if let Some(suppressed) = self.peers.admit() {
                     let name = self.name(node);
                     tracing::warn!(name, ?node, reason, suppressed, "a {hub} is no longer connected");
@@ -105,7 +105,7 @@ impl HubEventHandler {
                 let who = self.names.who(&self.shared, node);
                 self.shared.set_last_error(format!("{hub} {who} is no longer connected: {reason}"));
             }
-            HubEvent::PeerUnreachable { addresses, reason, retry_in } => {
+            HubEvent::HubUnreachable { addresses, reason, retry_in } => {
                 if self.unreachable.should_log(Instant::now(), &reason) {
                     tracing::warn!(?retry_in, reason, "a {hub} cannot be reached");
                 }
@@ -135,13 +135,13 @@ impl HubEventHandler {
                 }
             }
             HubEvent::SameIdentity { address } => self.tell_of_double(hub, &address),
-            HubEvent::Twin { node, name } => {
+            HubEvent::DuplicateIdentity { node, name } => {
                 if let Some(suppressed) = self.twins.admit() {
                     tracing::warn!(?node, name, suppressed, "another daemon uses this identity");
                     self.shared.set_last_error(format!("another daemon uses the identity of {name}"));
                 }
             }
-            HubEvent::Later { node, protocol, message } => {
+            HubEvent::NewerVersion { node, protocol, message } => {
                 if let Some(suppressed) = self.later.admit() {
                     tracing::warn!(
                         name = self.name(node),

@@ -10,7 +10,7 @@ pub(super) fn totals(status: &HubStatus) -> IndexTotals {
     use hub::Relation::{Child, Parent};
     IndexTotals {
         nodes: status.nodes as u64,
-        replicas: status.mirrored as u64,
+        replicas: status.replicas as u64,
         entries: status.entries as u64,
         pending_requests: status.requests as u64,
         relays: status.relays as u64,
@@ -19,7 +19,7 @@ pub(super) fn totals(status: &HubStatus) -> IndexTotals {
         warming_up: status.young,
         tier: status.tier,
         parents: connected(status, |relation| relation == Parent) as u64,
-        parents_configured: status.peers.iter().filter(|peer| peer.relation == Parent).count() as u64,
+        parents_configured: status.hubs.iter().filter(|peer| peer.relation == Parent).count() as u64,
         children: connected(status, |relation| matches!(relation, Child(_))) as u64,
         cut_off: status.cut_off,
     }
@@ -27,7 +27,7 @@ pub(super) fn totals(status: &HubStatus) -> IndexTotals {
 
 /// How many other hubs are connected that stand so to this one.
 pub(super) fn connected(status: &HubStatus, which: fn(hub::Relation) -> bool) -> usize {
-    status.peers.iter().filter(|peer| peer.up.is_some() && which(peer.relation)).count()
+    status.hubs.iter().filter(|peer| peer.up.is_some() && which(peer.relation)).count()
 }
 
 /// How another hub stands to this one, and the tier of a child.
@@ -35,7 +35,7 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
     match relation {
         hub::Relation::Parent => (Relation::Parent, None),
         hub::Relation::Child(tier) => (Relation::Child, Some(tier)),
-        hub::Relation::Peer => (Relation::Sibling, None),
+        hub::Relation::Sibling => (Relation::Sibling, None),
         hub::Relation::Aside => (Relation::Aside, None),
     }
 }

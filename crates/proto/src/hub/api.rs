@@ -20,14 +20,14 @@ pub enum HubCommand {
     Leave,
     /// What the relay has left, told whenever it has changed. Until it is told
     /// first there is room for everything.
-    Reflecting {
+    ReflectionCapacity {
         /// Of the uplink for copies of streams, kbit/s; `u32::MAX` is no limit.
         residual_kbps: u32,
         /// How many nodes it sends something.
         subscribers: u32,
     },
     /// What the relay carries, told whenever that has changed.
-    Carries {
+    ReflectedStreams {
         /// Every stream; at most [`MAX_CARRIED`](super::MAX_CARRIED) count.
         streams: Vec<ReflectedStream>,
     },
@@ -70,21 +70,21 @@ pub enum HubEvent {
         cause: &'static str,
     },
     /// A peer's first link is up.
-    PeerUp {
+    HubUp {
         /// Who.
         peer: Peer,
         /// Where.
         address: Address,
     },
     /// A peer's last link is gone.
-    PeerDown {
+    HubDown {
         /// Who.
         node: NodeId,
         /// Why.
         reason: String,
     },
     /// A peer could not be reached; the hub goes on trying.
-    PeerUnreachable {
+    HubUnreachable {
         /// Where it should be.
         addresses: Vec<Address>,
         /// Why.
@@ -113,7 +113,7 @@ pub enum HubEvent {
     },
     /// A neighbour has said something of a later version for the first time. That
     /// was skipped, as all further such messages are.
-    Later {
+    NewerVersion {
         /// The remote.
         node: NodeId,
         /// The version that it speaks.
@@ -123,7 +123,7 @@ pub enum HubEvent {
     },
     /// Two daemons show the same identity: one publishes or renews a record
     /// while another, over a link that is up, holds a newer one.
-    Twin {
+    DuplicateIdentity {
         /// Whose.
         node: NodeId,
         /// The name in its certificate.

@@ -55,7 +55,7 @@ impl Hub {
     /// A node has named a stand-by, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
     pub(super) fn want_aside(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
-        let Self { asides, mirror, .. } = self;
+        let Self { asides, replica_senders: mirror, .. } = self;
         asides.hubs.retain(|named, _| mirror.names(*named));
         if self.neighbours.is_up(hub) || self.asides.hubs.contains_key(&hub) {
             return;
@@ -106,7 +106,7 @@ impl Hub {
     pub(super) fn poll_standby_links(&mut self, now: Time) {
         let due = self.asides.hubs.iter().filter(|(_, aside)| aside.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            let wanted = self.mirror.names(hub) && self.leaving.is_none();
+            let wanted = self.replica_senders.names(hub) && self.leaving.is_none();
             let aside = self.asides.hubs.get_mut(&hub).filter(|_| wanted);
             let Some(aside) = aside else {
                 self.asides.hubs.remove(&hub);
@@ -151,8 +151,8 @@ impl Hub {
     /// Another hub says what an association is for.
     pub(super) fn set_aside(&mut self, now: Time, hub: NodeId, aside: bool) {
         match (self.relation(hub), aside) {
-            (Some(Relation::Peer), true) => self.neighbours.relate(hub, Relation::Aside),
-            (Some(Relation::Aside), false) => self.neighbours.relate(hub, Relation::Peer),
+            (Some(Relation::Sibling), true) => self.neighbours.relate(hub, Relation::Aside),
+            (Some(Relation::Aside), false) => self.neighbours.relate(hub, Relation::Sibling),
             _ => return,
         }
         self.reset_summary_outboxes(now);

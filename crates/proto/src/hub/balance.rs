@@ -77,7 +77,7 @@ impl Hub {
         self.record_arrival(from.node);
         let known = was_sent || self.directory.get(from.node).is_some();
         // In a crowd everybody stays where it is: a redirection costs one more handshake.
-        if known || self.storm.is_crowded(now) {
+        if known || self.join_limiter.is_crowded(now) {
             return false;
         }
         let Some(target) = self.lighter_hub() else { return false };
@@ -182,7 +182,7 @@ impl Hub {
         let pause = share.pause;
         let next = now + self.pace(pause);
         let moves = self.movable().is_some_and(|from| self.send_to(now, from, hub, Channel::Reliable { flow: 0 }));
-        self.counters.moves += u64::from(moves);
+        self.counters.rebalanced += u64::from(moves);
         if let Some(share) = self.balance.shares.get_mut(&hub) {
             share.left -= usize::from(moves);
             share.vain = if moves { 0 } else { share.vain + 1 };
@@ -196,7 +196,7 @@ impl Hub {
         let some: Vec<NodeId> = all.take(MAX_LOOKED_AT).map(|entry| entry.node()).collect();
         let idle = some.iter().position(|node| {
             let relays = self.neighbours.get(*node).map(|neighbour| neighbour.relays);
-            relays == Some(0) && !self.copies.holds(*node) && !self.balance.sent.contains_key(node)
+            relays == Some(0) && !self.replicas.holds(*node) && !self.balance.sent.contains_key(node)
         });
         self.balance.cursor = some.get(idle.unwrap_or(MAX_LOOKED_AT - 1)).copied();
         let node = some.get(idle?).copied()?;
@@ -331,7 +331,7 @@ mod tests {
             nodes.iter().for_each(|link| drop(bench.say(*link, &Message::Ping(1))));
         }
         assert_eq!(moved, 20);
-        assert_eq!(bench.hub.counters().moves, 20);
+        assert_eq!(bench.hub.counters().rebalanced, 20);
     }
 
     #[test]

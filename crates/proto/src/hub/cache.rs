@@ -54,7 +54,7 @@ impl Hub {
     /// more until it says again that they live.
     pub(super) fn suspend_registered(&mut self, cache: NodeId) {
         if self.config.kind == HubKind::Server {
-            for node in self.copies.nodes_of(cache).collect::<Vec<_>>() {
+            for node in self.replicas.nodes_of(cache).collect::<Vec<_>>() {
                 self.directory.suspend(node);
             }
         }

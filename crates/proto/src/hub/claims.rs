@@ -101,9 +101,9 @@ impl Hub {
             return;
         }
         if self.is_contested(now, node, claim.home) {
-            return self.copies.contest(node, claim);
+            return self.replicas.contest(node, claim);
         }
-        if self.copies.holds(node) || !self.neighbours.is_up(node) {
+        if self.replicas.holds(node) || !self.neighbours.is_up(node) {
             return self.yield_to(now, node, claim);
         }
         self.claims.record_claim(now, node, claim);
@@ -128,7 +128,7 @@ impl Hub {
     fn yield_to(&mut self, now: Time, node: NodeId, claim: Claim) {
         let Claim { home, version, copy } = claim;
         if let Some(place) = self.directory.claim(node, version)
-            && !self.copies.release(node)
+            && !self.replicas.release(node)
         {
             self.counters.claimed += 1;
             self.on_record_removed(now, place, "claimed");
@@ -223,9 +223,9 @@ mod tests {
         let peer = bench.up(100, Role::SuperNode);
         bench.provider(1);
         bench.say(peer, &Message::ReplicaUpdate(copies(vec![Record { version: version(2), ..record(1) }])));
-        assert!(!bench.hub.copies.holds(node(1)));
+        assert!(!bench.hub.replicas.holds(node(1)));
         bench.wait(PATIENCE);
-        assert!(bench.hub.copies.holds(node(1)));
+        assert!(bench.hub.replicas.holds(node(1)));
     }
 
     #[test]

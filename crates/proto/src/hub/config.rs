@@ -43,7 +43,7 @@ pub struct HubConfig {
     /// The super nodes beside this one, each with its addresses, the preferred
     /// one first: the other tops. Without meaning for a server. A peer at one
     /// of the hub's own addresses is left out.
-    pub peers: Vec<Vec<Address>>,
+    pub siblings: Vec<Vec<Address>>,
     /// In which tier of the hierarchy it stands; 0, the lowest, is the default.
     /// A parent's tier must be greater than its child's. Without meaning for a server.
     pub tier: u8,
@@ -79,7 +79,7 @@ impl HubConfig {
             node,
             kind,
             lease: Duration::from_secs(60),
-            peers: Vec::new(),
+            siblings: Vec::new(),
             tier: 0,
             parents: Vec::new(),
             summary_bits_per_second: 1_000,
@@ -119,7 +119,7 @@ pub struct Limits {
     pub watches_per_node: usize,
     /// Searches at other hubs at the same time: several hubs' allowance, which
     /// is sixteen times that of a node. Default 16 384.
-    pub seeks: usize,
+    pub hub_lookups: usize,
     /// Nodes per second whose first record is taken in, beyond a burst of one
     /// second's worth. The others are told when to come again, in their turn;
     /// who is known passes. Default 2 000: more makes the crowd after a
@@ -149,7 +149,7 @@ impl Default for Limits {
             relays_per_node: 128,
             watches: 1_024,
             watches_per_node: 16,
-            seeks: 16_384,
+            hub_lookups: 16_384,
             joins_per_second: 2_000,
             lookups_per_second: 5_000,
             asides: 64,

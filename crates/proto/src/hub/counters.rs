@@ -121,13 +121,13 @@ pub struct HubCounters {
     /// Nodes of other hubs that made this one their home in one step.
     pub adoptions: u64,
     /// Messages to stand-bys.
-    pub mirrors_sent: u64,
+    pub replica_updates_sent: u64,
     /// Nodes that were told to publish later, each time counted.
     pub postponed: u64,
     /// New nodes sent to another super node that has fewer.
     pub redirects: u64,
     /// Nodes sent to a super node that has joined.
-    pub moves: u64,
+    pub rebalanced: u64,
     /// Messages of membership sent to other super nodes.
     pub gossip_sent: u64,
     /// What they took, bytes.
@@ -135,11 +135,11 @@ pub struct HubCounters {
     /// Messages that could not be read.
     pub malformed: u64,
     /// Messages of later versions, which were skipped.
-    pub later: u64,
+    pub newer_version: u64,
     /// Messages and associations that the other end's role does not allow.
     pub refused_by_role: u64,
     /// Records of a node that another node tried to publish.
-    pub not_own: u64,
+    pub foreign_records: u64,
     /// Answers and data of flows that the hub does not know (any more).
     pub stray: u64,
     /// Requests, watches, flows and publications declined or dropped because of a limit.
@@ -155,17 +155,17 @@ pub struct HubCounters {
     /// Times that a provider was put behind the others because it did not serve.
     pub failures: u64,
     /// Searches sent to other hubs.
-    pub seeks: u64,
+    pub hub_lookups_sent: u64,
     /// Requests that joined a search already under way.
-    pub merged_seeks: u64,
+    pub hub_lookups_merged: u64,
     /// Searches that not all hubs answered in time.
-    pub partial_seeks: u64,
+    pub hub_lookups_partial: u64,
     /// Searches of other hubs that were answered.
-    pub sought: u64,
+    pub hub_lookups_answered: u64,
     /// Requests passed on to another hub, each hub counted.
-    pub carries: u64,
+    pub requests_routed: u64,
     /// Requests of which a hub did not say in time that it has them.
-    pub hedges: u64,
+    pub hop_timeouts: u64,
     /// Of a cache: lookups answered from what the server had told it before.
     pub cache_hits: u64,
     /// Requests answered by "there is none" from memory.

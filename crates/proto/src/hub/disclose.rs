@@ -153,7 +153,7 @@ mod tests {
         let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
         let (wide, lan) = (udp([0, 0, 0, 0], 1), udp([10, 0, 0, 9], 2));
         config.addresses = vec![wide.clone(), lan.clone(), udp(LOOPBACK, 3)];
-        config.peers = vec![vec![udp(LOOPBACK, 4)], vec![udp([10, 0, 0, 8], 5)]];
+        config.siblings = vec![vec![udp(LOOPBACK, 4)], vec![udp([10, 0, 0, 8], 5)]];
         let mut bench = Bench::with(config);
         for (index, (dial, addresses)) in std::mem::take(&mut bench.dialled).into_iter().enumerate() {
             let link = bench.up_over(100 + index as u8, Role::SuperNode, addresses[0].clone(), Some(dial));

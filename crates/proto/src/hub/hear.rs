@@ -60,7 +60,7 @@ impl Hub {
     /// Skips a message of a later version, and tells of the first one. A request is
     /// declined, so that its requester does not wait in vain.
     fn skip_unknown(&mut self, from: Sender, message: u64, bytes: &Bytes) {
-        self.counters.later += 1;
+        self.counters.newer_version += 1;
         if let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) {
             let decline = Decline { id, reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
             self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
@@ -68,7 +68,7 @@ impl Hub {
         let Some(link) = self.neighbours.links.get_mut(&from.link) else { return };
         if !std::mem::replace(&mut link.said_later, true) {
             let (node, protocol) = (from.node, link.hello.protocol);
-            self.events.push_back(HubEvent::Later { node, protocol, message });
+            self.events.push_back(HubEvent::NewerVersion { node, protocol, message });
         }
     }
 

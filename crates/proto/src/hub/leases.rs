@@ -25,7 +25,7 @@ impl Hub {
         let published = self.directory.publish(now, &record);
         let published = match published {
             // What was here for another hub was nobody's to know.
-            PublishOutcome::Replaced(_) | PublishOutcome::Same if self.copies.release(node) => PublishOutcome::New,
+            PublishOutcome::Replaced(_) | PublishOutcome::Same if self.replicas.release(node) => PublishOutcome::New,
             published => published,
         };
         match published {
@@ -65,7 +65,7 @@ impl Hub {
     /// neighbour is refused: the certificate of the link says whose word this is.
     fn may_publish(&mut self, now: Time, from: Sender, node: NodeId) -> bool {
         if node != from.node {
-            self.counters.not_own += 1;
+            self.counters.foreign_records += 1;
             self.events
                 .push_back(HubEvent::Refused { node: from.node, what: "it published the record of another node" });
             return false;
@@ -135,7 +135,7 @@ impl Hub {
         if self.leaving.is_some() {
             return;
         }
-        let mirrored = self.copies.holds(from.node);
+        let mirrored = self.replicas.holds(from.node);
         let has_moved = self.neighbours.links.get(&from.link).is_some_and(|link| link.has_moved);
         if !mirrored && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.counters.renews += 1;
@@ -143,7 +143,7 @@ impl Hub {
                 self.mirror_change(now, from.node);
             }
             // Another hub may have come since it joined.
-            let has_standby = self.mirror.stands_by(from.node).is_some_and(|hub| self.neighbours.is_up(hub));
+            let has_standby = self.replica_senders.stands_by(from.node).is_some_and(|hub| self.neighbours.is_up(hub));
             self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
         } else {
             self.counters.unknown_renews += 1;
@@ -162,13 +162,13 @@ impl Hub {
         let name = neighbour.name.clone();
         let other = neighbour.publisher.filter(|publisher| *publisher != from.link);
         if other.is_some_and(|other| self.neighbours.links.contains_key(&other)) {
-            self.events.push_back(HubEvent::Twin { node: from.node, name });
+            self.events.push_back(HubEvent::DuplicateIdentity { node: from.node, name });
         }
     }
 
     pub(super) fn withdraw(&mut self, now: Time, from: Sender, version: Version) {
         if let Some(place) = self.directory.withdraw(from.node, version)
-            && !self.copies.release(from.node)
+            && !self.replicas.release(from.node)
         {
             self.counters.withdrawals += 1;
             self.on_record_removed(now, place, "withdrawn");
@@ -189,7 +189,7 @@ impl Hub {
 
     /// Tells a hub that holds this version of a node that a newer one is here.
     pub(super) fn contradict_claim(&mut self, home: NodeId, node: NodeId, version: Version) {
-        let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
+        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
         if let Some(own) = own.filter(|own| *own > version) {
             self.send_to_hub(home, &Message::Claim { node, version: own });
         }
@@ -198,7 +198,7 @@ impl Hub {
     pub(super) fn expire_leases(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some(place) = self.directory.expire(now) else { return };
-            if self.copies.release(place.node) {
+            if self.replicas.release(place.node) {
                 self.registered(place.node, Some(place));
                 continue;
             }
@@ -257,7 +257,7 @@ mod tests {
         let mut bench = Bench::new();
         let link = bench.up(1, Role::Node);
         assert!(bench.say(link, &Message::Publish(record(2))).is_empty());
-        assert_eq!((bench.hub.counters().not_own, bench.hub.status(bench.now).nodes), (1, 0));
+        assert_eq!((bench.hub.counters().foreign_records, bench.hub.status(bench.now).nodes), (1, 0));
     }
 
     #[test]
@@ -315,7 +315,9 @@ mod tests {
 
     #[test]
     fn duplicate_identity_is_reported() {
-        let twins = |bench: &Bench| bench.events.iter().filter(|event| matches!(event, HubEvent::Twin { .. })).count();
+        let twins = |bench: &Bench| {
+            bench.events.iter().filter(|event| matches!(event, HubEvent::DuplicateIdentity { .. })).count()
+        };
         let renew = |version| Message::Renew(Renew { version, capacity: None });
         let mut bench = Bench::new();
         let older = bench.provider(1);

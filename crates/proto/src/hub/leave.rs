@@ -54,7 +54,7 @@ impl Hub {
     /// Whether something goes through this hub: relayed, or reflected, whose
     /// receivers find another way meanwhile.
     fn carries_on(&self) -> bool {
-        self.relays.len() > 0 || self.reflecting.is_busy()
+        self.relays.len() > 0 || self.reflection.is_busy()
     }
 
     /// When the drain ends at the latest; `None` unless it is under way.

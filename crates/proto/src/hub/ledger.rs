@@ -35,7 +35,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 #[derive(Debug)]
 pub(super) struct ReplicaSender {
     /// Of whom the stand-by is to hear. Bounded, as all here, by the directory.
-    pub(super) news: BTreeSet<NodeId>,
+    pub(super) pending: BTreeSet<NodeId>,
     /// Who was told of last in the present round through the news.
     turn: Option<NodeId>,
     /// Over which it is told; `None`: everything is to be told.
@@ -80,7 +80,7 @@ pub(super) struct ReplicaChanges {
 impl Default for ReplicaSender {
     fn default() -> Self {
         Self {
-            news: BTreeSet::new(),
+            pending: BTreeSet::new(),
             turn: None,
             link: None,
             signed: Time::ZERO,
@@ -118,7 +118,7 @@ impl ReplicaSender {
         self.not_before = now + self.backoff.record_failure(now, random);
         self.backoff.record_success(now);
         (self.link, self.signed) = (Some(link), now);
-        (self.news, self.turn) = (all, None);
+        (self.pending, self.turn) = (all, None);
         (self.begun, self.is_whole) = (self.number.wrapping_add(1), false);
         (self.told, self.free, self.next) = (BTreeMap::new(), BTreeSet::new(), 0);
     }
@@ -126,22 +126,22 @@ impl ReplicaSender {
     /// Takes those of whom the stand-by is to hear now: [`MAX_TOLD`] at most, all in turn.
     pub(super) fn take_news(&mut self) -> Vec<NodeId> {
         let after = self.turn.map_or(Unbounded, Excluded);
-        let batch: Vec<NodeId> = self.news.range((after, Unbounded)).take(MAX_TOLD).copied().collect();
+        let batch: Vec<NodeId> = self.pending.range((after, Unbounded)).take(MAX_TOLD).copied().collect();
         self.turn = batch.last().copied().filter(|_| batch.len() == MAX_TOLD);
         for node in &batch {
-            self.news.remove(node);
+            self.pending.remove(node);
         }
         batch
     }
 
     /// Whether anything is to be told.
     pub(super) fn has_news(&self) -> bool {
-        self.link.is_none() || !self.news.is_empty()
+        self.link.is_none() || !self.pending.is_empty()
     }
 
     /// Whether nothing is told, nor to be told.
     pub(super) fn is_empty(&self) -> bool {
-        self.told.is_empty() && self.news.is_empty()
+        self.told.is_empty() && self.pending.is_empty()
     }
 
     /// Whether a node has at most moved, or has another capacity, since it was told of.
@@ -249,7 +249,7 @@ impl ReplicaSender {
         let nodes: BTreeSet<u32> = nodes.iter().copied().collect();
         for (node, told) in self.told.iter_mut().filter(|(_, told)| nodes.contains(&told.number)) {
             told.wanted = true;
-            self.news.insert(*node);
+            self.pending.insert(*node);
         }
     }
 }

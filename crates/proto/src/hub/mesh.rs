@@ -92,7 +92,7 @@ impl Mesh {
     pub(super) fn new(config: &HubConfig) -> Self {
         let own = |addresses: &&Vec<Address>| addresses.iter().any(|address| config.addresses.contains(address));
         let parents = config.parents.iter().map(|addresses| (Relation::Parent, addresses));
-        let peers = config.peers.iter().map(|addresses| (Relation::Peer, addresses));
+        let peers = config.siblings.iter().map(|addresses| (Relation::Sibling, addresses));
         let state = HubDialState::Waiting(Time::ZERO);
         let hubs = parents
             .chain(peers)
@@ -171,7 +171,7 @@ impl Mesh {
     /// How many peers there should be, as far as the configuration says and
     /// they have not said goodbye.
     pub(super) fn peer_count(&self) -> usize {
-        self.hubs.iter().filter(|hub| hub.relation == Relation::Peer && !hub.left).count()
+        self.hubs.iter().filter(|hub| hub.relation == Relation::Sibling && !hub.left).count()
     }
 
     /// A hub says that it leaves, and that nobody is to miss it, or that it is back.
@@ -336,7 +336,7 @@ impl Hub {
         peer.state = HubDialState::Waiting(now + retry_in);
         let since = peer.down.as_ref().map_or(now, |down| down.since);
         peer.down = Some(Down { since, reason: reason.to_owned() });
-        Some(HubEvent::PeerUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
+        Some(HubEvent::HubUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
     }
 
     /// One of the associations with a peer is gone, and with it perhaps some of

@@ -71,7 +71,7 @@ impl ReplicaSenders {
 impl Hub {
     /// A node of this hub says which hub stands by for it.
     pub(super) fn stand_by(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
-        if hub == self.config.node || self.copies.holds(from.node) || self.directory.get(from.node).is_none() {
+        if hub == self.config.node || self.replicas.holds(from.node) || self.directory.get(from.node).is_none() {
             self.counters.stray += 1;
             return;
         }
@@ -85,35 +85,37 @@ impl Hub {
 
     /// The record of a node of this hub is held at `hub` as well from now on.
     pub(super) fn mirror_at(&mut self, now: Time, node: NodeId, hub: NodeId) {
-        let before = self.mirror.named.insert(node, hub);
+        let before = self.replica_senders.named.insert(node, hub);
         if let Some(before) = before.filter(|before| *before != hub) {
-            self.mirror.ledger(before).news.insert(node);
+            self.replica_senders.ledger(before).pending.insert(node);
         }
         self.mirror_change(now, node);
         let sign_at = now + self.sign_pause() / 2;
-        self.mirror.next_sign.get_or_insert(sign_at);
+        self.replica_senders.next_sign.get_or_insert(sign_at);
     }
 
     /// The record of one of this hub's nodes has changed or gone.
     pub(super) fn mirror_change(&mut self, now: Time, node: NodeId) {
-        let Some(hub) = self.mirror.named.get(&node).copied() else { return };
+        let Some(hub) = self.replica_senders.named.get(&node).copied() else { return };
         let (entry, is_cache) = (self.directory.get(node), self.is_cache());
-        let ledger = self.mirror.ledger(hub);
-        ledger.news.insert(node);
+        let ledger = self.replica_senders.ledger(hub);
+        ledger.pending.insert(node);
         // A server knows of a cache's nodes what the cache tells, and nothing else.
         let waits = !is_cache && entry.as_ref().is_some_and(|entry| ledger.knows_but_place(node, entry));
         if entry.is_none() {
-            self.mirror.named.remove(&node);
+            self.replica_senders.named.remove(&node);
         }
-        self.mirror.flush_by(now + if waits { GATHER_MOVES } else { GATHER });
+        self.replica_senders.flush_by(now + if waits { GATHER_MOVES } else { GATHER });
     }
 
     /// A hub has another association, or one less: it hears of all for whom it
     /// stands by, unless what it was told holds.
     pub(super) fn resync_if_stale(&mut self, now: Time, hub: NodeId) {
-        if !self.has_live_sender(hub) && (self.mirror.names(hub) || self.mirror.ledgers.contains_key(&hub)) {
-            self.mirror.ledger(hub).link = None;
-            self.mirror.flush_by(now + GATHER);
+        if !self.has_live_sender(hub)
+            && (self.replica_senders.names(hub) || self.replica_senders.ledgers.contains_key(&hub))
+        {
+            self.replica_senders.ledger(hub).link = None;
+            self.replica_senders.flush_by(now + GATHER);
         }
     }
 
@@ -121,24 +123,24 @@ impl Hub {
     /// knows: it is up, and not silent for long while another one is heard.
     fn has_live_sender(&self, hub: NodeId) -> bool {
         let heard = |link: LinkId| self.neighbours.links.get(&link).map(|link| link.heard);
-        let told = self.mirror.ledgers.get(&hub).and_then(|ledger| ledger.link).and_then(heard);
+        let told = self.replica_senders.ledgers.get(&hub).and_then(|ledger| ledger.link).and_then(heard);
         let best = self.link_to(hub).and_then(heard);
         told.zip(best).is_some_and(|(told, best)| best.since(told) < self.longest_silence())
     }
 
     pub(super) fn poll_replication(&mut self, now: Time) {
-        if self.mirror.flush.is_some_and(|at| at <= now) {
+        if self.replica_senders.flush.is_some_and(|at| at <= now) {
             self.flush_mirror(now);
         }
-        if self.mirror.next_sign.is_some_and(|at| at <= now) {
+        if self.replica_senders.next_sign.is_some_and(|at| at <= now) {
             let pause = self.sign_pause();
             let due = |ledger: &ReplicaSender| ledger.signed + pause <= now;
-            let due = self.mirror.ledgers.iter().filter(|(_, ledger)| due(ledger)).map(|(hub, _)| *hub);
+            let due = self.replica_senders.ledgers.iter().filter(|(_, ledger)| due(ledger)).map(|(hub, _)| *hub);
             for hub in due.collect::<Vec<_>>() {
                 self.tell_stand_by(now, hub);
             }
-            let idle = self.mirror.named.is_empty() && self.mirror.ledgers.is_empty();
-            self.mirror.next_sign = (!idle).then_some(now + pause / 2);
+            let idle = self.replica_senders.named.is_empty() && self.replica_senders.ledgers.is_empty();
+            self.replica_senders.next_sign = (!idle).then_some(now + pause / 2);
         }
     }
 
@@ -148,8 +150,8 @@ impl Hub {
 
     /// Tells the stand-bys what has changed.
     pub(super) fn flush_mirror(&mut self, now: Time) {
-        self.mirror.flush = None;
-        let due = self.mirror.ledgers.iter().filter(|(_, ledger)| ledger.has_news()).map(|(hub, _)| *hub);
+        self.replica_senders.flush = None;
+        let due = self.replica_senders.ledgers.iter().filter(|(_, ledger)| ledger.has_news()).map(|(hub, _)| *hub);
         for hub in due.collect::<Vec<_>>() {
             self.tell_stand_by(now, hub);
         }
@@ -158,7 +160,7 @@ impl Hub {
     /// Tells one stand-by what has changed, and who lives if that is due.
     fn tell_stand_by(&mut self, now: Time, hub: NodeId) {
         let is_told = self.has_live_sender(hub);
-        let Some(mut ledger) = self.mirror.ledgers.remove(&hub) else { return };
+        let Some(mut ledger) = self.replica_senders.ledgers.remove(&hub) else { return };
         let keeps = match self.link_to(hub) {
             Some(_) if is_told => self.send_replica_changes(now, hub, &mut ledger),
             Some(link) => self.send_full_resync(now, hub, link, &mut ledger),
@@ -169,9 +171,9 @@ impl Hub {
             }
         };
         if keeps {
-            self.mirror.ledgers.insert(hub, ledger);
+            self.replica_senders.ledgers.insert(hub, ledger);
         } else {
-            self.mirror.number = self.mirror.number.max(ledger.number());
+            self.replica_senders.number = self.replica_senders.number.max(ledger.number());
         }
     }
 
@@ -179,10 +181,10 @@ impl Hub {
     fn send_full_resync(&mut self, now: Time, hub: NodeId, link: LinkId, ledger: &mut ReplicaSender) -> bool {
         if let Some(due) = ledger.resync_blocked_until(now) {
             ledger.link = None;
-            self.mirror.flush_by(due);
+            self.replica_senders.flush_by(due);
             return true;
         }
-        ledger.begin_resync(now, link, self.mirror.nodes_of(hub), &mut self.random);
+        ledger.begin_resync(now, link, self.replica_senders.nodes_of(hub), &mut self.random);
         self.send_replica_changes(now, hub, ledger)
     }
 
@@ -191,16 +193,16 @@ impl Hub {
         let Some(link) = ledger.link else { return true };
         let mut changes = ReplicaChanges::default();
         for node in ledger.take_news() {
-            let is_here = self.mirror.named.get(&node) == Some(&hub) && !self.copies.holds(node);
+            let is_here = self.replica_senders.named.get(&node) == Some(&hub) && !self.replicas.holds(node);
             let entry = self.directory.get(node).filter(|_| is_here);
             let whole = |record: Record| Record { addresses: self.shareable(link, record.addresses), ..record };
             if !ledger.record_change(node, entry.as_ref(), &mut changes, whole) {
                 self.counters.over_limit += 1;
-                ledger.news.insert(node);
+                ledger.pending.insert(node);
             }
         }
-        if !ledger.news.is_empty() {
-            self.mirror.flush_by(now + GATHER);
+        if !ledger.pending.is_empty() {
+            self.replica_senders.flush_by(now + GATHER);
         }
         if ledger.signed + self.sign_pause() <= now {
             ledger.add_liveness(now, &self.directory, &mut changes);
@@ -213,19 +215,19 @@ impl Hub {
     }
 
     fn send_mirror(&mut self, link: LinkId, copy: wire::ReplicaUpdate) {
-        self.counters.mirrors_sent += 1;
+        self.counters.replica_updates_sent += 1;
         self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::ReplicaUpdate(copy));
     }
 
     /// A stand-by could not follow what it was told.
     pub(super) fn handle_resync_request(&mut self, now: Time, from: Sender, wish: &ResyncRequest) {
-        let ledger = self.mirror.ledgers.get_mut(&from.node).filter(|ledger| ledger.link == Some(from.link));
+        let ledger = self.replica_senders.ledgers.get_mut(&from.node).filter(|ledger| ledger.link == Some(from.link));
         let Some(ledger) = ledger else {
             self.counters.stray += 1;
             return;
         };
         ledger.mark_missing(wish.number, &wish.nodes);
-        self.mirror.flush_by(now + GATHER);
+        self.replica_senders.flush_by(now + GATHER);
     }
 }
 

@@ -89,7 +89,7 @@ pub use config::{HubConfig, HubKind, Limits};
 pub use counters::{HubCounters, Outcome};
 pub use leave::DRAIN;
 pub use members::MemberStatus;
-pub use reflect::{MAX_CARRIED, MAX_RECEIVERS, Policy, ReflectedStream, ReflectionConfig};
+pub use reflect::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, Policy, ReflectedStream, ReflectionConfig};
 pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 pub use tree::Relation;
 
@@ -135,22 +135,22 @@ pub struct Hub {
     neighbours: Neighbours,
     requests: RequestTable,
     relays: Relays,
-    reflecting: ReflectionState,
+    reflection: ReflectionState,
     rooms: RoomDirectory,
-    seeks: HubLookups,
+    hub_lookups: HubLookups,
     mesh: Mesh,
     summaries: Summaries,
     members: Members,
     balance: Balance,
     watches: WatchTable,
-    mirror: ReplicaSenders,
-    copies: Replicas,
+    replica_senders: ReplicaSenders,
+    replicas: Replicas,
     asides: Asides,
     claims: Claims,
     moved: MovedNodes,
     targets: DialedHosts,
     advice: HubDialBudget,
-    storm: JoinRateLimiter,
+    join_limiter: JoinRateLimiter,
     counters: HubCounters,
     /// Where searches put their answer, kept for its memory.
     hits: Vec<Hit>,
@@ -188,21 +188,21 @@ impl Hub {
             neighbours: Neighbours::default(),
             requests: RequestTable::default(),
             relays: Relays::default(),
-            reflecting: ReflectionState::new(config.secret),
+            reflection: ReflectionState::new(config.secret),
             rooms: RoomDirectory::default(),
-            seeks: HubLookups::default(),
+            hub_lookups: HubLookups::default(),
             mesh: Mesh::new(&config),
             members: Members::new(&config),
             balance: Balance::default(),
             watches: WatchTable::default(),
-            mirror: ReplicaSenders::default(),
-            copies: Replicas::default(),
+            replica_senders: ReplicaSenders::default(),
+            replicas: Replicas::default(),
             asides: Asides::default(),
             claims: Claims::default(),
             moved: MovedNodes::default(),
             targets: DialedHosts::default(),
             advice: HubDialBudget::default(),
-            storm: JoinRateLimiter::default(),
+            join_limiter: JoinRateLimiter::default(),
             counters: HubCounters::default(),
             hits: Vec::new(),
             examined: 0,
@@ -267,7 +267,7 @@ impl Hub {
             self.close(now, spare, "one association too many");
         }
         match (role.is_hub(), first) {
-            (true, true) => self.events.push_back(HubEvent::PeerUp { peer, address }),
+            (true, true) => self.events.push_back(HubEvent::HubUp { peer, address }),
             (false, true) => self.events.push_back(HubEvent::Attached { peer, address }),
             (_, false) => {}
         }
@@ -309,7 +309,7 @@ impl Hub {
 
     fn link_down(&mut self, now: Time, link: LinkId, reason: &str) {
         let Some(LostConnection { node, role, last }) = self.neighbours.down(link) else { return };
-        self.copies.close_book(node, link, last);
+        self.replicas.close_book(node, link, last);
         self.relays_lost_link(now, node, link);
         if !last {
             self.move_watches(node, link);
@@ -325,7 +325,7 @@ impl Hub {
         self.drop_watches_of(node);
         if role.is_hub() {
             self.apply_contested_claims(now, node);
-            self.events.push_back(HubEvent::PeerDown { node, reason: reason.to_owned() });
+            self.events.push_back(HubEvent::HubDown { node, reason: reason.to_owned() });
             self.peer_lost(now, node, now.since(neighbour.since), reason);
             self.suspend_registered(node);
         } else {
@@ -380,10 +380,10 @@ impl Machine for Hub {
             Input::WallClock(unix_s) => self.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.timeout(now),
             Input::Command(HubCommand::Leave) => self.leave(now),
-            Input::Command(HubCommand::Reflecting { residual_kbps, subscribers }) => {
+            Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
                 self.note_residual(residual_kbps, subscribers);
             }
-            Input::Command(HubCommand::Carries { streams }) => self.record_streams(now, streams),
+            Input::Command(HubCommand::ReflectedStreams { streams }) => self.record_streams(now, streams),
         }
         self.tell_load(now);
         self.end_drain(now);
@@ -404,13 +404,13 @@ impl Machine for Hub {
             due(self.cached.next_expiry(), "what a cache was told is too old"),
             due(self.requests.next_expiry(), "a request's deadline"),
             due(self.relays.next_expiry(), "a relayed flow is idle"),
-            due(self.seeks.next_expiry(), "a search at other hubs is late"),
-            due(self.reflecting.next_due(), "a copy that was granted has not begun"),
+            due(self.hub_lookups.next_expiry(), "a search at other hubs is late"),
+            due(self.reflection.next_due(), "a copy that was granted has not begun"),
             due(self.rooms.next_due(), "a room has to be tended"),
             due(self.summaries_due(), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),
             due(self.mesh.next_due(), "another hub wants tending"),
-            due(self.mirror.next_due(), "a stand-by wants to know"),
+            due(self.replica_senders.next_due(), "a stand-by wants to know"),
             due(self.claims.next_due(), "a node is asked if it is here"),
             due(self.asides.next_due(), "a stand-by is to be reached"),
             due(self.members.next_due(), "the other super nodes want a word"),

@@ -53,7 +53,7 @@ impl Hub {
     /// A node of this hub says where it was before. Peers have heard of it
     /// already ([`Message::Claim`]).
     pub(super) fn node_moved(&mut self, now: Time, from: Sender, word: Word) {
-        let held = self.directory.get(from.node).filter(|_| !self.copies.holds(from.node));
+        let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
         let Some(version) = held.map(|entry| entry.version()).filter(|_| word.node == from.node) else {
             self.counters.stray += 1;
             return;
@@ -63,7 +63,7 @@ impl Hub {
             self.counters.over_limit += 1;
             return;
         }
-        if self.relation(word.old_home) != Some(Relation::Peer) && word.old_home != self.config.node {
+        if self.relation(word.old_home) != Some(Relation::Sibling) && word.old_home != self.config.node {
             let word = Word { version, new: self.config.node, hops_left: HOPS, ..word };
             self.pass_on(word, RoutePlan::BEGIN);
         }

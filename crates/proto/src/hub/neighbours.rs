@@ -33,7 +33,7 @@ pub(super) const WATCH: u32 = 4;
 pub(super) const SEARCH: u32 = 2;
 
 /// What a word of who is in a room costs: one to each owner, and their lists.
-pub(super) const WORD: u32 = 2;
+pub(super) const ROOM_UPDATE_COST: u32 = 2;
 
 /// How much of all this a node may have at once.
 const BURST: u32 = 96;
@@ -141,7 +141,7 @@ impl Neighbours {
             turn: None,
             debt: self.debts.take_usage(now, node),
             // Servers have caches below them and nobody beside them.
-            relation: if role == Role::Server { Relation::Child(0) } else { Relation::Peer },
+            relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
             doubtful: false,
         });
         neighbour.links.push(link);

@@ -33,7 +33,7 @@ const FEW: usize = 16;
 pub(super) struct HubQuery {
     pub(super) hub: NodeId,
     pub(super) way: RouteDirection,
-    pub(super) instead: Vec<NodeId>,
+    pub(super) fallbacks: Vec<NodeId>,
 }
 
 /// A question on its way: which way it came, and from which hub.
@@ -209,7 +209,7 @@ impl Hub {
     pub(super) fn way_to(&self, hub: NodeId) -> RouteDirection {
         match self.relation(hub) {
             Some(Relation::Parent) => RouteDirection::Up,
-            Some(Relation::Peer) => RouteDirection::Across,
+            Some(Relation::Sibling) => RouteDirection::Across,
             Some(Relation::Child(_) | Relation::Aside) | None => RouteDirection::Down,
         }
     }
@@ -227,7 +227,7 @@ impl HubQueryBuilder<'_> {
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
             // Who is asked as an owner looks at its own as well.
             Some(ask) => ask.way = ask.way.min(way),
-            None if meant => self.list.push(HubQuery { hub, way, instead }),
+            None if meant => self.list.push(HubQuery { hub, way, fallbacks: instead }),
             None => {}
         }
     }

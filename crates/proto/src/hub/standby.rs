@@ -126,7 +126,7 @@ impl Hub {
             return self.search(query);
         }
         let mut hits = self.search(&DirectoryQuery { count: MAX_CANDIDATES, ..*query });
-        hits.retain(|hit| self.copies.home_of(hit.rank.node()).is_none_or(|home| !self.is_lively(now, home)));
+        hits.retain(|hit| self.replicas.home_of(hit.rank.node()).is_none_or(|home| !self.is_lively(now, home)));
         hits.truncate(query.count);
         hits
     }
@@ -141,11 +141,11 @@ impl Hub {
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
     pub(super) fn handle_replica_update(&mut self, now: Time, from: Sender, copy: wire::ReplicaUpdate) {
-        let mut book = self.copies.books.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.link));
-        book.limit((self.config.limits.nodes as usize).saturating_sub(self.copies.numbered()));
+        let mut book = self.replicas.books.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.link));
+        book.limit((self.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
         let (number, follows) = (copy.sequence, book.accept_next(from.link, &copy));
         let wanted = if follows { self.take_in(now, from.node, &mut book, copy) } else { BTreeSet::new() };
-        self.copies.books.insert(from.node, book);
+        self.replicas.books.insert(from.node, book);
         if !follows || !wanted.is_empty() {
             // Everybody, if they are too many to be named and fit in.
             let whole = wanted.len() > MAX_REPLICA_CHANGES && wanted.len() <= self.directory.room();
@@ -193,7 +193,7 @@ impl Hub {
         }
         if copy.ends_resync == Some(true) {
             let named = book.nodes();
-            for node in self.copies.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
+            for node in self.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
                 self.drop_copy(now, home, node);
             }
         }
@@ -202,11 +202,11 @@ impl Hub {
 
     /// A home has a node no more. Another hub that has said so counts now.
     fn drop_copy(&mut self, now: Time, home: NodeId, node: NodeId) {
-        if self.copies.home_of(node) != Some(home) {
+        if self.replicas.home_of(node) != Some(home) {
             return;
         }
-        let claim = self.copies.contested.remove(&node);
-        self.copies.release(node);
+        let claim = self.replicas.contested.remove(&node);
+        self.replicas.release(node);
         let place = self.directory.remove(node);
         self.registered(node, place);
         if let Some(Claim { home, copy, .. }) = claim {
@@ -220,7 +220,7 @@ impl Hub {
     pub(super) fn make_room(&mut self) {
         if self.directory.room() == 0
             && self.config.kind != HubKind::Server
-            && let Some(node) = self.copies.evict_replica()
+            && let Some(node) = self.replicas.evict_replica()
         {
             let place = self.directory.remove(node);
             self.registered(node, place);
@@ -231,9 +231,9 @@ impl Hub {
     pub(super) fn apply_contested_claims(&mut self, now: Time, home: NodeId) {
         let is_newer = |node: &NodeId| {
             let held = self.directory.get(*node).map(|entry| entry.version());
-            self.copies.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
+            self.replicas.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
         };
-        let claimed = self.copies.nodes_of(home).filter(is_newer);
+        let claimed = self.replicas.nodes_of(home).filter(is_newer);
         for node in claimed.collect::<Vec<_>>() {
             self.drop_copy(now, home, node);
         }
@@ -244,13 +244,13 @@ impl Hub {
     /// server's homes are caches of its own, the latest of which counts.
     pub(super) fn is_contested(&self, now: Time, node: NodeId, by: NodeId) -> bool {
         let contests = |home| home != by && self.is_lively(now, home);
-        self.config.kind != HubKind::Server && self.copies.home_of(node).is_some_and(contests)
+        self.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
     }
 
     /// Whether the copy of a record is here just as its home has told it.
     fn has_copy(&self, home: NodeId, line: ReplicaEntry) -> bool {
         let held = self.directory.get(line.node).map(|entry| entry.version());
-        held == Some(line.version) && self.copies.home_of(line.node) == Some(home)
+        held == Some(line.version) && self.replicas.home_of(line.node) == Some(home)
     }
 
     /// The number, if the node's record is wanted: nothing as new is here, and
@@ -288,7 +288,7 @@ impl Hub {
         if !self.is_plausible(now, record.version) {
             return;
         }
-        let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
+        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
         if own.is_some_and(|own| own >= record.version) {
             return self.contradict_claim(home, node, record.version);
         }
@@ -297,11 +297,11 @@ impl Hub {
             let claim = Claim { home, version: record.version, copy: Some(record.clone()) };
             return self.handle_claim(now, node, claim);
         }
-        let other_home = self.copies.home_of(node).is_some_and(|known| known != home);
+        let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
         let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
         if is_newer && self.is_contested(now, node, home) {
             let claim = Claim { home, version: record.version, copy: Some(record.clone()) };
-            return self.copies.contest(node, claim);
+            return self.replicas.contest(node, claim);
         }
         let held = self.directory.get(node).map(|entry| entry.version());
         // Of two hubs that tell different things of one version, the first is believed.
@@ -313,15 +313,15 @@ impl Hub {
             PublishOutcome::Full => self.counters.full += 1,
             PublishOutcome::Stale => {}
             PublishOutcome::Same => {
-                self.copies.homes.insert(node, home);
+                self.replicas.homes.insert(node, home);
                 self.directory.renew(now, node, record.version, Some(record.capacity));
             }
             PublishOutcome::New => {
-                self.copies.homes.insert(node, home);
+                self.replicas.homes.insert(node, home);
                 self.registered(node, None);
             }
             PublishOutcome::Replaced(place) => {
-                self.copies.homes.insert(node, home);
+                self.replicas.homes.insert(node, home);
                 self.registered(node, Some(place));
             }
         }
@@ -341,7 +341,7 @@ impl Hub {
         if self.leaving.is_some() {
             return self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::Handover);
         }
-        let mirrored = self.copies.holds(from.node);
+        let mirrored = self.replicas.holds(from.node);
         if !mirrored && self.directory.renew(now, from.node, version, Some(capacity)) {
             // The answer was lost.
             return self.grant_lease(from, Traffic::Join, version, true);
@@ -351,8 +351,8 @@ impl Hub {
             return self.send(from.link, Channel::Datagram, Traffic::Join, &Message::UnknownVersion);
         }
         self.counters.adoptions += 1;
-        let home = self.copies.home_of(from.node);
-        self.copies.release(from.node);
+        let home = self.replicas.home_of(from.node);
+        self.replicas.release(from.node);
         self.neighbours.published_over(from.node, from.link);
         self.claim(from.node, version);
         self.on_record_published(now, from.node, None);

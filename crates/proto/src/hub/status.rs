@@ -33,7 +33,7 @@ pub struct HubStatus {
     pub nodes: usize,
     /// Nodes of other hubs for which it stands by; of a server those that are
     /// registered through its caches.
-    pub mirrored: usize,
+    pub replicas: usize,
     /// Nodes of which other hubs tell by a number, as they stand by; no more
     /// than the directory holds.
     pub numbered: usize,
@@ -52,7 +52,7 @@ pub struct HubStatus {
     /// Watches, also those of peers.
     pub watches: usize,
     /// Searches at other hubs under way.
-    pub seeks: usize,
+    pub hub_lookups: usize,
     /// Rooms of which it has heard.
     pub rooms: usize,
     /// Their members, each counted once in each room, and for a moment those who have left.
@@ -68,7 +68,7 @@ pub struct HubStatus {
     /// The other super nodes of the group, as the group knows them.
     pub members: Vec<MemberStatus>,
     /// The other hubs: those of the configuration, then those that dialled.
-    pub peers: Vec<RemoteHubStatus>,
+    pub hubs: Vec<RemoteHubStatus>,
 }
 
 /// Another hub at one moment.
@@ -133,9 +133,9 @@ impl Hub {
             up: self.started.map_or(Duration::ZERO, |started| now.since(started)),
             young: self.is_young(now),
             leaving: self.leaving.is_some(),
-            nodes: self.directory.nodes() - self.copies.len(),
-            mirrored: self.copies.len(),
-            numbered: self.copies.numbered(),
+            nodes: self.directory.nodes() - self.replicas.len(),
+            replicas: self.replicas.len(),
+            numbered: self.replicas.numbered(),
             rooms: self.rooms.rooms(),
             room_members: self.rooms.members(),
             cached: self.cached.nodes(),
@@ -145,13 +145,13 @@ impl Hub {
             requests: self.requests.len(),
             relays: self.relays.len(),
             watches: self.watches.len(),
-            seeks: self.seeks.len(),
+            hub_lookups: self.hub_lookups.len(),
             tier: self.config.tier,
             cut_off: self.is_cut_off(),
             patches: self.summaries.len(),
             announced: self.summaries.announced(),
             members: self.members(),
-            peers: self.peers(now),
+            hubs: self.peers(now),
         }
     }
 
@@ -171,7 +171,7 @@ impl Hub {
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
                 connected: self.neighbours.is_up(entry.node()),
-                home: self.copies.home_of(entry.node()),
+                home: self.replicas.home_of(entry.node()),
             })
             .collect()
     }
@@ -211,7 +211,7 @@ impl Hub {
         }
         for node in self.neighbours.hubs() {
             if !all.iter().any(|peer| peer.node == Some(node)) {
-                let relation = self.relation(node).unwrap_or(Relation::Peer);
+                let relation = self.relation(node).unwrap_or(Relation::Sibling);
                 all.push(self.peer(now, relation, Some(node), Vec::new()));
             }
         }

@@ -39,8 +39,8 @@ impl Hub {
         }
         let Some(neighbour) = self.neighbours.get_mut(from.node) else { return false };
         if neighbour.turn.is_none() {
-            let place = self.storm.next.max(now);
-            self.storm.next = place + Duration::from_secs(1) / self.config.limits.joins_per_second.max(1);
+            let place = self.join_limiter.next.max(now);
+            self.join_limiter.next = place + Duration::from_secs(1) / self.config.limits.joins_per_second.max(1);
             neighbour.turn = Some(if place <= now + BURST { now } else { place });
         }
         let wait = neighbour.turn.map_or(Duration::ZERO, |turn| turn.since(now));

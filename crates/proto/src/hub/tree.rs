@@ -14,7 +14,7 @@ pub enum Relation {
     /// It has enrolled here, and is of this tier.
     Child(u8),
     /// Neither: another top, or a sibling.
-    Peer,
+    Sibling,
     /// None of these: one stands by for nodes of the other, and nothing else
     /// is between them.
     Aside,
@@ -46,7 +46,7 @@ impl Hub {
 
     /// The hubs beside this one that are up.
     pub(super) fn siblings_up(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(Relation::Peer))
+        self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(Relation::Sibling))
     }
 
     /// A dial has led to a parent: takes a place below it. A server knows its

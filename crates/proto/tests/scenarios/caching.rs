@@ -100,12 +100,12 @@ fn cache_answers_hits_and_forwards_misses() {
     let mut net = CacheScene::new(1);
     let (own, other) = (net.id(0), net.id(1));
     assert_eq!(net.look_for(Area::Exact(place(0))), (vec![own], Coverage::FirstMatch, ACCESS * 2));
-    assert_eq!(net.counters(net.server).sought, 0, "the server was not asked");
+    assert_eq!(net.counters(net.server).hub_lookups_answered, 0, "the server was not asked");
     assert_eq!(net.look_for(Area::Exact(place(1))), (vec![other], Coverage::Complete, (ACCESS + FAR) * 2));
     assert_eq!(net.look_for(Area::Exact(place(1))), (vec![other], Coverage::FirstMatch, ACCESS * 2));
     let cache = net.counters(net.caches[0]);
-    assert_eq!((cache.seeks, cache.cache_hits), (1, 1));
-    assert_eq!(net.counters(net.server).sought, 1);
+    assert_eq!((cache.hub_lookups_sent, cache.cache_hits), (1, 1));
+    assert_eq!(net.counters(net.server).hub_lookups_answered, 1);
     assert_eq!(net.world.hub_at(net.caches[0]).status(net.world.now).cached, 1);
 }
 
@@ -126,17 +126,17 @@ fn negative_answer_cached_for_one_second() {
 fn server_registers_nodes_and_expires_dead() {
     let mut net = CacheScene::new(3);
     let status = |net: &CacheScene| net.world.hub_at(net.server).status(net.world.now);
-    assert_eq!((status(&net).nodes, status(&net).mirrored), (1, 4));
-    let relations: Vec<_> = status(&net).peers.iter().map(|peer| peer.relation).collect();
+    assert_eq!((status(&net).nodes, status(&net).replicas), (1, 4));
+    let relations: Vec<_> = status(&net).hubs.iter().map(|peer| peer.relation).collect();
     assert_eq!(relations, [Relation::Child(0); 2]);
     net.world.run(200 * SECOND);
-    assert_eq!(status(&net).mirrored, 4, "caches tell who lives");
+    assert_eq!(status(&net).replicas, 4, "caches tell who lives");
     net.world.kill(net.providers[0]);
     net.world.command(net.providers[1], NodeCommand::Leave);
     net.world.run(SECOND);
-    assert_eq!(status(&net).mirrored, 3, "who leaves is gone at once");
+    assert_eq!(status(&net).replicas, 3, "who leaves is gone at once");
     net.world.run(80 * SECOND);
-    assert_eq!(status(&net).mirrored, 2);
+    assert_eq!(status(&net).replicas, 2);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn nodes_of_dead_cache_use_server() {
         assert_eq!(net.is_served(place(provider)), Ok(()), "provider {provider}");
     }
     let status = net.world.hub_at(net.server).status(net.world.now);
-    assert_eq!((status.nodes, status.mirrored), (3, 2));
+    assert_eq!((status.nodes, status.replicas), (3, 2));
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn cache_attaches_to_server_only() {
     world.run(20 * SECOND);
     for cache in [pair[0], pair[1], of_itself, of_super_node] {
         let status = world.hub_at(cache).status(world.now);
-        assert!(status.cut_off, "{cache:?}: {:?}", status.peers);
+        assert!(status.cut_off, "{cache:?}: {:?}", status.hubs);
     }
     assert!(world.hub_at(pair[0]).counters().refused_by_role > 0);
 }

@@ -15,7 +15,7 @@ fn standby_has_every_nodes_record() {
     let scene = ThreeHubScene::new(1);
     assert_eq!(scene.homes(), [Some(scene.hubs[0]); 4]);
     assert_eq!(scene.nodes().map(|node| scene.world.standby(node)), [Some(scene.hubs[1]); 4]);
-    let mirrored = |hub: HostId| scene.world.hub_at(hub).status(scene.world.now).mirrored;
+    let mirrored = |hub: HostId| scene.world.hub_at(hub).status(scene.world.now).replicas;
     assert_eq!(scene.hubs.iter().map(|hub| mirrored(*hub)).collect::<Vec<_>>(), [0, 4, 0]);
 }
 

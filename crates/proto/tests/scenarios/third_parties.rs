@@ -289,7 +289,7 @@ fn false_standbys_keep_out_none() {
         }
     }
     assert_eq!(world.home(honest), Some(first));
-    let copies = world.hub_at(second).status(world.now).mirrored;
+    let copies = world.hub_at(second).status(world.now).replicas;
     assert_eq!(copies, 1, "the home has found the stand-by");
 }
 

@@ -207,7 +207,7 @@ fn missing_service_is_negatively_cached() {
     let mut tree = HubTree::new(4);
     let nowhere = Area::Exact(Cell::new(-500, -500));
     let requester = tree.requesters[0];
-    let sent = |tree: &HubTree| tree.counters(tree.homes[0]).carries;
+    let sent = |tree: &HubTree| tree.counters(tree.homes[0]).requests_routed;
     let before = sent(&tree);
     for _ in 0..3 {
         let ticket = tree.world.request(requester, Service::Video, nowhere);
@@ -263,10 +263,10 @@ fn slower_hub_path_gets_more_time() {
         tree.world.delays.insert((tree.homes[home], tree.areas[home / 2]), 600 * MS);
     }
     tree.world.run(20 * SECOND);
-    let before = tree.counters(tree.homes[0]).hedges;
+    let before = tree.counters(tree.homes[0]).hop_timeouts;
     let ticket = tree.ask(0, 2);
     assert!(finished(&mut tree.world, tree.requesters[0], ticket).complete);
-    assert_eq!(tree.counters(tree.homes[0]).hedges, before, "nobody was silent");
+    assert_eq!(tree.counters(tree.homes[0]).hop_timeouts, before, "nobody was silent");
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn hubs_know_their_relations() {
     let relations = |hub: HostId| {
         let status = tree.world.hub_at(hub).status(tree.world.now);
         assert!(!status.cut_off);
-        status.peers.iter().map(|peer| (peer.node.unwrap(), peer.relation)).collect::<Vec<_>>()
+        status.hubs.iter().map(|peer| (peer.node.unwrap(), peer.relation)).collect::<Vec<_>>()
     };
     assert_eq!(relations(tree.homes[0]), [(node_id(tree.areas[0].0), Relation::Parent)]);
     let area = relations(tree.areas[0]);
@@ -533,7 +533,7 @@ fn home_reaches_named_standby_anywhere() {
             tree.world.delays.extend([((node, home), ACCESS), ((node, second), ACCESS)]);
             tree.world.run_until_attached();
             tree.world.run(10 * SECOND);
-            assert_eq!(tree.world.hub_at(second).status(tree.world.now).mirrored, 1);
+            assert_eq!(tree.world.hub_at(second).status(tree.world.now).replicas, 1);
             if freeze {
                 tree.world.freeze(home)
             } else {

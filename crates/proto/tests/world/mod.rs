@@ -196,7 +196,7 @@ impl World {
         let machine = self.hub_machine_with(number, Role::SuperNode, |config| {
             config.tier = tier;
             config.parents = parents.iter().map(|parent| addresses(parent.0)).collect();
-            config.peers = peers.iter().map(|peer| addresses(peer.0)).collect();
+            config.siblings = peers.iter().map(|peer| addresses(peer.0)).collect();
         });
         self.add(Host::hub(number, Role::SuperNode, machine))
     }
@@ -215,7 +215,7 @@ impl World {
 
     fn hub_machine(&mut self, number: usize, role: Role, peers: &[usize]) -> Hub {
         self.hub_machine_with(number, role, |config| {
-            config.peers = peers.iter().map(|peer| addresses(*peer)).collect();
+            config.siblings = peers.iter().map(|peer| addresses(*peer)).collect();
         })
     }
 

@@ -267,11 +267,11 @@ impl World {
         let (copies, mut carried) = (self.copies(), self.carried());
         for hub in (0..self.hosts.len()).map(HostId) {
             let streams = carried.remove(&hub).unwrap_or_default();
-            self.command_hub(hub, HubCommand::Carries { streams: streams.into_values().collect() });
+            self.command_hub(hub, HubCommand::ReflectedStreams { streams: streams.into_values().collect() });
             if let Some(most) = self.copies {
                 let sent = copies.get(&hub).map_or(0, BTreeSet::len) as u32;
                 let residual_kbps = most.saturating_sub(sent) * kbps(Service::Video);
-                self.command_hub(hub, HubCommand::Reflecting { residual_kbps, subscribers: 0 });
+                self.command_hub(hub, HubCommand::ReflectionCapacity { residual_kbps, subscribers: 0 });
             }
         }
     }

@@ -351,7 +351,7 @@ impl<'a> Population<'a> {
         for hub in self.hubs(tier).into_iter().filter_map(|hub| self.world.hub(hub)) {
             let status = hub.status(self.world.now);
             most.nodes = most.nodes.max(status.nodes);
-            most.replicas = most.replicas.max(status.mirrored);
+            most.replicas = most.replicas.max(status.replicas);
             most.block_services = most.block_services.max(status.patches);
             most.links = most.links.max(status.links);
         }

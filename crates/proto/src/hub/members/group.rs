@@ -38,7 +38,7 @@ const REMEMBERED: Duration = Duration::from_secs(3_600);
 pub(super) enum MemberChange {
     Up(NodeId, Vec<Address>),
     /// It lives another life: it has started anew, or was taken for dead.
-    Anew(NodeId, Vec<Address>),
+    Restarted(NodeId, Vec<Address>),
     Down(NodeId),
 }
 
@@ -110,7 +110,7 @@ impl Runtime<Identity> for At<'_> {
     fn notify(&mut self, notification: Notification<'_, Identity>) {
         let news = match notification {
             Notification::MemberUp(member) => MemberChange::Up(member.node, member.addresses.clone()),
-            Notification::Rename(_, member) => MemberChange::Anew(member.node, member.addresses.clone()),
+            Notification::Rename(_, member) => MemberChange::Restarted(member.node, member.addresses.clone()),
             Notification::MemberDown(member) => MemberChange::Down(member.node),
             _ => return,
         };

@@ -84,7 +84,7 @@ impl Loads {
 impl Hub {
     /// How many nodes have this hub as their home.
     pub(in crate::hub) fn leases(&self) -> usize {
-        self.directory.nodes().saturating_sub(self.copies.len())
+        self.directory.nodes().saturating_sub(self.replicas.len())
     }
 
     /// What another hub has left for copies, kbit/s, as it has said last.

@@ -194,7 +194,7 @@ impl Hub {
 
     fn announce_to(&mut self, now: Time, node: NodeId, left: u8) {
         let Some(group) = &mut self.members.group else { return };
-        let is_peer = self.neighbours.relation(node) == Some(Relation::Peer);
+        let is_peer = self.neighbours.relation(node) == Some(Relation::Sibling);
         if left == 0 || !is_peer || group.has(node) {
             self.members.announcing.remove(&node);
             return;
@@ -230,7 +230,7 @@ impl Hub {
     /// Another hub's word about the group.
     pub(super) fn handle_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
         let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
-        let is_peer = self.relation(from.node) == Some(Relation::Peer);
+        let is_peer = self.relation(from.node) == Some(Relation::Sibling);
         let Some(group) = self.members.group.as_mut().filter(|_| is_peer) else { return };
         if !group.handle_gossip_packet(now, from.node, seen.map(|seen| seen.ip()), message) {
             self.counters.malformed += 1;
@@ -290,7 +290,7 @@ impl Hub {
         for news in news {
             match news {
                 MemberChange::Up(node, addresses) => self.member_up(now, node, addresses),
-                MemberChange::Anew(node, addresses) => {
+                MemberChange::Restarted(node, addresses) => {
                     if let Some(reach) = self.members.reach.get_mut(&node) {
                         (reach.addresses, reach.fresh) = (addresses, true);
                     }

@@ -5,7 +5,7 @@ use crate::machine::{Input, Machine};
 fn meshed() -> Bench {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];
-    config.peers = vec![vec![address(100)], vec![address(200)]];
+    config.siblings = vec![vec![address(100)], vec![address(200)]];
     Bench::young(config)
 }
 
@@ -59,11 +59,11 @@ fn status_shows_outage_and_reason() {
     let began = bench.now;
     bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
     bench.wait(Duration::from_secs(3));
-    let peer = bench.hub.status(bench.now).peers.remove(0);
+    let peer = bench.hub.status(bench.now).hubs.remove(0);
     assert_eq!((peer.down, peer.reason.as_deref()), (Some(bench.now.since(began)), Some("nobody there")));
     let (dial, _) = bench.dialled.pop().unwrap();
     bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-    let peer = bench.hub.status(bench.now).peers.remove(0);
+    let peer = bench.hub.status(bench.now).hubs.remove(0);
     assert_eq!((peer.up.is_some(), peer.down, peer.reason), (true, None, None));
 }
 
@@ -72,7 +72,7 @@ fn own_identity_is_not_redialed() {
     let mut bench = meshed();
     let (dial, _) = bench.dialled.pop().unwrap();
     bench.up_over(200, Role::SuperNode, address(100), Some(dial));
-    assert_eq!(bench.hub.status(bench.now).peers, []);
+    assert_eq!(bench.hub.status(bench.now).hubs, []);
     assert!(bench.events.contains(&HubEvent::SameIdentity { address: address(100) }));
     bench.wait(Duration::from_secs(60));
     assert!(bench.dialled.is_empty());
@@ -83,7 +83,7 @@ fn silent_sibling_is_redialed() {
     let mut bench = meshed();
     let (dial, _) = bench.dialled.pop().unwrap();
     let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-    assert_eq!(bench.hub.status(bench.now).peers[0].node, Some(node(100)));
+    assert_eq!(bench.hub.status(bench.now).hubs[0].node, Some(node(100)));
     let pings = bench.wait(Duration::from_secs(10));
     assert!(pings.contains(&(link, Message::Ping(1))));
     bench.say(link, &Message::Pong(0));

@@ -202,7 +202,7 @@ fn crowded(count: u32) -> Bench {
         id[..4].copy_from_slice(&number.to_be_bytes());
         let own = NodeId::from_bytes(id);
         bench.hub.directory.publish(bench.now, &Record { node: own, ..record(1) });
-        bench.hub.mirror.named.insert(own, node(100));
+        bench.hub.replica_senders.named.insert(own, node(100));
     }
     bench
 }

@@ -45,7 +45,7 @@ impl RandomRemotes {
         let kind = if seed.is_multiple_of(4) { HubKind::Server } else { HubKind::SuperNode };
         let mut config = HubConfig::new(node(200), kind, seed);
         config.limits = limits;
-        config.peers = vec![vec![address(100)]];
+        config.siblings = vec![vec![address(100)]];
         config.tier = 1;
         if seed.is_multiple_of(2) {
             let policy = if seed.is_multiple_of(5) { Policy::Count(3) } else { Policy::Residual };

@@ -24,7 +24,7 @@ proptest! {
     fn tables_stay_bounded_and_drain(seed in any::<u64>()) {
         let limits = Limits {
             nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
-            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, lookups_per_second: 1_000,
+            watches: 6, watches_per_node: 2, hub_lookups: 3, joins_per_second: 2, lookups_per_second: 1_000,
             asides: 2, patches_per_hub: 5,
         };
         let mut crowd = RandomRemotes::new(seed, limits.clone());
@@ -35,7 +35,7 @@ proptest! {
             let sent = crowd.bench.wait(pause);
             crowd.record_sent(&sent);
             let status = crowd.bench.hub.status(crowd.bench.now);
-            prop_assert!(status.nodes + status.mirrored <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
+            prop_assert!(status.nodes + status.replicas <= 4 && status.links <= limits.links && status.hub_lookups <= limits.hub_lookups);
             prop_assert!(status.numbered <= 4, "{} are numbered", status.numbered);
             prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
             prop_assert!(status.watches <= limits.watches && status.patches <= 2 * limits.patches_per_hub);
@@ -45,12 +45,12 @@ proptest! {
         }
         crowd.bench.wait(Duration::from_secs(200));
         prop_assert_eq!(crowd.bench.hub.rooms.next_due(), None);
-        let none = HubCommand::Carries { streams: Vec::new() };
+        let none = HubCommand::ReflectedStreams { streams: Vec::new() };
         crowd.bench.input(Input::Command(none));
         let status = crowd.bench.hub.status(crowd.bench.now);
-        prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
-        prop_assert_eq!((status.numbered, crowd.bench.hub.mirror.next_due()), (0, None));
-        prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
+        prop_assert_eq!((status.nodes, status.replicas, status.links, status.requests), (0, 0, 0, 0));
+        prop_assert_eq!((status.numbered, crowd.bench.hub.replica_senders.next_due()), (0, None));
+        prop_assert_eq!((status.relays, status.watches, status.hub_lookups), (0, 0, 0));
         prop_assert_eq!((status.patches, status.announced), (0, 0));
         crowd.bench.input(Input::Command(HubCommand::Leave));
         prop_assert!(crowd.bench.events.contains(&super::HubEvent::Left));
@@ -98,7 +98,7 @@ proptest! {
         if Message::decode(&bytes).is_err() {
             let sent = bench.input(Input::Message { link, message: Bytes::from(bytes) });
             prop_assert!(sent.iter().all(|(_, message)| matches!(message, Message::Decline(_))), "{sent:?}");
-            prop_assert_eq!(bench.hub.counters().malformed + bench.hub.counters().later, 1);
+            prop_assert_eq!(bench.hub.counters().malformed + bench.hub.counters().newer_version, 1);
             prop_assert_eq!(bench.hub.status(bench.now), before);
         }
     }

@@ -14,7 +14,7 @@ impl RandomRemotes {
     pub(super) fn relay(&mut self) -> Vec<(LinkId, Message)> {
         let command = if self.below(2) == 0 {
             let residual_kbps = [0, 700, 2_000, u32::MAX][self.below(4) as usize];
-            HubCommand::Reflecting { residual_kbps, subscribers: self.below(4) as u32 }
+            HubCommand::ReflectionCapacity { residual_kbps, subscribers: self.below(4) as u32 }
         } else {
             let carried = |crowd: &mut Self| {
                 let (cell, provider) = (Some(crowd.cell()), (crowd.below(3) > 0).then(|| crowd.who()));
@@ -26,7 +26,7 @@ impl RandomRemotes {
                     to: Vec::new(),
                 }
             };
-            HubCommand::Carries { streams: (0..self.below(3)).map(|_| carried(self)).collect() }
+            HubCommand::ReflectedStreams { streams: (0..self.below(3)).map(|_| carried(self)).collect() }
         };
         self.bench.input(Input::Command(command))
     }

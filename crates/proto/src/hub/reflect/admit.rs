@@ -1,6 +1,6 @@
 //! Whether there is room for one more copy of a stream.
 
-use super::pledges::{MAX_PLEDGES_EACH, Reservation};
+use super::pledges::{MAX_RESERVATIONS_EACH, Reservation};
 use super::takers::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
 use super::{BEGINNING, CopyReceiver, Policy, ReflectionState, StreamCopy};
 use crate::hub::Hub;
@@ -15,19 +15,19 @@ impl Hub {
     /// The owner says what is left of its uplink, and how many nodes are sent
     /// something: of what was granted before, what has begun is in it.
     pub(in crate::hub) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
-        (self.reflecting.residual_kbps, self.reflecting.subscribers) = (residual_kbps, subscribers);
+        (self.reflection.residual_kbps, self.reflection.subscribers) = (residual_kbps, subscribers);
     }
 
     /// What is left of the uplink for copies, kbit/s, less what is pledged.
     pub(super) fn left_kbps(&self) -> u32 {
-        let ReflectionState { residual_kbps, pledges, .. } = &self.reflecting;
+        let ReflectionState { residual_kbps, reservations: pledges, .. } = &self.reflection;
         if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(pledges.kbps()) }
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
     pub(super) fn admit_copy(&mut self, now: Time, key: RequestKey, copy: StreamCopy) -> Result<(), Reason> {
-        self.reflecting.pledges.release(key);
+        self.reflection.reservations.release(key);
         let Some(requester) = self.requests.get(key).map(|asked| asked.requester) else { return Ok(()) };
         let kbps = self.rate(copy.service, copy.provider);
         if !self.is_receiver(&copy) {
@@ -37,8 +37,8 @@ impl Hub {
             }
             self.counters.grants += 1;
         }
-        if !self.reflecting.is_sent(&copy) {
-            self.reflecting.pledges.insert(key, Reservation { copy, requester, kbps, until: now + BEGINNING });
+        if !self.reflection.is_sent(&copy) {
+            self.reflection.reservations.insert(key, Reservation { copy, requester, kbps, until: now + BEGINNING });
         }
         Ok(())
     }
@@ -47,10 +47,12 @@ impl Hub {
     /// not taken up is half of the room at most, but for the first one: so nobody is shut
     /// out by one who asks for much and takes nothing.
     fn has_room(&self, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
-        let ReflectionState { pledges, subscribers, .. } = &self.reflecting;
+        let ReflectionState { reservations: pledges, subscribers, .. } = &self.reflection;
         let is_subscriber = copy.kind == DownstreamKind::Subscriber;
         let (pledged, pledged_kbps) = if is_subscriber { pledges.reserved_by(requester) } else { (0, 0) };
-        if pledged >= MAX_PLEDGES_EACH || is_subscriber && !self.is_modest(requester, (pledged, pledged_kbps), kbps) {
+        if pledged >= MAX_RESERVATIONS_EACH
+            || is_subscriber && !self.is_modest(requester, (pledged, pledged_kbps), kbps)
+        {
             return false;
         }
         let is_fair = |mine: u32, one: u32, left: u32| {
@@ -72,7 +74,7 @@ impl Hub {
     /// Whether a node with these pledges that is sent one more copy leaves others something: who has more
     /// than half of all that there is room for leaves them the last eighth.
     fn is_modest(&self, requester: NodeId, (pledged, pledged_kbps): (usize, u32), kbps: u32) -> bool {
-        let ReflectionState { sent, sent_kbps, takers, pledges, .. } = &self.reflecting;
+        let ReflectionState { sent, sent_kbps, takers, reservations: pledges, .. } = &self.reflection;
         let begun = takers.copies_of(requester).filter(|receiver| sent.contains(receiver));
         let rate = |(_, service, provider): &CopyReceiver| self.rate(*service, Some(*provider));
         let (begun, begun_kbps) =
@@ -89,12 +91,13 @@ impl Hub {
 
     /// Whether it has the copy already, or is about to.
     pub(super) fn is_receiver(&self, copy: &StreamCopy) -> bool {
-        self.reflecting.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reflecting.pledges.has(receiver))
+        self.reflection.is_sent(copy)
+            || copy.receiver().is_some_and(|receiver| self.reflection.reservations.has(receiver))
     }
 
     /// What a stream takes: as its relay measures it, or as the service usually does.
     pub(super) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
-        let carried = provider.and_then(|provider| self.reflecting.carried_of(service, provider));
+        let carried = provider.and_then(|provider| self.reflection.carried_of(service, provider));
         // A stream that has just begun is not measured yet.
         let carried = carried.filter(|carried| carried.kbps > 0);
         let usual = u32::try_from(service.reflected_bits_per_second().div_ceil(1000)).unwrap_or(u32::MAX);

@@ -119,7 +119,7 @@ impl Hub {
         if !is_carried && !is_granted {
             return;
         }
-        let (deposits, expired) = (&mut self.reflecting.deposits, &mut self.counters.keys_expired);
+        let (deposits, expired) = (&mut self.reflection.sealed_keys, &mut self.counters.keys_expired);
         let Some(deposit) = deposits.asked_of(now, (service, provider), source, expired) else { return };
         deposit.is_granted |= is_granted;
         if is_carried && deposit.hubs.len() < MAX_TOLD {
@@ -137,7 +137,7 @@ impl Hub {
     /// A provider, or the hub that is nearer to it, says what opens its stream.
     pub(in crate::hub) fn handle_keys(&mut self, now: Time, from: Sender, keys: SealedKeys) {
         let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
-        let deposits = &mut self.reflecting.deposits.0;
+        let deposits = &mut self.reflection.sealed_keys.0;
         let told = deposits.get_mut(&(service, provider, from.node));
         let neighbour = self.neighbours.get_mut(from.node);
         let (Some(deposit), Some(neighbour)) = (told, neighbour) else {

@@ -41,7 +41,7 @@ const MAX_REFLECTING: u8 = 3;
 
 /// The most streams of which the owner says that they are carried. What is
 /// beyond is not preferred.
-pub const MAX_CARRIED: usize = 256;
+pub const MAX_REFLECTED_STREAMS: usize = 256;
 
 /// The most receivers, of all streams together, of which the owner says that they are sent something:
 /// a second request of theirs takes no more room. The others are counted again.
@@ -113,9 +113,9 @@ pub(super) struct ReflectionState {
     /// What that takes, kbit/s.
     sent_kbps: u32,
     takers: SubscriberCopies,
-    pledges: Reservations,
+    reservations: Reservations,
     /// What opens them, sealed.
-    deposits: SealedKeyCache,
+    sealed_keys: SealedKeyCache,
 }
 
 /// A copy that somebody wants.
@@ -154,8 +154,8 @@ impl ReflectionState {
             sent: BTreeSet::new(),
             sent_kbps: 0,
             takers: SubscriberCopies::default(),
-            pledges: Reservations::default(),
-            deposits: SealedKeyCache::default(),
+            reservations: Reservations::default(),
+            sealed_keys: SealedKeyCache::default(),
         }
     }
 
@@ -165,7 +165,7 @@ impl ReflectionState {
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.pledges.next_due()
+        self.reservations.next_due()
     }
 
     /// Whether the relay sends a copy, as far as it is known whose it is.
@@ -175,7 +175,7 @@ impl ReflectionState {
 
     /// A request has ended: what was granted for it and has not begun is free.
     pub(super) fn release(&mut self, key: RequestKey) {
-        self.pledges.release(key);
+        self.reservations.release(key);
     }
 
     /// Whether the relay carries this provider's stream.
@@ -199,8 +199,8 @@ impl ReflectionState {
 impl Hub {
     /// The owner says what its relay carries.
     pub(super) fn record_streams(&mut self, now: Time, mut streams: Vec<ReflectedStream>) {
-        streams.truncate(MAX_CARRIED);
-        let reflecting = &mut self.reflecting;
+        streams.truncate(MAX_REFLECTED_STREAMS);
+        let reflecting = &mut self.reflection;
         let sent = |stream: &ReflectedStream| {
             let (service, provider) = (stream.service, stream.provider);
             stream.to.iter().filter_map(move |to| Some((*to, service, provider?))).collect::<Vec<_>>()
@@ -211,7 +211,7 @@ impl Hub {
         // Of a copy whose provider is not known the address has to do.
         let to: BTreeSet<_> = reflecting.sent.iter().map(|(to, service, _)| (*to, *service)).collect();
         let sent = &reflecting.sent;
-        reflecting.pledges.release_begun(|copy| match copy.receiver() {
+        reflecting.reservations.release_begun(|copy| match copy.receiver() {
             Some(receiver) => sent.contains(&receiver),
             None => to.contains(&(copy.to, copy.service)),
         });
@@ -219,7 +219,7 @@ impl Hub {
         let carried: BTreeSet<_> =
             reflecting.carried.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
         reflecting
-            .deposits
+            .sealed_keys
             .keep(now, &mut self.counters.keys_expired, |service, provider| carried.contains(&(service, provider)));
     }
 
@@ -230,7 +230,7 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
         let Some(reflect) = asked.copy_wanted().filter(|reflect| self.reflects(asked, *reflect, choice)) else {
             self.requests.set_granted(key, None);
-            self.reflecting.release(key);
+            self.reflection.release(key);
             return Ok(());
         };
         let provider = choice.provider().or(asked.named_provider());
@@ -238,13 +238,13 @@ impl Hub {
         if asked.granted.is_none() {
             let copy = StreamCopy { to, kind, service, provider };
             if self.try_overflow(key, choice, &copy)? {
-                self.reflecting.release(key);
+                self.reflection.release(key);
                 return Ok(());
             }
             self.admit_copy(now, key, copy)?;
         }
         // Another choice must not be taken for the one before.
-        let tag = StreamTag(self.reflecting.tags.next_u64());
+        let tag = StreamTag(self.reflection.tags.next_u64());
         self.requests.set_granted(key, Some(Granted { tag, provider }));
         Ok(())
     }
@@ -252,7 +252,7 @@ impl Hub {
     /// Another hub passes the same request on, and wants the copy: the one before
     /// may be gone.
     pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
-        let tag = StreamTag(self.reflecting.tags.next_u64());
+        let tag = StreamTag(self.reflection.tags.next_u64());
         let Some(params) = self.requests.get(key).and_then(|asked| asked.params) else { return };
         if params.copy_target != reflect {
             self.requests.set_reflect(key, reflect, tag);
@@ -271,9 +271,9 @@ impl Hub {
         let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.link));
         let grant = ReflectionGrant { tag, to, their_tag, kind, service, cell, provider, begin };
         let requester = asked.requester;
-        self.reflecting.pledges.renew(now, key, provider);
+        self.reflection.reservations.renew(now, key, provider);
         if let Some(provider) = provider.filter(|_| kind == DownstreamKind::Subscriber) {
-            self.reflecting.takers.record_copy(now, requester, (to, service, provider));
+            self.reflection.takers.record_copy(now, requester, (to, service, provider));
         }
         self.events.push_back(HubEvent::Reflect(grant));
     }
@@ -288,7 +288,7 @@ impl Hub {
     }
 
     pub(super) fn expire_reservations(&mut self, now: Time) {
-        self.reflecting.pledges.expire(now);
+        self.reflection.reservations.expire(now);
     }
 
     /// What goes on with a request in place of what came with it.

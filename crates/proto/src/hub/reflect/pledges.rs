@@ -13,11 +13,11 @@ use crate::reflection::DownstreamKind;
 use crate::time::Time;
 
 /// The most pledges. Where room is limited nothing is granted beyond.
-pub(super) const MAX_PLEDGES: usize = 4_096;
+pub(super) const MAX_RESERVATIONS: usize = 4_096;
 
 /// The most of one requester at once: who enters a room of 64 members with four streams each asks for the other half
 /// when these have begun.
-pub(super) const MAX_PLEDGES_EACH: usize = 128;
+pub(super) const MAX_RESERVATIONS_EACH: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
@@ -48,7 +48,7 @@ impl Reservations {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.all.len() >= MAX_PLEDGES
+        self.all.len() >= MAX_RESERVATIONS
     }
 
     pub(super) fn kbps(&self) -> u32 {

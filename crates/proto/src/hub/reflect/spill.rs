@@ -121,7 +121,7 @@ impl Hub {
     fn is_fed(&self, hub: NodeId, service: Service, provider: NodeId) -> bool {
         let links = self.neighbours.links_of(hub).iter().filter_map(|link| self.neighbours.links.get(link));
         let hosts: Vec<_> = links.filter_map(|link| link.address.primary()).map(|at: SocketAddr| at.ip()).collect();
-        let ReflectionState { sent, pledges, .. } = &self.reflecting;
+        let ReflectionState { sent, reservations: pledges, .. } = &self.reflection;
         let mut receivers = sent.iter().copied().chain(pledges.receivers());
         receivers.any(|(to, what, of)| (what, of) == (service, provider) && hosts.contains(&to.ip()))
     }
@@ -139,7 +139,7 @@ impl Hub {
         let Some(reflect) = RequestParams::copy_target(carry.params).filter(|reflect| reflect.hops > 0) else {
             return false;
         };
-        let (tried, spill) = (asked.overflow_hub(), asked.spill);
+        let (tried, spill) = (asked.overflow_hub(), asked.overflow);
         let (id, requester) = (key.id, Some(key.asker));
         let is_awaited = tried.filter(|(hub, _)| *hub == from.node);
         if tried.is_none() && spill.is_none() {
@@ -180,7 +180,7 @@ impl Hub {
     /// The request is about to go to another provider: what was to be reflected
     /// elsewhere is this hub's again.
     pub(super) fn forget_overflow(&mut self, key: RequestKey, choice: RequestTarget) {
-        let spill = self.requests.get(key).and_then(|asked| asked.spill);
+        let spill = self.requests.get(key).and_then(|asked| asked.overflow);
         if spill.is_some_and(|spill| choice != RequestTarget::Node(spill.provider)) {
             self.drop_overflow(key);
         }
@@ -188,7 +188,7 @@ impl Hub {
 
     /// What another hub was to reflect it is not to any more.
     pub(in crate::hub) fn drop_overflow(&mut self, key: RequestKey) {
-        if let Some(Overflow { hub, .. }) = self.requests.get(key).and_then(|asked| asked.spill) {
+        if let Some(Overflow { hub, .. }) = self.requests.get(key).and_then(|asked| asked.overflow) {
             self.requests.set_overflow(key, None);
             self.cancel_overflow(key, hub, Reason::NotFound);
         }
@@ -196,7 +196,7 @@ impl Hub {
 
     /// A provider declines what another hub was to reflect: no third one changes that.
     pub(in crate::hub) fn on_overflow_declined(&mut self, key: RequestKey, by: RequestTarget) {
-        let Some(Overflow { provider, .. }) = self.requests.get(key).and_then(|asked| asked.spill) else { return };
+        let Some(Overflow { provider, .. }) = self.requests.get(key).and_then(|asked| asked.overflow) else { return };
         if by == RequestTarget::Node(provider) {
             self.requests.drop_choices(key, provider);
         }

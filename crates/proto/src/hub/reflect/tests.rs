@@ -91,7 +91,7 @@ fn send_command(bench: &mut Bench, command: HubCommand) {
 }
 
 fn has_left(bench: &mut Bench, residual_kbps: u32) {
-    send_command(bench, HubCommand::Reflecting { residual_kbps, subscribers: 0 });
+    send_command(bench, HubCommand::ReflectionCapacity { residual_kbps, subscribers: 0 });
 }
 
 fn carries(bench: &mut Bench, provider: u8) {
@@ -102,7 +102,7 @@ fn carries_to(bench: &mut Bench, provider: u8, receivers: &[u8]) {
     let to = receivers.iter().map(|number| ([10, 0, 0, *number], 9_000).into()).collect();
     let carried =
         ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(provider)), kbps: 650, to };
-    send_command(bench, HubCommand::Carries { streams: vec![carried] });
+    send_command(bench, HubCommand::ReflectedStreams { streams: vec![carried] });
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn drain_waits_for_reflected_streams() {
     bench.say(link, &Message::Withdraw(crate::hub::testing::version(2)));
     assert!(!bench.events.contains(&HubEvent::Left));
     bench.say(peer, &Message::Claim { node: node(1), version: crate::hub::testing::version(2) });
-    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(bench.events.last(), Some(&HubEvent::Left));
 }
 

@@ -254,7 +254,7 @@ impl Hub {
         let has_word = matches!(reason, Reason::Busy | Reason::Saturated);
         let retry_after_ms = asked.retry_after_ms.filter(|_| has_word).or(retry_after_ms);
         asked.reason = reason;
-        self.reflecting.release(key);
+        self.reflection.release(key);
         self.requests.set_stage(key, RequestStage::Refused { retry_after_ms });
         let Some(asked) = self.requests.get(key) else { return };
         if !asked.is_carried() {

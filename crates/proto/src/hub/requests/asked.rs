@@ -30,7 +30,7 @@ pub(in crate::hub) struct RoutedRequest {
     pub(in crate::hub) neighbour: NodeId,
     pub(in crate::hub) link: LinkId,
     /// From another hub: what it says of the request.
-    pub(super) carried: Option<RouteConstraints>,
+    pub(super) route_constraints: Option<RouteConstraints>,
     /// Where the provider is to be, if that is one cell: other hubs can then
     /// be asked one after the other.
     pub(super) cell: Option<Cell>,
@@ -46,7 +46,7 @@ pub(in crate::hub) struct RoutedRequest {
     /// Another hub is to reflect it: this one has no room, or none for the way to it.
     pub(in crate::hub) elsewhere: bool,
     /// The hub that reflects what is of a provider here.
-    pub(in crate::hub) spill: Option<Overflow>,
+    pub(in crate::hub) overflow: Option<Overflow>,
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
@@ -124,7 +124,7 @@ impl RoutedRequest {
         Self {
             neighbour: from.node,
             link: from.link,
-            carried: None,
+            route_constraints: None,
             cell: if let Area::Exact(cell) = request.area { Some(cell) } else { None },
             requester: from.node,
             nonce: request.nonce,
@@ -136,7 +136,7 @@ impl RoutedRequest {
                 .or(RequestParams::connect_to(request.params)),
             granted: None,
             elsewhere: false,
-            spill: None,
+            overflow: None,
             reply_to: Vec::new(),
             is_dialled: false,
             came: now,
@@ -159,7 +159,7 @@ impl RoutedRequest {
         Self {
             neighbour: from.node,
             link: from.link,
-            carried: Some(RouteConstraints { hops: hops.min(HOPS), provider }),
+            route_constraints: Some(RouteConstraints { hops: hops.min(HOPS), provider }),
             cell: Some(carry.cell),
             requester: carry.requester,
             nonce: carry.nonce,
@@ -169,7 +169,7 @@ impl RoutedRequest {
             named: None,
             granted: None,
             elsewhere: false,
-            spill: None,
+            overflow: None,
             came: now,
             until: until(now, carry.deadline_ms),
             reply_to: carry.reply_to,
@@ -197,7 +197,7 @@ impl RoutedRequest {
 
     /// Whether it has not passed as many hubs as it may.
     pub(super) fn may_go_on(&self) -> bool {
-        self.carried.is_none_or(|carried| carried.hops > 0)
+        self.route_constraints.is_none_or(|carried| carried.hops > 0)
     }
 
     /// Whether another hub passes on this very request, and not one that was refused
@@ -210,7 +210,7 @@ impl RoutedRequest {
 
     /// The only provider that is meant.
     pub(in crate::hub) fn named_provider(&self) -> Option<NodeId> {
-        self.carried.and_then(|carried| carried.provider).or(self.named)
+        self.route_constraints.and_then(|carried| carried.provider).or(self.named)
     }
 
     /// Where the provider should be, if that is known.
@@ -224,7 +224,7 @@ impl RoutedRequest {
 
     /// Where a copy is wanted.
     pub(in crate::hub) fn copy_wanted(&self) -> Option<CopyTarget> {
-        self.spill.map(|spill| spill.reflect).or(RequestParams::copy_target(self.params))
+        self.overflow.map(|spill| spill.reflect).or(RequestParams::copy_target(self.params))
     }
 
     /// The neighbour that has it and answers to the requester, a hub or the provider.
@@ -267,7 +267,7 @@ impl RoutedRequest {
 
     /// Whether another hub asked.
     pub(in crate::hub) fn is_carried(&self) -> bool {
-        self.carried.is_some()
+        self.route_constraints.is_some()
     }
 
     /// Whether the hub carries the answer from the start.

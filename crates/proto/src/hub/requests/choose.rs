@@ -67,7 +67,7 @@ impl Hub {
     /// a further copy; how it is reached.
     fn carried_choice(&self, key: RequestKey, (area, scope): (Area, Scope)) -> Option<RequestTarget> {
         let asked = self.requests.get(key)?;
-        let (provider, cell) = self.reflecting.carried_in(asked.service, area)?;
+        let (provider, cell) = self.reflection.carried_in(asked.service, area)?;
         if provider == asked.requester {
             return None;
         }
@@ -83,7 +83,7 @@ impl Hub {
     /// Whether a request is for a copy of a stream that this hub has from `node` already.
     pub(super) fn joins_carried(&self, key: RequestKey, node: NodeId) -> bool {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.is_reflected()) else { return false };
-        self.reflecting.carries(asked.service, node)
+        self.reflection.carries(asked.service, node)
     }
 
     /// How a node of the directory is reached: a mirrored one that is not
@@ -98,7 +98,7 @@ impl Hub {
             let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.neighbour != *home);
             elsewhere && self.neighbours.is_up(*home) && !self.neighbours.is_unresponsive(*home)
         };
-        let home = self.copies.home_of(node).filter(|home| !connected || is_copy_of(home));
+        let home = self.replicas.home_of(node).filter(|home| !connected || is_copy_of(home));
         let central = self.central().filter(|_| !is_carried).map(|server| (server, RouteDirection::Up));
         let hub = central.or(home.map(|home| (home, RouteDirection::Down)));
         match (hub, self.directory.get(node)) {

@@ -65,7 +65,7 @@ impl Hub {
                 }
                 self.counters.forwards += 1;
             }
-            RequestTarget::Hub { .. } => self.counters.carries += 1,
+            RequestTarget::Hub { .. } => self.counters.requests_routed += 1,
         }
         self.send_on(now, key, link, choice, relay, reply_to);
         let hop_due = self.hop_due(now, link, choice);
@@ -146,7 +146,7 @@ impl Hub {
                 Message::ProviderRequest(forward)
             }
             RequestTarget::Hub { way, named, .. } => {
-                let hops = asked.carried.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
+                let hops = asked.route_constraints.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
                 let provider = named.map(|(node, _)| node).or(asked.named_provider());
                 let Some(cell) = named.map(|(_, cell)| cell).or(asked.cell) else { return };
                 let carry = RouteRequest {
@@ -259,7 +259,7 @@ impl Hub {
             return;
         };
         let to = RequestTarget::Hub { hub, way, named, silences };
-        self.counters.hedges += 1;
+        self.counters.hop_timeouts += 1;
         let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
         if silences + 1 < asks {
             asked.choices.push_back(RequestTarget::Hub { hub, way, named, silences: silences + 1 });

@@ -132,7 +132,7 @@ impl Hub {
 
     /// Removes a request, and ends what was pledged for it.
     fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
-        self.reflecting.release(key);
+        self.reflection.release(key);
         self.requests.remove(key)
     }
 

@@ -97,7 +97,7 @@ impl RequestTable {
     /// Another hub reflects it, or none any more.
     pub(in crate::hub) fn set_overflow(&mut self, key: RequestKey, spill: Option<Overflow>) {
         if let Some(asked) = self.table.get_mut(&key) {
-            (asked.spill, asked.granted) = (spill, None);
+            (asked.overflow, asked.granted) = (spill, None);
         }
     }
 

@@ -5,7 +5,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::neighbours::WORD;
+use super::neighbours::ROOM_UPDATE_COST;
 use super::tree::Relation;
 use super::{Hub, Sender, route};
 use crate::ids::NodeId;
@@ -23,7 +23,7 @@ impl Hub {
         let JoinRoom { room, member, direction: way } = join;
         let Some(way) = self.way_of_word(from, member.node, way) else { return };
         let neighbour = self.neighbours.get_mut(from.node);
-        if !neighbour.is_some_and(|neighbour| neighbour.try_charge(now, WORD)) {
+        if !neighbour.is_some_and(|neighbour| neighbour.try_charge(now, ROOM_UPDATE_COST)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -78,7 +78,7 @@ impl Hub {
     /// Another hub lists who is in, or refuses somebody: goes on to the nodes and hubs below
     /// that want to know.
     pub(super) fn handle_roster(&mut self, from: Sender, roster: Roster) {
-        if !matches!(self.relation(from.node), Some(Relation::Parent | Relation::Peer)) {
+        if !matches!(self.relation(from.node), Some(Relation::Parent | Relation::Sibling)) {
             return self.refused(from.node, "lists of rooms come from above and beside only");
         }
         let Roster { room, to, refused, .. } = roster;
@@ -89,7 +89,7 @@ impl Hub {
             None if refused.is_some() => return,
             None => self.rooms.vias(room),
         };
-        let below = |via: &NodeId| *via != from.node && self.relation(*via) != Some(Relation::Peer);
+        let below = |via: &NodeId| *via != from.node && self.relation(*via) != Some(Relation::Sibling);
         let vias: Vec<NodeId> = vias.into_iter().filter(below).collect();
         let message = Message::Roster(roster);
         vias.into_iter().for_each(|via| self.tell_room(via, &message));
@@ -119,7 +119,7 @@ impl Hub {
             _ if from.role == Role::Node && member == from.node => return Some(RouteDirection::Up),
             _ if from.role == Role::Node => "it speaks for another node",
             (RouteDirection::Up, Some(Relation::Child(_))) => return Some(RouteDirection::Up),
-            (RouteDirection::Across, Some(Relation::Peer | Relation::Aside)) if self.is_root() => {
+            (RouteDirection::Across, Some(Relation::Sibling | Relation::Aside)) if self.is_root() => {
                 return Some(RouteDirection::Across);
             }
             // It has not enrolled, or that has not arrived yet.

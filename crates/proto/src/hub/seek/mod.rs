@@ -166,8 +166,8 @@ impl Hub {
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, course);
-        if let Some((id, seeking)) = self.seeks.under_way(&want, now + patience / 2) {
-            self.counters.merged_seeks += 1;
+        if let Some((id, seeking)) = self.hub_lookups.under_way(&want, now + patience / 2) {
+            self.counters.hub_lookups_merged += 1;
             // A repeated lookup is answered once.
             if !seeking.waiters.iter().any(|other| other.is_same(&waiter)) {
                 if seeking.waiters.len() >= MAX_WAITERS {
@@ -179,7 +179,7 @@ impl Hub {
             }
             return true;
         }
-        let full = self.seeks.table.len() >= self.config.limits.seeks;
+        let full = self.hub_lookups.table.len() >= self.config.limits.hub_lookups;
         if full || !self.neighbours.get_mut(node).is_some_and(|node| node.try_charge(now, SEARCH)) {
             return false;
         }
@@ -200,30 +200,30 @@ impl Hub {
 
     fn begin_seek(&mut self, want: LookupKey, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
         // Relayed requests are numbered from the other half.
-        self.seeks.last = (self.seeks.last + 1) % RequestId::FIRST_OF_HUB;
-        let id = RequestId(self.seeks.last);
+        self.hub_lookups.last = (self.hub_lookups.last + 1) % RequestId::FIRST_OF_HUB;
+        let id = RequestId(self.hub_lookups.last);
         let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
         let seeking = PendingLookup { want, due: until, until, waiters, awaited, found, coverage };
-        self.seeks.table.insert(id, seeking);
-        self.seeks.by_want.insert(want, id);
-        self.seeks.timers.insert((until, id));
-        self.counters.seeks += 1;
+        self.hub_lookups.table.insert(id, seeking);
+        self.hub_lookups.by_want.insert(want, id);
+        self.hub_lookups.timers.insert((until, id));
+        self.counters.hub_lookups_sent += 1;
         id
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    fn ask(&mut self, now: Time, id: RequestId, HubQuery { hub, way, instead }: HubQuery) {
+    fn ask(&mut self, now: Time, id: RequestId, HubQuery { hub, way, fallbacks: instead }: HubQuery) {
         let wait = self.link_to(hub).map_or(Duration::ZERO, |link| self.neighbours.answer_timeout(link));
-        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        let Some(seeking) = self.hub_lookups.table.get_mut(&id) else { return };
         let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
         let awaited = seeking.awaited.entry(hub).or_insert(awaited);
         (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
-        self.seeks.plan(id);
+        self.hub_lookups.plan(id);
         self.send_seek(now, id, hub, way);
     }
 
     fn send_seek(&mut self, now: Time, id: RequestId, hub: NodeId, way: RouteDirection) {
-        let (Some(link), Some(seeking)) = (self.link_to(hub), self.seeks.table.get(&id)) else { return };
+        let (Some(link), Some(seeking)) = (self.link_to(hub), self.hub_lookups.table.get(&id)) else { return };
         let (service, area, count, names, _) = seeking.want;
         let left = u32::try_from(seeking.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
@@ -235,7 +235,7 @@ impl Hub {
     /// Another hub asks. It hears what is held here, and what others have that
     /// are to be asked on its way.
     pub(super) fn handle_hub_lookup(&mut self, now: Time, from: Sender, seek: HubLookup) {
-        self.counters.sought += 1;
+        self.counters.hub_lookups_answered += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
         let query = DirectoryQuery {
@@ -282,19 +282,19 @@ impl Hub {
 
     /// A hub says that it is searching. False if nobody waits for it.
     pub(super) fn confirm_hub_lookup(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
-        let awaited = self.seeks.table.get_mut(&id).and_then(|seeking| seeking.awaited.get_mut(&hub));
+        let awaited = self.hub_lookups.table.get_mut(&id).and_then(|seeking| seeking.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
         if awaited.asked > 0 {
             (awaited.asked, awaited.due) = (0, now + awaited.pause);
             awaited.pause *= 2;
-            self.seeks.plan(id);
+            self.hub_lookups.plan(id);
         }
         true
     }
 
     /// A hub has answered.
     pub(super) fn handle_lookup_result(&mut self, now: Time, from: Sender, found: LookupResult) {
-        let Some(seeking) = self.seeks.table.get_mut(&found.id) else {
+        let Some(seeking) = self.hub_lookups.table.get_mut(&found.id) else {
             self.counters.stray += 1;
             return;
         };
@@ -319,7 +319,7 @@ impl Hub {
     }
 
     fn poll_lookup(&mut self, now: Time, id: RequestId) {
-        if self.seeks.table.get(&id).is_some_and(PendingLookup::is_over) {
+        if self.hub_lookups.table.get(&id).is_some_and(PendingLookup::is_over) {
             self.conclude(now, id);
         }
     }
@@ -330,7 +330,7 @@ impl Hub {
     }
 
     fn conclude(&mut self, now: Time, id: RequestId) {
-        let Some(mut seeking) = self.seeks.take_lookup(id) else { return };
+        let Some(mut seeking) = self.hub_lookups.take_lookup(id) else { return };
         let coverage = self.coverage(now, seeking.reach());
         let (.., course) = seeking.want;
         for waiter in std::mem::take(&mut seeking.waiters) {
@@ -348,7 +348,7 @@ impl Hub {
             }
         }
         if !seeking.awaited.is_empty() {
-            self.seeks.keep(now, id, seeking);
+            self.hub_lookups.keep(now, id, seeking);
         }
     }
 }

@@ -14,7 +14,7 @@ pub(in crate::hub) const ASKS: u8 = 3;
 impl Hub {
     /// A hub is gone: nobody waits for it any longer.
     pub(in crate::hub) fn seek_without(&mut self, now: Time, hub: NodeId) {
-        let waiting = self.seeks.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
+        let waiting = self.hub_lookups.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_instead(now, id, hub);
             self.poll_lookup(now, id);
@@ -24,7 +24,7 @@ impl Hub {
     /// A hub does not answer: another one is asked in its place, or the answer
     /// does without.
     fn ask_instead(&mut self, now: Time, id: RequestId, hub: NodeId) {
-        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        let Some(seeking) = self.hub_lookups.table.get_mut(&id) else { return };
         let Some(Awaited { way, mut instead, .. }) = seeking.awaited.remove(&hub) else { return };
         if seeking.waiters.is_empty() {
             return;
@@ -33,18 +33,18 @@ impl Hub {
             let above = way == RouteDirection::Up;
             let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
             seeking.coverage = seeking.coverage.with(reach);
-            self.counters.partial_seeks += 1;
+            self.counters.hub_lookups_partial += 1;
             return;
         }
         let next = instead.remove(0);
         if !seeking.awaited.contains_key(&next) {
-            self.ask(now, id, HubQuery { hub: next, way, instead });
+            self.ask(now, id, HubQuery { hub: next, way, fallbacks: instead });
         }
     }
 
     pub(in crate::hub) fn expire_seeks(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
-            let Some((_, id)) = self.seeks.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
+            let Some((_, id)) = self.hub_lookups.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
             self.remind(now, id);
             self.poll_lookup(now, id);
         }
@@ -53,13 +53,13 @@ impl Hub {
     /// Those who are silent, or have been searching for a while, are asked
     /// again, or others in their place.
     fn remind(&mut self, now: Time, id: RequestId) {
-        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        let Some(seeking) = self.hub_lookups.table.get_mut(&id) else { return };
         if seeking.waiters.is_empty() {
             return seeking.awaited.clear();
         }
         if now >= seeking.until {
             seeking.coverage = seeking.coverage.with(Coverage::Partial);
-            self.counters.partial_seeks += 1;
+            self.counters.hub_lookups_partial += 1;
             return seeking.awaited.clear();
         }
         let due = seeking.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
@@ -72,10 +72,10 @@ impl Hub {
             if silent && is_over {
                 self.ask_instead(now, id, hub);
             } else {
-                self.ask(now, id, HubQuery { hub, way, instead: Vec::new() });
+                self.ask(now, id, HubQuery { hub, way, fallbacks: Vec::new() });
             }
         }
-        self.seeks.plan(id);
+        self.hub_lookups.plan(id);
     }
 }
 

@@ -77,7 +77,7 @@ fn the_same_question_is_asked_once() {
     assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
     let told: Vec<LinkId> = bench.say(peer, &answer(id, Vec::new())).iter().map(|(link, _)| *link).collect();
     assert_eq!(told, [a, b]);
-    assert_eq!((bench.hub.counters().seeks, bench.hub.counters().merged_seeks), (1, 2));
+    assert_eq!((bench.hub.counters().hub_lookups_sent, bench.hub.counters().hub_lookups_merged), (1, 2));
 }
 
 #[test]

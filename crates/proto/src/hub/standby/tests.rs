@@ -34,7 +34,7 @@ fn standing_by() -> (Bench, LinkId, LinkId) {
     let mut bench = Bench::new();
     let (home, link) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node));
     assert!(bench.say(home, &copy(vec![record(1)])).is_empty(), "it is nobody else's to know");
-    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    assert_eq!(bench.hub.status(bench.now).replicas, 1);
     (bench, home, link)
 }
 
@@ -71,7 +71,7 @@ fn adopt_makes_standby_the_home() {
     assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
     assert!(matches!(&sent[1], (to, Message::Lease { version: held, .. }) if *to == link && *held == version(2)));
     let status = bench.hub.status(bench.now);
-    assert_eq!((status.nodes, status.mirrored, bench.hub.counters().adoptions), (1, 0, 1));
+    assert_eq!((status.nodes, status.replicas, bench.hub.counters().adoptions), (1, 0, 1));
     assert_eq!(bench.hub.index(bench.now, None, 1)[0].capacity, LEFT);
     assert!(bench.events.iter().any(|event| matches!(event, HubEvent::Published { .. })));
     // The answer may be lost, and the home may speak late.
@@ -89,7 +89,7 @@ fn unknown_version_requests_full_record() {
     }
     let sent = bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
-    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
 #[test]
@@ -100,12 +100,12 @@ fn replica_expires_without_home_liveness() {
         let heard = Some(Bytes::from_static(&[1]));
         bench.say(home, &next(number, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
     }
-    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    assert_eq!(bench.hub.status(bench.now).replicas, 1);
     for _ in 0..5 {
         bench.wait(Duration::from_secs(15));
         bench.say(home, &Message::Pong(0));
     }
-    assert_eq!((bench.hub.status(bench.now).mirrored, bench.hub.counters().expiries), (0, 0));
+    assert_eq!((bench.hub.status(bench.now).replicas, bench.hub.counters().expiries), (0, 0));
     assert!(!bench.closed.iter().any(|(closed, _)| *closed == link));
 }
 
@@ -116,9 +116,9 @@ fn only_home_removes_replica() {
     bench.say(other, &copy(vec![record(1)]));
     bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
     bench.say(other, &gone(2));
-    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    assert_eq!(bench.hub.status(bench.now).replicas, 1);
     bench.say(home, &gone(2));
-    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
 fn shift(number: u32, versions: u32, x: i32) -> Message {
@@ -160,10 +160,10 @@ fn released_replica_requested_when_it_moves() {
     let peer = bench.up(101, Role::SuperNode);
     let claim = Message::Claim { node: node(1), version: version(2) };
     bench.say(peer, &claim);
-    assert_eq!(bench.hub.status(bench.now).mirrored, 1, "its home is there and holds on to it");
+    assert_eq!(bench.hub.status(bench.now).replicas, 1, "its home is there and holds on to it");
     bench.wait(LIVELY);
     bench.say(peer, &claim);
-    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    assert_eq!(bench.hub.status(bench.now).replicas, 0);
     assert_eq!(bench.say(home, &shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
 }
 
@@ -171,7 +171,7 @@ fn released_replica_requested_when_it_moves() {
 fn resync_drops_unmentioned_replicas() {
     let (mut bench, home, _) = standing_by();
     bench.say(home, &copy(vec![record(2)]));
-    let held: Vec<NodeId> = bench.hub.copies.nodes_of(node(100)).collect();
+    let held: Vec<NodeId> = bench.hub.replicas.nodes_of(node(100)).collect();
     assert_eq!(held, [node(2)]);
 }
 
@@ -186,9 +186,9 @@ fn what_was_overtaken_is_not_believed() {
     assert!(bench.say(other, &shift(6, 1, 1)).is_empty(), "it goes on over the other association");
     bench.down(other);
     assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
-    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    assert_eq!(bench.hub.status(bench.now).replicas, 1);
     bench.say(home, &Message::ReplicaUpdate(ReplicaUpdate { sequence: 7, ..copies(vec![]) }));
-    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn replica_requested_once_room_is_free() {
     let home = bench.up(100, Role::SuperNode);
     bench.say(home, &copy(vec![record(1), record(2)]));
     let status = bench.hub.status(bench.now);
-    assert_eq!((status.mirrored, status.numbered, bench.hub.counters().over_limit), (1, 1, 1));
+    assert_eq!((status.replicas, status.numbered, bench.hub.counters().over_limit), (1, 1, 1));
     let (moves, alive) = (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
     assert!(bench.say(home, &next(2, ReplicaUpdate { moves, alive, ..ReplicaUpdate::default() })).is_empty());
     assert!(bench.say(home, &gone(3)).is_empty());
@@ -229,9 +229,9 @@ fn contested_claim_applies_when_home_gone() {
     let other = bench.up(101, Role::SuperNode);
     bench.down(link);
     bench.say(other, &Message::Claim { node: node(1), version: version(2) });
-    assert_eq!(bench.hub.status(bench.now).mirrored, 1, "a home that lives is believed");
+    assert_eq!(bench.hub.status(bench.now).replicas, 1, "a home that lives is believed");
     bench.down(home);
-    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
 #[test]
@@ -242,11 +242,11 @@ fn copies_give_way_to_own_nodes() {
     let (many, few) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.say(few, &copy(vec![record(90)]));
     bench.say(many, &copy((10..22).map(record).collect()));
-    assert_eq!(bench.hub.status(bench.now).mirrored, 8);
+    assert_eq!(bench.hub.status(bench.now).replicas, 8);
     for number in 1..=4 {
         bench.provider(number);
     }
     let status = bench.hub.status(bench.now);
-    assert_eq!((status.nodes, status.mirrored), (4, 4));
+    assert_eq!((status.nodes, status.replicas), (4, 4));
     assert!(bench.closed.is_empty() && bench.hub.directory.get(node(90)).is_some(), "{:?}", bench.closed);
 }

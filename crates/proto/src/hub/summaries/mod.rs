@@ -195,7 +195,7 @@ impl Hub {
             self.counters.stray += 1;
             return;
         }
-        if relation == Some(Relation::Peer) && !self.is_root() {
+        if relation == Some(Relation::Sibling) && !self.is_root() {
             return self.refused(from.node, "it told what it has to a hub that is not above it");
         }
         self.counters.summaries_heard += 1;

@@ -201,7 +201,7 @@ impl Hub {
             // Caches register each node, so there is nothing to sum up.
             return;
         }
-        let wanted = if self.is_root() { Relation::Peer } else { Relation::Parent };
+        let wanted = if self.is_root() { Relation::Sibling } else { Relation::Parent };
         let hubs: Vec<NodeId> = self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
         self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));
         for hub in hubs {

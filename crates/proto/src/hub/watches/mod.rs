@@ -207,7 +207,7 @@ impl Hub {
             });
             for hit in &hits {
                 let candidate = self.directory.hit(*hit).candidate();
-                if self.copies.home_of(candidate.node) == Some(key.0) {
+                if self.replicas.home_of(candidate.node) == Some(key.0) {
                     // Its own nodes a cache tells of itself.
                     continue;
                 }
@@ -246,7 +246,7 @@ impl Hub {
         }
         let now = self.directory.get(node).map(|entry| entry.candidate());
         let keys: Vec<(NodeId, RequestId)> = self.watches.table.keys().copied().collect();
-        let home = self.copies.home_of(node);
+        let home = self.replicas.home_of(node);
         for key in keys.into_iter().filter(|key| home != Some(key.0)) {
             let Some(watching) = self.watches.table.get_mut(&key) else { continue };
             let here = now.as_ref().filter(|candidate| watching.covers(candidate.services, candidate.cell));

@@ -275,13 +275,13 @@ impl Pair {
     /// What the stand-by has of the home.
     pub(super) fn copies(&self) -> Vec<Record> {
         let hub = &self.standby.hub;
-        hub.copies.nodes_of(node(HOME)).filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
+        hub.replicas.nodes_of(node(HOME)).filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
     }
 
     /// What of it the home holds and is to be there.
     pub(super) fn originals(&self) -> Vec<Record> {
         let hub = &self.home.hub;
-        let named = hub.mirror.nodes_of(node(STANDBY));
+        let named = hub.replica_senders.nodes_of(node(STANDBY));
         named.into_iter().filter_map(|node| Some(hub.directory.get(node)?.record())).collect()
     }
 

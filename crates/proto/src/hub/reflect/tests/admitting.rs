@@ -34,11 +34,11 @@ fn pending_grant_keeps_its_reservation() {
     // It has begun, and is not measured yet.
     let begun =
         ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
-    send_command(&mut bench, HubCommand::Carries { streams: vec![begun] });
+    send_command(&mut bench, HubCommand::ReflectedStreams { streams: vec![begun] });
     has_left(&mut bench, 600);
     assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
     // It has ended.
-    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     bench.wait(BEGINNING);
     has_left(&mut bench, VIDEO_KBPS + 600);
     forwarded(&bench.ask(b, naming(3, 1)));
@@ -50,10 +50,10 @@ fn receiver_forgotten_with_its_stream() {
     let (_, asker) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(asker, subscribe(1)));
     has_left(&mut bench, 0);
-    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     forwarded(&bench.ask(asker, subscribe(2)));
     bench.wait(BEGINNING);
-    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(refused(&bench.ask(asker, subscribe(3))), (asker, Reason::Saturated));
 }
 
@@ -116,7 +116,7 @@ fn single_node_cannot_reserve_everything() {
     for id in 1..200 {
         bench.ask(greedy, at_port(id, id as u16));
     }
-    assert_eq!(bench.hub.counters().grants, pledges::MAX_PLEDGES_EACH as u64);
+    assert_eq!(bench.hub.counters().grants, pledges::MAX_RESERVATIONS_EACH as u64);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn unused_grant_expires_on_idle_hub() {
     bench.wait(BEGINNING);
     has_left(&mut bench, 0);
     assert_eq!(refused(&bench.ask(asker, naming(2, 1))), (asker, Reason::Saturated));
-    assert_eq!(bench.hub.reflecting.next_due(), None);
+    assert_eq!(bench.hub.reflection.next_due(), None);
 }
 
 /// What the owner says of copies of node 1's stream that one node is sent, and of what is left.
@@ -136,7 +136,9 @@ fn is_sent(bench: &mut Bench, to: &[(u8, u16)], left: u32) {
     let (cell, provider, kbps) = (Some(HERE), Some(node(1)), VIDEO_KBPS);
     send_command(
         bench,
-        HubCommand::Carries { streams: vec![ReflectedStream { service: Service::Video, cell, provider, kbps, to }] },
+        HubCommand::ReflectedStreams {
+            streams: vec![ReflectedStream { service: Service::Video, cell, provider, kbps, to }],
+        },
     );
     has_left(bench, left);
 }

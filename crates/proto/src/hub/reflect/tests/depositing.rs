@@ -138,6 +138,6 @@ fn it_goes_with_the_stream() {
     bench.say(provider, &Message::SealedKeys(keys(1, b"one")));
     carries_to(&mut bench, 1, &[2]);
     bench.wait(Duration::from_secs(20));
-    send_command(&mut bench, HubCommand::Carries { streams: Vec::new() });
+    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(handed(&bench.ask(second, subscribe(9))), []);
 }
