@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reflect::ReflectedStream;
+use super::reflection::ReflectedStream;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;

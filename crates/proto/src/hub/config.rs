@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reflect::ReflectionConfig;
+use super::reflection::ReflectionConfig;
 use crate::address::Address;
 use crate::ids::NodeId;
 use crate::random::RootSecret;

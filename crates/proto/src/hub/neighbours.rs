@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::debts::{DepartedUsage, QuotaUsage};
+use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::requests::RequestKey;
 use super::tree::Relation;
 use crate::address::{Address, SchemeSet};

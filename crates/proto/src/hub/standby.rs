@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::claims::Claim;
-use super::ledger::{ReplicaEntry, ReplicaReceiver};
+use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
 use super::{Hub, HubEvent, HubKind, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{DirectoryQuery, Hit, PreviousEntry, PublishOutcome};

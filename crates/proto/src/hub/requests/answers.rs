@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::RETRY_AFTER;
-use super::asked::{RequestStage, RequestTarget};
+use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::delivery::Delivery;
 use crate::foreign;

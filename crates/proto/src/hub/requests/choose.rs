@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::seek::Waiter;
-use super::asked::{RequestStage, RequestTarget, RoutedRequest};
+use super::super::hub_lookup::Waiter;
+use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::block::BlockService;
 use crate::directory::{DirectoryQuery, Rank};

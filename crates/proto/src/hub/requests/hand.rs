@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::asked::{RequestStage, RequestTarget, RoutedRequest};
+use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::address::{Address, SchemeSet};
 use crate::hub::dialable::DialAttempt;
+use crate::hub::hub_lookup::ASKS;
 use crate::hub::route::HOPS;
-use crate::hub::seek::ASKS;
 use crate::hub::{Hub, Outcome, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};

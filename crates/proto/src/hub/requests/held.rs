@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::asked::{RequestStage, RoutedRequest};
+use super::routed_request::{RequestStage, RoutedRequest};
 use super::table::RequestKey;
 use crate::directory::DirectoryQuery;
 use crate::hub::{Hub, MAX_PER_WAKE};

@@ -5,12 +5,12 @@
 //! entry is a memory of what was tried, kept until the requester's deadline.
 
 mod answers;
-mod asked;
-mod carry;
 mod choose;
 mod hand;
 mod held;
-mod judge;
+mod hub_routing;
+mod provider_health;
+mod routed_request;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -24,8 +24,8 @@ use super::{Hub, HubKind, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
 use crate::wire::{Reason, Request, RequestMode};
-use asked::RequestStage;
-pub(super) use asked::{RequestTarget, RoutedRequest};
+use routed_request::RequestStage;
+pub(super) use routed_request::{RequestTarget, RoutedRequest};
 pub(super) use table::{RequestKey, RequestTable};
 
 /// How many providers a request considers if it does not say.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::asked::{RequestStage, RequestTarget, RoutedRequest};
 use super::held::HoldableQueries;
-use crate::hub::reflect::{Granted, Overflow};
+use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
+use crate::hub::reflection::{Granted, Overflow};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::StreamTag;
 use crate::time::Time;

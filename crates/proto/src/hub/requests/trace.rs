@@ -1,7 +1,7 @@
 //! Telling who traces a request what becomes of it here, and passing on what
 //! becomes of it further on.
 
-use super::asked::{RequestStage, RequestTarget, RoutedRequest};
+use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;

@@ -9,7 +9,7 @@
 //! What a hub cannot see, because another one keeps no more watches, its
 //! watchers are told: their picture is partial until that one takes it.
 
-mod carry;
+mod forwarding;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
 //! Whether there is room for one more copy of a stream.
 
-use super::pledges::{MAX_RESERVATIONS_EACH, Reservation};
-use super::takers::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
+use super::reservations::{MAX_RESERVATIONS_EACH, Reservation};
+use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
 use super::{BEGINNING, CopyReceiver, Policy, ReflectionState, StreamCopy};
 use crate::hub::Hub;
 use crate::hub::requests::RequestKey;

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::ledger::{ReplicaChanges, ReplicaSender};
 use super::neighbours::PUBLICATION;
+use super::replica_sync::{ReplicaChanges, ReplicaSender};
 use super::{Hub, Sender};
 use crate::address::Address;
 use crate::ids::{LinkId, NodeId};

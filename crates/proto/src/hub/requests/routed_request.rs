@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::address::{Address, SchemeSet};
 use crate::grid::{Area, Cell};
 use crate::hub::Sender;
-use crate::hub::reflect::{Granted, Overflow};
+use crate::hub::reflection::{Granted, Overflow};
 use crate::hub::route::{HOPS, RoutePlan};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::service::Service;

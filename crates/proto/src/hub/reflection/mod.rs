@@ -7,12 +7,12 @@
 //! request on with its own address and a tag of its own in their place: so
 //! each on the way knows its two neighbours, and the stream finds its way back.
 
-mod admit;
-mod aim;
-mod keys;
-mod pledges;
-mod spill;
-mod takers;
+mod admission;
+mod copy_target;
+mod overflow;
+mod reservations;
+mod sealed_keys;
+mod subscriber_copies;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +20,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use keys::SealedKeyCache;
-use pledges::Reservations;
-pub(super) use spill::Overflow;
-use takers::SubscriberCopies;
+pub(super) use overflow::Overflow;
+use reservations::Reservations;
+use sealed_keys::SealedKeyCache;
+use subscriber_copies::SubscriberCopies;
 
 use super::requests::{RequestKey, RequestTarget, RoutedRequest};
 use super::{Hub, HubEvent};

@@ -116,7 +116,7 @@ fn single_node_cannot_reserve_everything() {
     for id in 1..200 {
         bench.ask(greedy, at_port(id, id as u16));
     }
-    assert_eq!(bench.hub.counters().grants, pledges::MAX_RESERVATIONS_EACH as u64);
+    assert_eq!(bench.hub.counters().grants, reservations::MAX_RESERVATIONS_EACH as u64);
 }
 
 #[test]
@@ -174,13 +174,13 @@ fn copies_per_node_are_limited() {
     let mut bench = bench();
     let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
     let mut begun = Vec::new();
-    for port in 1..=2 * takers::MAX_COPIES_EACH as u16 {
+    for port in 1..=2 * subscriber_copies::MAX_COPIES_EACH as u16 {
         if matches!(bench.ask(greedy, at_port(port.into(), port)).first(), Some((_, Message::ProviderRequest(_)))) {
             begun.push((2, port));
         }
         is_sent(&mut bench, &begun, u32::MAX);
         bench.wait(Duration::from_millis(20));
     }
-    assert_eq!(begun.len(), takers::MAX_COPIES_EACH);
+    assert_eq!(begun.len(), subscriber_copies::MAX_COPIES_EACH);
     forwarded(&bench.ask(other, naming(1, 1)));
 }

@@ -1,8 +1,8 @@
 //! Requests that other hubs pass on, and hubs that go.
 
 use super::DEFAULT_CONSIDERED;
-use super::asked::{RequestStage, RequestTarget, RoutedRequest};
 use super::hand::REPEAT_PAUSE;
+use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
 use crate::grid::Area;

@@ -6,7 +6,7 @@
 //! Of a request that is answered directly a hub hears trouble only. So one that
 //! was handed on, and of which nothing was heard until its deadline, was served.
 
-use super::asked::{RequestStage, RequestTarget};
+use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
 use crate::hub::{Hub, Sender};
 use crate::time::Time;

@@ -7,8 +7,8 @@ use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
 use super::disclose::abroad;
+use super::hub_lookup::Waiter;
 use super::route::RoutePlan;
-use super::seek::Waiter;
 use super::{Hub, Outcome, Sender};
 use crate::called::NodeSelector;
 use crate::delivery::Delivery;
