@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use roost_control::server::ApiError;
 use roost_control::{self as control, Code, Roster, WatchEvent};
 use roost_daemon::naming::{certified, connected, resolve_node};
-use roost_proto::called::is_node_name;
+use roost_proto::node_selector::is_node_name;
 use roost_proto::room::RoomMember;
 use roost_proto::wire::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
 use roost_proto::{Area, NodeId, NodeSelector, Service, ServiceSet};

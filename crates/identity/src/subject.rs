@@ -3,7 +3,7 @@
 use std::fmt;
 
 use roost_proto::Role;
-use roost_proto::called::is_node_name;
+use roost_proto::node_selector::is_node_name;
 
 /// The longest name of a group or a node, in bytes.
 pub const MAX_NAME_BYTES: usize = roost_proto::wire::MAX_NAME_BYTES;

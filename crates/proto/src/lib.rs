@@ -19,18 +19,18 @@
 //! Time must never run backwards between two calls.
 
 pub mod address;
+mod address_filter;
 mod backoff;
 pub mod block;
-pub mod called;
 pub mod congestion;
 pub mod delivery;
 pub mod directory;
 pub mod flow;
-mod foreign;
 pub mod grid;
 pub mod hub;
 pub mod ids;
 pub mod machine;
+pub mod node_selector;
 pub mod peer;
 pub mod printable;
 pub mod random;
@@ -45,13 +45,13 @@ mod wall;
 pub mod wire;
 
 pub use address::{Address, Endpoint, Scheme, SchemeSet};
-pub use called::{NodeSelector, format_node};
+pub use address_filter::is_destination;
 pub use congestion::Congestion;
 pub use delivery::{Delivery, DeliveryClass, DeliveryClasses, DeliveryPreferences, Profile};
-pub use foreign::is_destination;
 pub use grid::{Area, Cell};
 pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};
 pub use machine::{Channel, Deadline, Input, Machine, Traffic, Transmit};
+pub use node_selector::{NodeSelector, format_node};
 pub use printable::{printable, printable_json, printable_lines};
 pub use record::{Capacity, Record, Version};
 pub use reflection::{Epoch, EpochSecret, ReflectionGrant, StreamId, StreamTag};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::standing::ProviderHealth;
+use super::provider_health::ProviderHealth;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;

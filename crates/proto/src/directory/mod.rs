@@ -8,8 +8,8 @@
 
 mod entry;
 mod key;
+mod provider_health;
 mod search;
-mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +24,8 @@ use crate::time::Time;
 use entry::Slot;
 pub use entry::{DirectoryEntry, PreviousEntry};
 use key::IndexKey;
+pub use provider_health::LONGEST_HOLD;
 pub use search::{DirectoryQuery, Hit, Rank, SearchPurpose};
-pub use standing::LONGEST_HOLD;
 
 /// The most nodes that a directory can hold, whatever its configured limit.
 /// Each has at most one entry per service.

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
 use super::key::IndexKey;
-use super::standing::ProviderHealth;
+use super::provider_health::ProviderHealth;
 use super::{Directory, DirectoryEntry};
 use crate::block::{Block, gap};
-use crate::called::NodeSelector;
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
+use crate::node_selector::NodeSelector;
 use crate::record::Capacity;
 use crate::service::{Form, Service};
 use crate::time::Time;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::standing::ProviderHealth;
+use super::provider_health::ProviderHealth;
 use super::*;
 use crate::address::Address;
 use crate::grid::Area;

@@ -12,8 +12,8 @@ use super::mesh::DialPurpose;
 use super::tree::Relation;
 use super::{Hub, MAX_PER_WAKE, Sender};
 use crate::address::Address;
+use crate::address_filter;
 use crate::backoff::Backoff;
-use crate::foreign;
 use crate::ids::NodeId;
 use crate::service::Role;
 use crate::time::Time;
@@ -83,11 +83,12 @@ impl Hub {
             return Some((known, None));
         }
         let seen = self.neighbours.links.get(&from.link)?.address.primary()?.ip();
-        let (there, elsewhere) = foreign::split(&foreign::filter_reported(addresses, seen), &self.hosts_of(from.node));
+        let (there, elsewhere) =
+            address_filter::split(&address_filter::filter_reported(addresses, seen), &self.hosts_of(from.node));
         if !there.is_empty() {
             return Some((there, None));
         }
-        Some((vec![foreign::least(&elsewhere)?], Some(from.node)))
+        Some((vec![address_filter::least(&elsewhere)?], Some(from.node)))
     }
 
     /// Makes room by the stand-by that has failed for longest. False if all are reached.

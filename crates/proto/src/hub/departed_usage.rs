@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::foreign::DialAllowance;
+use crate::address_filter::DialAllowance;
 use crate::ids::NodeId;
 use crate::time::Time;
 
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::address::Scheme;
-    use crate::foreign::DialedHosts;
+    use crate::address_filter::DialedHosts;
 
     fn node(number: u32) -> NodeId {
         let mut bytes = [0; 16];

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use super::Hub;
 use crate::address::Address;
-use crate::foreign;
+use crate::address_filter;
 use crate::ids::{LinkId, NodeId};
 use crate::time::Time;
 
@@ -29,8 +29,8 @@ impl Hub {
         addresses: &[Address],
         turn: DialAttempt,
     ) -> Vec<Address> {
-        let (mut dialable, elsewhere) = foreign::split(addresses, &self.hosts_of(node));
-        let other = foreign::least(&elsewhere).filter(|address| self.may_dial(now, node, address, turn));
+        let (mut dialable, elsewhere) = address_filter::split(addresses, &self.hosts_of(node));
+        let other = address_filter::least(&elsewhere).filter(|address| self.may_dial(now, node, address, turn));
         dialable.extend(other);
         dialable
     }
@@ -51,7 +51,7 @@ impl Hub {
     /// Those of a node's addresses, of which another hub at `link` tells, that may be passed on.
     pub(super) fn told_by_hub(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
         let hub = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
-        hub.map_or(Vec::new(), |hub| foreign::few(foreign::filter_reported(addresses, hub.ip())))
+        hub.map_or(Vec::new(), |hub| address_filter::few(address_filter::filter_reported(addresses, hub.ip())))
     }
 
     /// The hosts at which a neighbour is seen.

@@ -3,8 +3,8 @@
 use super::neighbours::PUBLICATION;
 use super::{Hub, HubEvent, MAX_PER_WAKE, Sender};
 use crate::address::Address;
+use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
-use crate::foreign;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
@@ -85,7 +85,7 @@ impl Hub {
     fn filter_addresses(&self, from: Sender, addresses: &mut Vec<Address>) {
         let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
         if let Some(seen) = seen {
-            *addresses = foreign::filter_dialable(std::mem::take(addresses), seen.ip());
+            *addresses = address_filter::filter_dialable(std::mem::take(addresses), seen.ip());
         }
     }
 

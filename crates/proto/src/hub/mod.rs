@@ -73,9 +73,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::address_filter::{DialedHosts, HubDialBudget};
 use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
-use crate::foreign::{DialedHosts, HubDialBudget};
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
 use crate::random::SplitMix64;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::api::NodeEvent;
-use super::asked::{OutgoingRequest, RequestPhase};
-use super::attach::HomeRegistration;
 use super::core::Core;
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::registration::HomeRegistration;
 use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};

@@ -1,10 +1,10 @@
 //! Whom a request is put to, over which association, and when it is put again.
 
-use super::asked::{OutgoingRequest, RequestPhase};
-use super::attach::HomeRegistration;
 use super::core::Core;
 use super::links::{ConnectionLoss, DialTarget};
 use super::liveness::answers_since;
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::registration::HomeRegistration;
 use super::requests::{OutgoingRequests, SHORT_PAUSE};
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::api::NodeEvent;
-use super::crowd::MulticastLoad;
 use super::links::{DialTarget, HubTunnel, Links, NodeConnection, NodeDialPurpose};
+use super::multicast_load::MulticastLoad;
 use super::status::NodeCounters;
 use super::timers::{Timer, Timers};
 use super::trace::Traces;
 use crate::address::Address;
+use crate::address_filter::{self, HubDialBudget};
 use crate::delivery::Delivery;
-use crate::foreign::{self, HubDialBudget};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -171,7 +171,7 @@ impl Core {
         if self.links.is_dialling(NodeDialPurpose::Node(way)) {
             return true;
         }
-        let addresses = foreign::few(addresses);
+        let addresses = address_filter::few(addresses);
         let Some(bytes) = self.advice.charge_dial(self.now, &addresses).filter(|_| !addresses.is_empty()) else {
             return false;
         };

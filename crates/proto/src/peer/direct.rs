@@ -2,9 +2,9 @@
 //! an association with the provider itself.
 
 use super::api::{Provider, ReflectionPolicy, ServiceRequest};
-use super::asked::{OutgoingRequest, RequestPhase, for_people};
 use super::core::Core;
 use super::links::{ConnectionLoss, DialTarget};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, for_people};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::address::Address;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::address::{Address, Scheme, SchemeSet};
-use crate::foreign;
+use crate::address_filter;
 use crate::ids::{DialId, LinkId, NodeId, RequestId};
 use crate::machine::Peer as Neighbour;
 use crate::rtt::Rtt;
@@ -154,12 +154,12 @@ impl NodeConnection {
 
     /// Those of its peer's addresses that are where it is seen.
     pub(super) fn there(&self, addresses: Vec<Address>) -> Vec<Address> {
-        self.address.primary().map_or(Vec::new(), |seen| foreign::filter_observed(addresses, seen.ip()))
+        self.address.primary().map_or(Vec::new(), |seen| address_filter::filter_observed(addresses, seen.ip()))
     }
 
     /// Those of others' addresses, of which its peer tells, that somebody can be at.
     pub(super) fn told(&self, addresses: Vec<Address>) -> Vec<Address> {
-        self.address.primary().map_or(Vec::new(), |seen| foreign::filter_reported(addresses, seen.ip()))
+        self.address.primary().map_or(Vec::new(), |seen| address_filter::filter_reported(addresses, seen.ip()))
     }
 
     fn is_quiet(&self, now: Time) -> bool {

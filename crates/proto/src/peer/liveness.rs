@@ -6,8 +6,8 @@
 //! the latest seven probe time-outs after the first question. Without a
 //! stand-by the home has one more chance, and then the next hub is dialled.
 
-use super::attach::{HomeConnection, HomeRegistration, HomeRequest, PendingHomeRequest, RegistrationState};
 use super::core::Core;
+use super::registration::{HomeConnection, HomeRegistration, HomeRequest, PendingHomeRequest, RegistrationState};
 use super::timers::Timer;
 use crate::ids::LinkId;
 use crate::time::Time;

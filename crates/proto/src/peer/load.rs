@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::api::SessionId;
-use super::provide::{MAX_OBJECT_SESSIONS, ProviderSessions, ServeRequest, SessionFlowKey};
+use super::provider_sessions::{MAX_OBJECT_SESSIONS, ProviderSessions, ServeRequest, SessionFlowKey};
 use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
 use super::session::{Session, SessionPhase};
 use crate::record::Capacity;

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::attach::HomeRegistration;
 use super::core::Core;
-use super::provide::{ProviderSessions, ServeRequest, schemes};
+use super::provider_sessions::{ProviderSessions, ServeRequest, schemes};
+use super::registration::HomeRegistration;
 use super::timers::Timer;
 use crate::address::Address;
-use crate::foreign;
+use crate::address_filter;
 use crate::ids::{NodeId, RequestId};
 use crate::record::Record;
 use crate::time::Time;
@@ -191,7 +191,7 @@ impl MulticastResponder {
 /// Keeps the addresses at the host from which the requester has spoken: anybody in the group may
 /// name any other one.
 pub(super) fn reachable(reply_to: &mut Vec<Address>, from: IpAddr) {
-    *reply_to = foreign::filter_observed(std::mem::take(reply_to), from);
+    *reply_to = address_filter::filter_observed(std::mem::take(reply_to), from);
 }
 
 /// A record as a lookup shows it.

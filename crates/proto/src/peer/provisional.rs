@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use super::api::{NodeEvent, Ticket};
-use super::asked::{OutgoingRequest, RequestPhase};
 use super::core::Core;
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId};

@@ -16,11 +16,11 @@ use super::api::{NodeEvent, SessionId};
 use super::core::Core;
 use super::links::NodeConnection;
 use super::load::usual_kbps;
-use super::provide::ProviderSessions;
+use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
 use super::status::PublicationStatus;
 use super::timers::Timer;
-use crate::foreign;
+use crate::address_filter;
 use crate::ids::NodeId;
 use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::service::Service;
@@ -122,7 +122,7 @@ impl Publications {
         // A hub has judged the address of whom it asks for; a node is to name its own.
         let is_its_own = from.peer.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
         let is_here = seen.is_some_and(|seen| seen.to_canonical().is_loopback());
-        let may_go = is_its_own && foreign::is_destination(host, is_here);
+        let may_go = is_its_own && address_filter::is_destination(host, is_here);
         may_go.then_some(Some(reflect)).ok_or(Reason::NotAllowed)
     }
 

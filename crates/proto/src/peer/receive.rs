@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::api::{NodeEvent, ReflectionPolicy};
-use super::asked::{OutgoingRequest, RequestPhase};
-use super::attach::HomeRegistration;
 use super::core::Core;
+use super::incoming_flow::{FlowOrigin, IncomingFlow};
 use super::links::ConnectionLoss;
-use super::provide::MAX_STREAM_DURATION;
-use super::receiving::{FlowOrigin, IncomingFlow};
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::provider_sessions::MAX_STREAM_DURATION;
+use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;

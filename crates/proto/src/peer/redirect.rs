@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::attach::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::core::Core;
-use super::dialling::DIAL_LIMIT;
+use super::home_dialing::DIAL_LIMIT;
 use super::links::NodeDialPurpose;
+use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::LinkId;

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::api::{Discovery, NodeConfig, NodeEvent, ReflectionPolicy, ServiceRequest, Ticket};
-use super::asked::{OutgoingRequest, RequestPhase, sentence};
-use super::attach::HomeRegistration;
 use super::core::Core;
 use super::direct;
-use super::early::EarlyFlowData;
-use super::inquire::{self, SearchMethods};
-use super::judge::DiscoveryPolicy;
+use super::discovery_policy::DiscoveryPolicy;
+use super::early_data::EarlyFlowData;
+use super::multicast_search::{self, SearchMethods};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, sentence};
+use super::registration::HomeRegistration;
 use super::status::RequestStatus;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;
@@ -98,7 +98,7 @@ impl OutgoingRequests {
         if let Some((reason, detail)) = refusal {
             return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
-        wanted.area = inquire::narrowed(wanted.scope, wanted.area, attach.record().cell);
+        wanted.area = multicast_search::narrowed(wanted.scope, wanted.area, attach.record().cell);
         if let Some(home) = attach.home() {
             if wanted.prolonged {
                 wanted.deadline = prolonged(core, home, wanted.deadline);

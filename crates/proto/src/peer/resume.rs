@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use super::api::ServiceRequest;
-use super::asked::{OutgoingRequest, RequestPhase};
-use super::attach::HomeRegistration;
 use super::core::Core;
-use super::receiving::{IncomingFlow, Pace};
+use super::incoming_flow::{IncomingFlow, Pace};
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::subscribe::SubscriptionState;
 use super::timers::Timer;

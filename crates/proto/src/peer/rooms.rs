@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::api::{NodeEvent, Ticket};
-use super::attach::HomeRegistration;
 use super::core::Core;
+use super::registration::HomeRegistration;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::room::{MAX_MEMBERS, RoomId, RoomMember};

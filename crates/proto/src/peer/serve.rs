@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::api::{NodeEvent, SessionId, SourceOutput, Ticket};
 use super::core::Core;
 use super::links::ConnectionLoss;
-use super::provide::{MAX_ANSWERS, ProviderSessions, ServeRequest};
+use super::provider_sessions::{MAX_ANSWERS, ProviderSessions, ServeRequest};
 use super::session::{Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::api::{NodeEvent, SessionId};
 use super::core::Core;
-use super::provide::ServeRequest;
+use super::provider_sessions::ServeRequest;
 use super::publish::{LiveStream, MEMBER_SILENCE};
 use super::timers::Timer;
 use crate::delivery::Delivery;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::SessionId;
 use super::load::ProviderLoad;
-use super::provide::{ProviderSessions, ServeRequest};
+use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::session::{Session, SessionPhase};
 use crate::flow::SILENCE_TIMEOUT;
 use crate::ids::NodeId;

@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use super::attach::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState, UNSETTLED};
 use super::core::Core;
-use super::dialling::DIAL_LIMIT;
+use super::home_dialing::DIAL_LIMIT;
 use super::links::NodeDialPurpose;
+use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState, UNSETTLED};
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::Role;
@@ -207,7 +207,7 @@ impl HomeRegistration {
     /// Tells the home which hub stands by, once it holds the record; or looks for one.
     pub(super) fn name_standby(&mut self, core: &mut Core) {
         let RegistrationState::Linked(home) = &mut self.state else { return };
-        let unconfirmed = |exchange: &super::attach::PendingHomeRequest| {
+        let unconfirmed = |exchange: &super::registration::PendingHomeRequest| {
             !matches!(exchange.question, HomeRequest::Renew | HomeRequest::Probe(_))
         };
         if home.attached.is_none() || home.exchange.as_ref().is_some_and(unconfirmed) {

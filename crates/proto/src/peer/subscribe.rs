@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::api::{Discovery, NodeEvent, Provider, ReflectionPolicy, ServiceRequest, Ticket};
-use super::asked::{OutgoingRequest, RequestPhase};
-use super::attach::HomeRegistration;
 use super::core::Core;
-use super::inquire::SearchMethods;
+use super::incoming_flow::IncomingFlow;
+use super::multicast_search::SearchMethods;
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::provisional::ProvisionalKey;
-use super::receiving::IncomingFlow;
+use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::grid::Cell;

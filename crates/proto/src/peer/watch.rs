@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::api::{NodeEvent, Ticket};
-use super::attach::HomeRegistration;
 use super::core::Core;
+use super::registration::HomeRegistration;
 use super::timers::Timer;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};

@@ -2,12 +2,12 @@
 
 use minicbor::{Decode, Encode};
 
+use super::hierarchy::RouteDirection;
 use super::open::{self, open};
-use super::tree::RouteDirection;
 use crate::address::Address;
-use crate::called::NodeSelector;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
+use crate::node_selector::NodeSelector;
 use crate::record::{Capacity, Version};
 use crate::service::{Service, ServiceSet};
 

@@ -20,39 +20,39 @@
 //! | any → any | `Hello`, `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod bytes_codec;
-mod check;
 mod flow;
 mod hello;
-mod link;
+mod hierarchy;
+mod limits;
 mod lookup;
 mod message;
+mod multicast;
 pub(crate) mod open;
 mod push;
-mod reflect;
+mod reflection;
+mod replication;
 mod request;
 mod room;
-mod standby;
 mod trace;
-mod tree;
 
 pub use flow::{Chunk, Datagram, Report};
 pub use hello::{Capabilities, Hello, ProtocolVersion};
-pub use link::{MulticastCandidate, MulticastRequest, MulticastSuppression};
+pub use hierarchy::{HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, RouteRequest, Summary};
 pub use lookup::{Candidate, Coverage, HubLookup, LookupResult, Watch, WatchChange};
 pub use message::{Message, Renew};
+pub use multicast::{MulticastCandidate, MulticastRequest, MulticastSuppression};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
-pub use reflect::{CopyTarget, MAX_SEALED_BYTES, MediaAddress, ProvisionalAccept, Rekey, SealedKeys, StreamKeys};
+pub use reflection::{CopyTarget, MAX_SEALED_BYTES, MediaAddress, ProvisionalAccept, Rekey, SealedKeys, StreamKeys};
+pub use replication::{
+    Adopt, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
+    ReplicaUpdate, ResyncRequest,
+};
 pub use request::{
     Accept, Decline, FlowDescription, ProviderAddress, ProviderRequest, Reason, Request, RequestMode, RequestParams,
     ResumePoint,
 };
 pub use room::{JoinRoom, LeaveRoom, Roster};
-pub use standby::{
-    Adopt, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
-    ReplicaUpdate, ResyncRequest,
-};
 pub use trace::{Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
-pub use tree::{HomeChanged, MAX_SUMMARY_BLOCKS, RouteDirection, RouteRequest, Summary};
 
 /// The longest word of membership, bytes: with its frame it fits into one
 /// datagram of any path.

@@ -5,12 +5,12 @@ use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
 use super::open::{self, open};
-use super::reflect::{CopyTarget, StreamKeys};
+use super::reflection::{CopyTarget, StreamKeys};
 use crate::address::{Address, SchemeSet};
-use crate::called::NodeSelector;
 use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, Nonce, RequestId};
+use crate::node_selector::NodeSelector;
 use crate::scope::Scope;
 use crate::service::Service;
 

@@ -2,8 +2,8 @@
 
 use minicbor::{Decode, Encode};
 
+use super::hierarchy::RouteDirection;
 use super::request::Reason;
-use super::tree::RouteDirection;
 use crate::ids::NodeId;
 use crate::room::{RoomId, RoomMember};
 

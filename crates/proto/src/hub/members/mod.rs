@@ -27,8 +27,8 @@ use self::load::Loads;
 use super::mesh::DialPurpose;
 use super::{Hub, HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sender};
 use crate::address::{Address, SchemeSet};
+use crate::address_filter;
 use crate::backoff::Backoff;
-use crate::foreign;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -273,7 +273,7 @@ impl Hub {
     /// Dials a super node where others say that it is. False if too many such dials have led nowhere:
     /// one that lies could aim all of its group at other hosts.
     fn dial_told(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) -> bool {
-        let addresses = foreign::few(addresses);
+        let addresses = address_filter::few(addresses);
         let Some(cost) = self.advice.charge_dial(now, &addresses) else { return false };
         self.dial(addresses, Role::SuperNode, Some(node), DialPurpose::Member(node, cost));
         true

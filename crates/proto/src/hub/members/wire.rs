@@ -13,7 +13,7 @@ use minicbor::{Decoder, Encoder};
 
 use super::identity::Identity;
 use crate::address::Address;
-use crate::foreign;
+use crate::address_filter;
 use crate::ids::NodeId;
 use crate::wire::{WireError, open};
 
@@ -51,7 +51,7 @@ impl Wire {
     /// another machine, only those that mean the same everywhere.
     fn usable(&self, addresses: Vec<Address>) -> Vec<Address> {
         let Some(seen) = self.seen else { return addresses };
-        let told = foreign::filter_reported(addresses, seen);
+        let told = address_filter::filter_reported(addresses, seen);
         let here = seen.to_canonical().is_loopback();
         if here { told } else { told.into_iter().filter_map(Address::without_local_hosts).collect() }
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::address::Address;
-use crate::foreign;
+use crate::address_filter;
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
@@ -26,7 +26,7 @@ impl Hub {
     }
 
     fn may_go(&self, from: Sender, to: SocketAddr) -> bool {
-        foreign::is_destination(self.seen_from(to, from.link).ip(), self.is_here(from.link))
+        address_filter::is_destination(self.seen_from(to, from.link).ip(), self.is_here(from.link))
     }
 
     /// Whether the neighbour that asks is at this host: it is seen there over one of its links, or

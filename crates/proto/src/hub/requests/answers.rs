@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::RETRY_AFTER;
 use super::routed_request::{RequestStage, RequestTarget};
 use super::table::RequestKey;
+use crate::address_filter;
 use crate::delivery::Delivery;
-use crate::foreign;
 use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
@@ -183,7 +183,7 @@ impl Hub {
             RequestTarget::Node(node) => {
                 let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
                 self.add_seen(link, &mut addresses);
-                let (addresses, _) = foreign::split(&addresses, &self.hosts_of(node));
+                let (addresses, _) = address_filter::split(&addresses, &self.hosts_of(node));
                 ProviderAddress { node, addresses }
             }
         };

@@ -7,10 +7,10 @@ use bytes::Bytes;
 #[cfg(doc)]
 use super::{NodeConfig, NodeEvent};
 use crate::address::{Address, SchemeSet};
-use crate::called::NodeSelector;
 use crate::delivery::{DeliveryClass, Profile};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
+use crate::node_selector::NodeSelector;
 use crate::reflection::{Epoch, EpochSecret, StreamId};
 use crate::room::RoomId;
 use crate::scope::Scope;

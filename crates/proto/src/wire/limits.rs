@@ -4,13 +4,13 @@ use bytes::Bytes;
 
 use super::lookup::Candidate;
 use super::push::MAX_OBJECT_NAME_BYTES;
-use super::reflect::MAX_SEALED_BYTES;
+use super::reflection::MAX_SEALED_BYTES;
+use super::replication::{MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaUpdate};
 use super::request::{FlowDescription, RequestParams};
-use super::standby::{MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaUpdate};
 use super::trace::{HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS};
 use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, Message, WireError};
 use crate::address::Address;
-use crate::called::is_node_name;
+use crate::node_selector::is_node_name;
 use crate::record::{MAX_ADDRESSES, Record};
 use crate::room::MAX_MEMBERS;
 

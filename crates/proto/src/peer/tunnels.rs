@@ -10,7 +10,7 @@ use super::api::NodeConfig;
 use super::core::Core;
 use super::links::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
 use super::timers::Timer;
-use super::unreached::UnreachableNodes;
+use super::unreachable::UnreachableNodes;
 use crate::address::SchemeSet;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::api::{NodeEvent, SessionId};
 use super::core::Core;
-use super::provide::{ProviderSessions, ServeRequest};
+use super::provider_sessions::{ProviderSessions, ServeRequest};
 use super::publish::OVERLAP;
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};

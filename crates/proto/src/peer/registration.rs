@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::again::{RepublishDecision, RepublishLimiter};
 use super::core::Core;
-use super::homing::Failback;
+use super::failback::Failback;
 use super::hubs::Hubs;
 use super::redirect::Redirect;
+use super::republish_limiter::{RepublishDecision, RepublishLimiter};
 use super::standby::StandbyHub;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::api::{NodeConfig, SessionId};
 use super::core::Core;
+use super::object_scheduler::RttProbes;
+use super::outgoing_pushes::PushedObject;
 use super::publish::Publications;
-use super::pump::RttProbes;
-use super::push::PushedObject;
 use super::session::{Session, SessionPhase};
 use super::status::SessionStatus;
 use super::timers::Timer;
-use super::unreached::UnreachableNodes;
+use super::unreachable::UnreachableNodes;
 use crate::address::SchemeSet;
+use crate::address_filter;
 use crate::delivery::{DeliveryClasses, DeliveryPreferences};
-use crate::foreign;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::{Form, Role, Service, ServiceSet};
@@ -123,7 +123,7 @@ impl ProviderSessions {
         let relayed = forward.reply_to.is_empty();
         let asked = forward.params.filter(|_| !relayed);
         let reflect = self.publications.wanted(forward.service, asked, entry);
-        let addresses = foreign::few(entry.told(forward.reply_to));
+        let addresses = address_filter::few(entry.told(forward.reply_to));
         let answers = if relayed { entry.peer.node } else { forward.requester };
         let wish = ServeRequest {
             key: (answers, forward.id),

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::asked::{OutgoingRequest, RequestPhase};
 use super::core::Core;
 use super::links::DialTarget;
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::address::{Address, Scheme, SchemeSet};

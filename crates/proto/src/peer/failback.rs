@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use super::attach::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::core::Core;
-use super::dialling::DIAL_LIMIT;
+use super::home_dialing::DIAL_LIMIT;
 use super::links::NodeDialPurpose;
+use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::timers::Timer;
 use crate::ids::LinkId;
 use crate::random::SplitMix64;

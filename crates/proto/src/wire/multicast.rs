@@ -8,9 +8,9 @@ use super::lookup::Candidate;
 use super::open;
 use super::request::{RequestMode, RequestParams};
 use crate::address::Address;
-use crate::called::NodeSelector;
 use crate::grid::Area;
 use crate::ids::{NodeId, Nonce, RequestId};
+use crate::node_selector::NodeSelector;
 use crate::service::Service;
 
 /// See [`Message::Inquiry`](super::Message::Inquiry).

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use super::api::{Discovery, NodeEvent};
-use super::asked::{OutgoingRequest, RequestPhase};
-use super::attach::HomeRegistration;
 use super::core::Core;
-use super::judge::{self, DiscoveryMethod};
+use super::discovery_policy::{self, DiscoveryMethod};
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 use crate::grid::{Area, Cell};
@@ -132,7 +132,7 @@ impl OutgoingRequests {
             Discovery::Both => (true, true, None),
             Discovery::Multicast | Discovery::Auto => {
                 let quiet = core.crowd.is_quiet(core.now);
-                let kind = judge::discovery_key(wanted.service, wanted.area);
+                let kind = discovery_policy::discovery_key(wanted.service, wanted.area);
                 match self.judge.first(core.now, kind, attach.record().cell, quiet) {
                     DiscoveryMethod::Multicast => (false, true, Some(DiscoveryMethod::Multicast)),
                     DiscoveryMethod::Hub => (true, attach.home().is_none(), Some(DiscoveryMethod::Hub)),
@@ -300,7 +300,7 @@ impl OutgoingRequests {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let took = core.now.since(asked.commanded);
         if let Some(first) = asked.ways.first {
-            let kind = judge::discovery_key(asked.request.service, asked.request.area);
+            let kind = discovery_policy::discovery_key(asked.request.service, asked.request.area);
             self.judge.learn(core.now, kind, first, took);
         }
         let Some(inquiring) = asked.ways.multicast.as_mut() else { return };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::api::SessionId;
 use super::core::Core;
-use super::provide::ProviderSessions;
+use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
 use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, SendBudget, WINDOW_BYTES};
 use crate::ids::LinkId;

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
-use super::attach::HomeRegistration;
 use super::core::Core;
 use super::links::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
-use super::through::ConnectRequests;
+use super::registration::HomeRegistration;
 use super::timers::Timer;
+use super::tunnels::ConnectRequests;
 use crate::address::{Address, SchemeSet};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::attach::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::core::Core;
 use super::links::NodeDialPurpose;
+use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
 use crate::ids::LinkId;
 use crate::rtt::LONGEST_ROUND_TRIP;
