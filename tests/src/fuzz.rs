@@ -11,8 +11,8 @@ use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
+use roost_reflector::control::ControlPacket;
 use roost_reflector::relay::RelayConfig;
-use roost_reflector::words::ControlPacket;
 use roost_reflector::{
     Epoch, EpochLimits as Epochs, EpochSecret, Flags, Header, Publisher, Relay, SendOutcome, StreamId, StreamTag,
     Subscriber,

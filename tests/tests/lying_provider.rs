@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
 use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, ProviderRequest, RequestParams, StreamKeys};
 use roost_proto::{Cell, LinkId, ServiceSet, Time};
-use roost_reflector::words::{ControlPacket, PathToken};
+use roost_reflector::control::{ControlPacket, PathToken};
 use roost_reflector::{EpochLimits, Flags, Publisher};
 use roost_tests::liar::Adversary;
 use roost_tests::network::{Daemon, Network};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use crate::gaps::MAX_GAP;
+use crate::loss_tracker::MAX_GAP;
 
 /// The part of a stream that repairs and parity may be, on average.
 const PART: f64 = 0.1;

@@ -26,35 +26,35 @@
 //! All but the socket are machines without I/O: time and secrets come in from
 //! outside. Who publishes, who is admitted, and how secrets travel is the overlay's business.
 
+mod admission_error;
 mod budget;
-mod fan;
+pub mod control;
+mod fanout;
 mod fec;
-mod gaps;
+mod loss_tracker;
 pub mod packet;
 mod publisher;
 mod reflector;
-mod refused;
 pub mod relay;
+mod reorder;
 mod replay;
 mod ring;
 mod seal;
-mod sequence;
 mod socket;
 mod subscriber;
 mod target;
-pub mod words;
 
-pub use fan::{Fanout, FanoutConfig, MAX_TARGETS, SendOutcome, TargetId, Transmit};
+pub use admission_error::AdmissionError;
+pub use fanout::{Fanout, FanoutConfig, MAX_TARGETS, SendOutcome, TargetId, Transmit};
 pub use fec::ParityPacket;
-pub use gaps::LossTracker;
+pub use loss_tracker::LossTracker;
 pub use packet::{Epoch, Flags, Header, Hop, Malformed, StreamId};
 pub use publisher::{EpochLimits, Publisher, RekeyReason, SealError};
 pub use reflector::{ArrivalCounts, DropReason, StreamReflector};
-pub use refused::AdmissionError;
 pub use relay::Relay;
+pub use reorder::ReorderBuffer;
 pub use ring::RetentionLimits;
 pub use roost_proto::reflection::{DownstreamKind, EpochSecret, ReflectionGrant, SECRET_BYTES, StreamTag};
-pub use sequence::ReorderBuffer;
 pub use socket::{DatagramPath, Socket};
 pub use subscriber::{OpenCounts, OpenError, OpenedPacket, Subscriber};
 pub use target::{LagLimits, StartPoint, TargetOptions, TargetStats};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use crate::fan::{Fanout, FanoutConfig};
+use crate::fanout::{Fanout, FanoutConfig};
 use crate::packet::{Header, Hop, StreamId};
 use crate::replay::{FilterOutcome, ReplayFilter};
 use crate::ring::Mark;

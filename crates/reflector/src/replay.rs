@@ -1,9 +1,9 @@
 //! Which packets have been taken: a window that slides (RFC 4303, section
 //! 3.4.3), as a ring of words that are cleared when it moves on (RFC 6479).
 
-use crate::gaps::MAX_GAP;
+use crate::control::MAX_NACKED;
+use crate::loss_tracker::MAX_GAP;
 use crate::packet::Flags;
-use crate::words::MAX_NACKED;
 
 const WORD_BITS: u64 = u64::BITS as u64;
 /// One word more than the window: the one that is being filled.

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit as Message, UdpSocketState};
 
-use crate::fan::{SendOutcome, Transmit};
+use crate::fanout::{SendOutcome, Transmit};
 
 /// Room for what the system glues together, at most an IP packet; and as much more as sets the slots'
 /// first packets apart in a processor's caches, which hold few that are 64 KiB from each other.

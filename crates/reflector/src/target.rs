@@ -14,9 +14,9 @@ use roost_proto::Time;
 use roost_proto::reflection::DownstreamKind;
 
 use crate::budget::RepairBudget;
-use crate::fan::SendOutcome;
+use crate::control::Nack;
+use crate::fanout::SendOutcome;
 use crate::ring::{Ring, Run, caught_up};
-use crate::words::Nack;
 
 /// The most repairs and parameter sets that wait for one target.
 const MAX_FRONT: usize = 256;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use proptest::prelude::*;
 use roost_proto::Time;
-use roost_reflector::words::Nack;
+use roost_reflector::control::Nack;
 use roost_reflector::{
     DownstreamKind, Epoch, EpochLimits, EpochSecret, FanoutConfig, Flags, Header, Hop, Publisher, SendOutcome,
     StartPoint, StreamId, StreamReflector, TargetId, TargetOptions, TargetStats,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_proto::Time;
 
 use super::{BLOCK_PACKETS, MAX_PARITY};
-use crate::words::ReceiverReport;
+use crate::control::ReceiverReport;
 
 /// Parity begins when more than this part of a stream is missing for good, as far as this hop is
 /// to blame.

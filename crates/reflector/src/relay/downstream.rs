@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use roost_proto::Time;
 use roost_proto::reflection::{DownstreamKind, StartCondition, StreamId, StreamTag};
 
-use super::member::{Answered, Downstream};
+use super::downstream_state::{Answered, Downstream};
 use super::timers::Timer;
 use super::{Relay, RelayEvent, SPREAD};
-use crate::fan::MAX_TARGETS;
-use crate::refused::AdmissionError;
+use crate::admission_error::AdmissionError;
+use crate::control::{ControlPacket, Nack, PathToken, ReceiverReport};
+use crate::fanout::MAX_TARGETS;
 use crate::socket::canonical;
 use crate::target::{StartPoint, TargetOptions};
-use crate::words::{ControlPacket, Nack, PathToken, ReceiverReport};
 
 /// The most streams that one address is offered without having answered: whoever lives there may not have asked.
 pub(crate) const MAX_UNANSWERED: usize = 16;

@@ -28,20 +28,20 @@
 //! A way is changed make-before-break: a downstream that is offered a stream by a second upstream takes
 //! packets from both, each once, and leaves the first when the second has carried live packets for 200 ms.
 
+mod addresses;
 mod downstream;
-mod knock;
-mod known;
-mod leg;
-mod member;
+mod downstream_state;
+mod hole_punch;
 mod packets;
 mod pause;
-mod random;
-mod shares;
+mod secret_rng;
 mod status;
 mod stream;
+mod stream_eviction;
 mod tags;
 mod timers;
 mod upstream;
+mod upstream_state;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -50,13 +50,13 @@ use std::time::Duration;
 use roost_proto::Time;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamId, StreamTag};
 
-use crate::fan::{self, Transmit};
-use crate::refused::AdmissionError;
-use crate::words::{ControlPacket, PathToken};
+use crate::admission_error::AdmissionError;
+use crate::control::{ControlPacket, PathToken};
+use crate::fanout::{self, Transmit};
+use addresses::{DepartedUpstreams, LocalAddresses, ValidatedAddresses};
 pub(crate) use downstream::MAX_UNANSWERED;
-use knock::OfferAddresses;
-use known::{DepartedUpstreams, LocalAddresses, ValidatedAddresses};
-use random::SecretRng;
+use hole_punch::OfferAddresses;
+use secret_rng::SecretRng;
 pub use status::{DownstreamStatus, StreamStatus, UpstreamStatus};
 use stream::RelayStream;
 pub use stream::StreamName;
@@ -79,7 +79,7 @@ const MAX_CONTROL_PACKETS: usize = 8192;
 #[derive(Clone, Copy, Debug)]
 pub struct RelayConfig {
     /// How each stream is kept and sent on.
-    pub fanout: fan::FanoutConfig,
+    pub fanout: fanout::FanoutConfig,
     /// What all streams together may take of the host's uplink, bits per second; by default all there is.
     pub uplink: Option<u64>,
     /// How long a stream goes on without anybody who watches; by default 5 s, so that one who
@@ -89,7 +89,7 @@ pub struct RelayConfig {
 
 impl Default for RelayConfig {
     fn default() -> Self {
-        Self { fanout: fan::FanoutConfig::default(), uplink: None, linger: Duration::from_secs(5) }
+        Self { fanout: fanout::FanoutConfig::default(), uplink: None, linger: Duration::from_secs(5) }
     }
 }
 

@@ -8,11 +8,11 @@ use roost_proto::reflection::StreamId;
 
 use super::timers::Timer;
 use super::{Relay, RelayEvent};
-use crate::fan::{SendOutcome, Transmit};
+use crate::control::ControlPacket;
+use crate::fanout::{SendOutcome, Transmit};
 use crate::fec::ParityPacket;
 use crate::packet::{Header, Hop};
 use crate::socket::DatagramPath;
-use crate::words::ControlPacket;
 
 /// The most that is due and done at once.
 const MAX_DUE: usize = 256;

@@ -8,9 +8,9 @@ use roost_proto::reflection::{DownstreamKind, StreamId};
 
 use super::stream::StreamName;
 use super::{RejectedCounts, Relay};
+use crate::control::ReceiverReport;
 use crate::reflector::ArrivalCounts;
 use crate::target::TargetStats;
-use crate::words::ReceiverReport;
 
 /// One stream.
 #[derive(Clone, Debug)]

@@ -9,16 +9,16 @@ use roost_proto::Time;
 use roost_proto::reflection::{ReflectionGrant, StreamId};
 use roost_proto::{Cell, NodeId, Service};
 
-use super::leg::{ROOTLESS, Upstream};
-use super::member::Downstream;
+use super::downstream_state::Downstream;
 use super::pause::PauseDetector;
-use crate::fan::{FanoutConfig, TargetId, Transmit};
+use super::upstream_state::{ROOTLESS, Upstream};
+use crate::control::ControlPacket;
+use crate::fanout::{FanoutConfig, TargetId, Transmit};
 use crate::fec::{MAX_PARITY, ParityDecoder, ParityEncoder, ParityPacket};
-use crate::gaps::LossTracker;
+use crate::loss_tracker::LossTracker;
 use crate::packet::{Header, Hop};
 use crate::reflector::StreamReflector;
 use crate::replay::FilterOutcome;
-use crate::words::ControlPacket;
 
 /// Key frames are asked for no more often, however many need one.
 const KEY_FRAME: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_proto::reflection::{ReflectionGrant, StreamId, StreamTag};
 
-use crate::refused::AdmissionError;
+use crate::admission_error::AdmissionError;
 
 /// The most tags that are waited for.
 pub(crate) const MAX_TAGS: usize = 4096;

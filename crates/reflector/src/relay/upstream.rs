@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use roost_proto::Time;
 use roost_proto::reflection::{StreamId, StreamTag};
 
-use super::leg::{REPORT, SILENCE, Upstream};
-use super::member::Downstream;
+use super::downstream_state::Downstream;
 use super::stream::StreamName;
 use super::tags::{BindOutcome, GRANTED, StreamUse};
 use super::timers::Timer;
+use super::upstream_state::{REPORT, SILENCE, Upstream};
 use super::{MAX_UPSTREAMS, Relay, RelayEvent};
+use crate::control::{ControlPacket, PathToken};
 use crate::packet::MAX_HOPS;
-use crate::words::{ControlPacket, PathToken};
 
 impl Relay {
     /// A stream is offered. Whoever did not ask for it says so.
@@ -210,7 +210,7 @@ impl Relay {
             return self.remove_downstreams(now, stream);
         }
         let is_changing = known.upstreams.len() > 1;
-        let look = is_changing.then_some(now + super::leg::LOOK);
+        let look = is_changing.then_some(now + super::upstream_state::LOOK);
         match known.upstreams.iter().map(|leg| leg.due(now)).chain(look).chain(end).min() {
             Some(due) => self.timers.set(Timer::Upstreams(stream), due),
             None => self.timers.clear(Timer::Upstreams(stream)),
@@ -246,7 +246,7 @@ impl Relay {
         let nack = known.gaps.poll_nack(now, round_trip);
         if let Some(due) = known.gaps.poll_deadline() {
             // What did not fit one message is due already.
-            self.timers.set(Timer::Repair(stream), due.max(now + super::leg::ASK_AGAIN));
+            self.timers.set(Timer::Repair(stream), due.max(now + super::upstream_state::ASK_AGAIN));
         }
         let Some((leg, nack)) = leg.zip(nack) else { return };
         if let Some(first) = nack.counters().next() {

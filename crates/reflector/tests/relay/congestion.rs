@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use roost_reflector::control::ControlPacket;
 use roost_reflector::packet::OVERHEAD_BYTES;
-use roost_reflector::words::ControlPacket;
 
 use crate::world::{FRAME, Link, PACKETS, RelayWorld, STREAM};
 

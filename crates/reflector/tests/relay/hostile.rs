@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use roost_proto::NodeId;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StreamTag};
+use roost_reflector::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflector::relay::RelayEvent;
-use roost_reflector::words::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
 
 use crate::world::{Link, PACKETS, RelayWorld, STREAM, at};

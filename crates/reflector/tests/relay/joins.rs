@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use roost_proto::Service;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
+use roost_reflector::control::ControlPacket;
 use roost_reflector::relay::{RelayConfig, RelayEvent};
-use roost_reflector::words::ControlPacket;
 use roost_reflector::{Flags, StreamId};
 
 use crate::world::{FRAME, GROUP, Link, PACKETS, RelayWorld, STREAM, at, for_seeds, owner};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_reflector::words::ControlPacket;
+use roost_reflector::control::ControlPacket;
 
 use crate::world::{FRAME, Link, PACKETS, RelayWorld, for_seeds};
 

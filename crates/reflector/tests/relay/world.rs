@@ -10,8 +10,8 @@ use roost_proto::NodeId;
 use roost_proto::random::SplitMix64;
 use roost_proto::reflection::{DownstreamKind, ReflectionGrant, StartCondition, StreamTag};
 use roost_proto::{Service, Time};
+use roost_reflector::control::ControlPacket;
 use roost_reflector::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
-use roost_reflector::words::ControlPacket;
 use roost_reflector::{
     Epoch, EpochLimits, EpochSecret, Flags, Header, Publisher, ReorderBuffer, SendOutcome, StreamId,
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::Time;
 
-use crate::gaps::{StreamStart, first_counter_of};
+use crate::loss_tracker::{StreamStart, first_counter_of};
 use crate::packet::{Epoch, Flags, Header};
 
 /// The most packets that wait; more, and what is missing is given up.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
+use crate::control::{MAX_NACKED, Nack};
 use crate::packet::Flags;
-use crate::words::{MAX_NACKED, Nack};
 
 /// The longest gap that is asked for. A longer one is no loss but a skip: to the next key
 /// frame, or over what was missed while there was no way.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 
+use crate::control::PathToken;
 use crate::socket::DatagramPath;
-use crate::words::PathToken;
 
 /// The most addresses, and the most upstreams, that are remembered; then the oldest go.
 const MAX_REMEMBERED: usize = 4096;

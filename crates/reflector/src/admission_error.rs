@@ -1,6 +1,6 @@
 //! Why something is not done, and what to do about it.
 
-use crate::fan::MAX_TARGETS;
+use crate::fanout::MAX_TARGETS;
 use crate::relay::{MAX_STREAMS, MAX_TAGS, MAX_UNANSWERED};
 
 /// Why a stream or a target is not added. Nothing has changed then.

@@ -6,11 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use roost_proto::Time;
 
+use crate::admission_error::AdmissionError;
+use crate::control::Nack;
 use crate::packet::{Flags, MAX_HOPS, StreamId};
-use crate::refused::AdmissionError;
 use crate::ring::{Mark, RetentionLimits, Ring, caught_up};
 use crate::target::{Item, LagLimits, StartPoint, Target, TargetOptions, TargetStats, Wait};
-use crate::words::Nack;
 
 /// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
 pub const MAX_TARGETS: usize = 1024;

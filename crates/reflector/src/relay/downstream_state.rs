@@ -6,9 +6,9 @@ use std::time::Duration;
 use roost_proto::Time;
 use roost_proto::reflection::{DownstreamKind, StreamTag};
 
-use crate::fan::TargetId;
+use crate::control::{PathToken, ReceiverReport};
+use crate::fanout::TargetId;
 use crate::fec::{BLOCK_PACKETS, ParityPacket, ParityRate};
-use crate::words::{PathToken, ReceiverReport};
 
 /// How long a downstream gets the stream after its last report, of which there is one a second.
 pub(super) const LEASE: Duration = Duration::from_secs(5);

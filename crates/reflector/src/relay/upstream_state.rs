@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use crate::gaps::{MAX_GAP, StreamStart, first_counter_of};
+use crate::control::{MAX_NACKED, PathToken, ReceiverReport};
+use crate::loss_tracker::{MAX_GAP, StreamStart, first_counter_of};
 use crate::packet::{Header, Hop};
-use crate::words::{MAX_NACKED, PathToken, ReceiverReport};
 
 /// Silence after which an upstream is gone: it says something each second.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);

@@ -12,7 +12,7 @@ use roost_proto::reflection::{StartCondition, StreamId, StreamTag};
 use super::Relay;
 use super::tags::MAX_TAGS;
 use super::timers::Timer;
-use crate::words::{ControlPacket, PathToken};
+use crate::control::{ControlPacket, PathToken};
 
 /// First pause before the hub is told again where this host is, doubled each time, and the most
 /// times that it is told: until the request has reached it, and as long as a stream may take to get
@@ -111,7 +111,7 @@ mod tests {
 
     use super::super::RelayConfig;
     use super::*;
-    use crate::fan::Transmit;
+    use crate::fanout::Transmit;
     use crate::socket::DatagramPath;
 
     const STREAM: StreamId = StreamId(7);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
+use crate::control::PathToken;
 use crate::packet::array;
-use crate::words::PathToken;
 
 /// The seed and how many have been drawn, hashed: words must not tell of each other.
 pub(super) struct SecretRng {
