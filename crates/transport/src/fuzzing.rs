@@ -10,8 +10,8 @@ use roost_proto::wire::MAX_MESSAGE_BYTES;
 
 use roost_identity::GroupKey;
 
-use crate::association::{MAX_HELD_BYTES, MultipathConnection};
 use crate::multicast::{MAX_MULTICAST_BYTES, ends};
+use crate::multipath::{MAX_HELD_BYTES, MultipathConnection};
 use crate::quic;
 use crate::tcp::frame::{self, Frame};
 use crate::udp::is_classified;

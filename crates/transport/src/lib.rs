@@ -32,26 +32,26 @@
 //! Strangers share sixteen lanes of UDP, by network, until their handshake
 //! has shown that their address is not forged.
 
-mod association;
 mod config;
 mod counters;
-mod crowd;
 mod dial;
 mod error;
 mod event;
 mod fair_queue;
-mod forgotten;
 #[doc(hidden)]
 pub mod fuzzing;
-mod known;
-mod levels;
+mod handshake_limiter;
+mod handshake_timeout;
+mod known_remotes;
 mod link;
+mod local_addresses;
 mod multicast;
-mod patience;
-mod presence;
+mod multipath;
+mod priority_queue;
 mod quic;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+mod stateless_reset;
 mod tcp;
 mod transport;
 mod udp;
@@ -60,7 +60,7 @@ pub use config::{Config, Limits};
 pub use counters::{Counters, SchemeCounters};
 pub use error::{BindError, SendError};
 pub use event::{Event, Events};
-pub use known::{KnownRemote, RestartNotifier};
+pub use known_remotes::{KnownRemote, RestartNotifier};
 pub use link::{LinkInfo, PathInfo};
 pub use multicast::{
     DEFAULT_GROUPS, MAX_MULTICAST_BYTES, MulticastConfig, MulticastCounters, MulticastError, TOLERANCE,

@@ -19,13 +19,13 @@ use crate::counters::Counters;
 use crate::dial::{DialRequest, dial};
 use crate::error::{BindError, SendError};
 use crate::event::{Event, EventQueue, EventSource, Events};
-use crate::forgotten::ResetTokenKey;
-use crate::known::KnownRemote;
+use crate::handshake_timeout::RoundTrips;
+use crate::known_remotes::KnownRemote;
 use crate::link::{AnyConnection, LinkInfo, Registry};
+use crate::local_addresses::{self, ListenAddress};
 use crate::multicast::{Multicast, MulticastConfig, MulticastCounters, MulticastError};
-use crate::patience::RoundTrips;
-use crate::presence::{self, ListenAddress};
 use crate::quic::Quic;
+use crate::stateless_reset::ResetTokenKey;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
 
@@ -122,7 +122,7 @@ pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
         shared.local.push(address);
     }
     let shared = Arc::new(shared);
-    tokio::spawn(presence::monitor_addresses(Arc::downgrade(&shared), places));
+    tokio::spawn(local_addresses::monitor_addresses(Arc::downgrade(&shared), places));
     Ok((Transport { shared: Arc::clone(&shared) }, Events::new(shared)))
 }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use quinn::Connection;
 
-use super::greeting::send_stream;
+use super::address_update::{AddressUpdate, path_name};
+use super::hello::send_stream;
 use super::link::{GIVEN_UP, QuicLink};
-use super::notice::{AddressUpdate, path_name};
-use crate::association::PathId;
+use crate::multipath::PathId;
 
 impl QuicLink {
     /// An address of ours is gone: what paths it was on are given up, and the

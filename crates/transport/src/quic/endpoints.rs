@@ -8,12 +8,12 @@ use quinn::{AsyncUdpSocket as _, Connection, Endpoint, Runtime, TokioRuntime};
 use roost_proto::Scheme;
 
 use super::QuicShared;
-use super::forgotten::ResetSender;
-use super::paths::pairs;
+use super::path_manager::pairs;
 use super::probing::Probing;
 use super::settings;
 use super::socket::CountedSocket;
 use super::state::{IncomingId, LocalEnd};
+use super::stateless_reset::ResetSender;
 use crate::udp::unspecified;
 
 impl QuicShared {

@@ -15,18 +15,18 @@ use roost_identity::CertificateStatus;
 use roost_proto::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
-use super::greeting::LinkKey;
-use super::notice::{AddressUpdate, NOTICE};
+use super::address_update::{AddressUpdate, NOTICE};
+use super::hello::LinkKey;
 use super::path::{PathCommand, carry};
 use super::probing::Probing;
 use super::sentence;
 use super::state::{LocalEnd, State, as_sent};
-use crate::association::{PathEvent, PathId};
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::known::KnownRemote;
+use crate::known_remotes::KnownRemote;
 use crate::link::{AnyConnection, ConnectionIdentity, LinkInfo, LiveConnectionCounters};
+use crate::multipath::{PathEvent, PathId};
 use crate::transport::{Context, cut};
 
 /// The application close code of an ordinary end.

@@ -5,25 +5,25 @@
 //! still end in a refusal. Of several hosts, the dialler begins with the first
 //! that answers, and adds the others as further paths.
 
+mod address_update;
 mod addresses;
 mod allowance;
 mod congestion;
 mod endpoints;
-mod forgotten;
-mod greeting;
+mod hello;
 mod link;
-mod notice;
-mod path;
-mod paths;
 #[cfg(feature = "simulated")]
-mod plain;
+mod null_crypto;
+mod path;
+mod path_manager;
 mod probing;
 mod settings;
 #[cfg(feature = "simulated")]
 pub(crate) mod simulated;
 mod socket;
 mod state;
-mod told;
+mod stateless_reset;
+mod unverified_hosts;
 
 use std::collections::HashMap;
 use std::io;
@@ -38,21 +38,21 @@ use rustls::pki_types::CertificateDer;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use forgotten::{ResetSender, first_id};
-use greeting::{Hello, HelloAck, HelloError, LinkKey, receive_hello, receive_hello_ack, send_hello, send_hello_ack};
+use address_update::AddressUpdate;
+use hello::{Hello, HelloAck, HelloError, LinkKey, receive_hello, receive_hello_ack, send_hello, send_hello_ack};
 use link::CLOSED;
 pub(crate) use link::QuicLink;
-use notice::AddressUpdate;
-use paths::PathManager;
+use path_manager::PathManager;
 use probing::Probing;
 use settings::Flight;
 use state::{IncomingId, LocalEnd};
+use stateless_reset::{ResetSender, first_id};
 
-use crate::association::PathId;
 use crate::counters::{LiveSchemeCounters, SchemeCounters};
-use crate::crowd::HandshakeLimiter;
 use crate::dial::{DialRequest, TOO_LATE, unexpected};
+use crate::handshake_limiter::HandshakeLimiter;
 use crate::link::{AnyConnection, ConnectionIdentity, VerifiedRemote, seen_at};
+use crate::multipath::PathId;
 use crate::tcp::verified;
 use crate::transport::{Context, given};
 use crate::udp::Bucket;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::allowance::Allowance;
 use super::link::QuicLink;
-use crate::association::{CopyId, MAX_CHUNK_BYTES, PathId};
+use crate::multipath::{CopyId, MAX_CHUNK_BYTES, PathId};
 
 /// What the association wants done on a path.
 pub(super) enum PathCommand {

@@ -9,10 +9,10 @@ use quinn::{AckFrequencyConfig, ClientConfig, EndpointConfig, IdleTimeout, Serve
 use roost_identity::tls;
 use roost_proto::RoleSet;
 
-use super::forgotten::Ids;
 use super::probing::Probing;
-use crate::association::{MAX_CHUNK_BYTES, MAX_COPIES, WINDOW_BYTES};
-use crate::forgotten::reset_token;
+use super::stateless_reset::Ids;
+use crate::multipath::{MAX_CHUNK_BYTES, MAX_COPIES, WINDOW_BYTES};
+use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
 /// The most streams that a peer may have open: chunks that are not read yet. An

@@ -17,14 +17,14 @@ use quinn_proto::{
 use roost_proto::{Channel, Congestion, Delivery};
 
 use self::path::SimulatedPath;
-use super::greeting::{Hello, HelloAck};
+use super::hello::{Hello, HelloAck};
 use super::link::{CLOSED, GIVEN_UP};
 use super::probing::Probing;
 use super::sentence;
 use super::settings::DATAGRAM_BUFFER;
 use super::state::{DIRECT_AHEAD, as_sent};
-use crate::association::{Action, MAX_PATHS, MultipathConnection, PathId};
 use crate::config::Limits;
+use crate::multipath::{Action, MAX_PATHS, MultipathConnection, PathId};
 use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 
 /// The path on which a link begins.

@@ -9,12 +9,12 @@ use quinn::Connection;
 use roost_proto::{Channel, Delivery, Scheme};
 use tokio::sync::mpsc;
 
-use super::notice::{PathName, path_name};
+use super::address_update::{PathName, path_name};
 use super::path::PathCommand;
 use super::probing::Probing;
-use crate::association::{Action, CopyId, MAX_PATHS, Message, MultipathConnection, PathId, PathMetrics, PathView};
-use crate::known::{KnownRemote, WireId};
+use crate::known_remotes::{KnownRemote, WireId};
 use crate::link::PathInfo;
+use crate::multipath::{Action, CopyId, MAX_PATHS, Message, MultipathConnection, PathId, PathMetrics, PathView};
 
 /// How long a datagram is of use, at least. Over several paths it is repeated
 /// where it is late, which QUIC's own datagrams are not.

@@ -16,9 +16,9 @@
 //! A link that is carried by another transport's session still has packets of
 //! its own sizes, and a handshake of its own length.
 
-mod attire;
 mod session;
 mod stream;
+mod wire_sizes;
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,9 +30,9 @@ use roost_proto::{Channel, Congestion, Delivery, Scheme, Time};
 
 use crate::multicast::{MAX_MULTICAST_BYTES, OVERHEAD};
 use crate::quic::simulated::{self as quic, QuicEnd};
-pub(crate) use attire::UDP_BYTES;
-use attire::WireSizes;
 use session::SessionEnd;
+pub(crate) use wire_sizes::UDP_BYTES;
+use wire_sizes::WireSizes;
 
 /// What virtual time is counted from: only differences matter to anybody.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);

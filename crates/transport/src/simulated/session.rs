@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_proto::{Channel, Delivery};
 
-use super::attire::{SEGMENT_BYTES, WireSizes};
 use super::stream::Stream;
+use super::wire_sizes::{SEGMENT_BYTES, WireSizes};
 use super::{EndEvent, SimPacket, SimulatedEnd};
 use crate::config::Limits;
 use crate::udp::session::{Packet, Session, write_close};

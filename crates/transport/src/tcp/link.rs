@@ -17,8 +17,8 @@ use super::queue::WriteQueue;
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::levels::Pushed;
 use crate::link::{AnyConnection, ConnectionIdentity, LinkInfo, LiveConnectionCounters};
+use crate::priority_queue::Pushed;
 use crate::transport::{Context, cut, given};
 
 /// Longest wait for the remote to close its side, once a closed connection has handed over what was

@@ -30,8 +30,8 @@ pub(crate) use link::TcpLink;
 use link::{sentence, tls_error};
 
 use crate::counters::LiveSchemeCounters;
-use crate::crowd::{HandshakeLimiter, HandshakeSlot};
 use crate::dial::{DialRequest, TOO_LATE, unexpected};
+use crate::handshake_limiter::{HandshakeLimiter, HandshakeSlot};
 use crate::link::{ConnectionIdentity, LiveConnectionCounters, VerifiedRemote, seen_at};
 use crate::transport::{Context, given};
 use crate::udp::Bucket;

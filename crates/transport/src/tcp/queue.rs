@@ -6,7 +6,7 @@ use bytes::Bytes;
 use roost_proto::{Channel, Delivery};
 
 use super::frame::Frame;
-use crate::levels::{PriorityQueue, Pushed, room_for};
+use crate::priority_queue::{PriorityQueue, Pushed, room_for};
 
 /// Bytes that the writer seals in one go, and so the most data that can go
 /// before what comes later and is more urgent.

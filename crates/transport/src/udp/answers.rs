@@ -8,11 +8,11 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use super::datagram_queue::Route;
 use super::endpoint::SessionSlot;
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::handshake::{Handshake, most_bytes};
 use super::hello::{self, COOKIE, DatagramKind, SessionId};
-use super::outbox::Route;
 use super::table::EndpointTurn;
 use crate::counters::LiveSchemeCounters;
 

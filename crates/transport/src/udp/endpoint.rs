@@ -16,18 +16,18 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::Udp;
+use super::datagram_queue::Route;
 use super::entry::{DtlsPhase, Entry, SessionChange};
 use super::handshake::PendingDial;
 use super::hello;
-use super::outbox::Route;
 use super::table::{EndpointTurn, SessionTable};
 use super::unread::{BATCH, BUFFER};
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::forgotten::reset_token;
-use crate::known::KnownRemote;
+use crate::known_remotes::KnownRemote;
 use crate::link::LinkInfo;
+use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
 /// Where a session is in its endpoint's table.

@@ -9,18 +9,18 @@ use dimpl::{Dtls, Output};
 use roost_proto::{NodeId, Scheme};
 
 use super::SEAL_BYTES;
+use super::datagram_queue::{DatagramQueue, Route};
 use super::endpoint::{Endpoint, SessionSlot};
 use super::established::refused;
 use super::handshake::{ConnectedAction, Handshake, PendingDial};
 use super::hello::SessionId;
-use super::moving::MigrationState;
-use super::outbox::{DatagramQueue, Route};
+use super::migration::MigrationState;
 use super::session::{Packet, RemoteSilent, Session, write_ready, write_reset_token};
 use crate::counters::LiveSchemeCounters;
 use crate::dial::TOO_LATE;
 use crate::event::Event;
-use crate::forgotten::reset_token;
 use crate::link::{ConnectionIdentity, VerifiedRemote, seen_at};
+use crate::stateless_reset::reset_token;
 use crate::transport::Context;
 
 /// dimpl names a deadline even when it has nothing to do; one that is this far

@@ -12,8 +12,8 @@ use super::entry::{NO_REFUSAL, SessionContext};
 use super::hello::{COOKIE, ECHO_BYTES};
 use super::{HANDSHAKE_BYTES, SEAL_BYTES};
 use crate::config::Limits;
-use crate::crowd::HandshakeSlot;
 use crate::dial::{DialRequest, unexpected};
+use crate::handshake_limiter::HandshakeSlot;
 use crate::link::VerifiedRemote;
 
 /// After how long a dialler greets again when it is not greeted back, at least. Doubles.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::{hmac, rand};
 
-use crate::forgotten::RESET_TOKEN_BYTES;
+use crate::stateless_reset::RESET_TOKEN_BYTES;
 
 /// Length of a cookie, bytes.
 pub(super) const COOKIE: usize = 16;

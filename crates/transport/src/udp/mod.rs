@@ -12,18 +12,18 @@
 //! old one once it has proved itself. A dial to a peer to which there is a link
 //! takes another socket and so leads to another link.
 
+mod admission;
 mod answers;
+mod datagram_queue;
 mod endpoint;
 mod entry;
 mod established;
 mod handshake;
 mod hello;
-mod moving;
-mod outbox;
+mod migration;
 mod record_numbers;
 pub(crate) mod session;
 mod signing;
-mod strangers;
 mod table;
 mod unread;
 
@@ -36,7 +36,7 @@ pub(crate) use handshake::PendingDial;
 pub(crate) use hello::{Bucket, is_classified};
 
 use crate::counters::LiveSchemeCounters;
-use crate::known::KnownRemote;
+use crate::known_remotes::KnownRemote;
 use crate::transport::Context;
 
 /// The largest datagram that DTLS adds around a packet of ours: header (5),

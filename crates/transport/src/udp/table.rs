@@ -10,17 +10,17 @@ use std::time::Instant;
 use roost_proto::RoleSet;
 
 use super::answers::Trust;
+use super::datagram_queue::{DatagramQueue, Refused, Route};
 use super::endpoint::{Endpoint, SessionSlot};
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::handshake::{Handshake, PendingDial};
 use super::hello::{self, Bucket, ClientHello, Cookies, DatagramKind, SessionId};
-use super::outbox::{DatagramQueue, Refused, Route};
 use super::session::Session;
 use super::unread::UnreadQueue;
 use crate::config::Limits;
 use crate::counters::LiveSchemeCounters;
-use crate::crowd::{HandshakeLimiter, HandshakeRateLimiter};
 use crate::event::Event;
+use crate::handshake_limiter::{HandshakeLimiter, HandshakeRateLimiter};
 
 /// Timers that fire in one turn.
 const TIMERS: usize = 256;

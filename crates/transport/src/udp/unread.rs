@@ -13,8 +13,8 @@ use super::hello::{self, COOKIE, DatagramKind, SessionId};
 use super::table::EndpointTurn;
 use crate::config::MAX_PACKET;
 use crate::counters::LiveSchemeCounters;
-use crate::crowd::network_of;
 use crate::fair_queue::FairQueue;
+use crate::handshake_limiter::network_of;
 
 /// Buffers for one call to the system.
 pub(super) const BATCH: usize = 16;

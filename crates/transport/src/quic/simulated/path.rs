@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionHandle};
 
 use super::streams::Streams;
-use crate::association::PathMetrics;
+use crate::multipath::PathMetrics;
 use crate::quic::allowance::Allowance;
 use crate::quic::probing::Probing;
 

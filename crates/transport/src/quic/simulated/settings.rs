@@ -7,7 +7,7 @@ use aws_lc_rs::{hkdf, hmac};
 use quinn_proto::{ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, ServerConfig};
 
 use crate::config::Limits;
-use crate::quic::plain::NullCrypto;
+use crate::quic::null_crypto::NullCrypto;
 use crate::quic::probing::Probing;
 use crate::quic::settings::{Flight, transport};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 
-use crate::association::CopyId;
+use crate::multipath::CopyId;
 
 /// The streams of the path.
 #[derive(Default)]

@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use crate::forgotten::RESET_TOKEN_BYTES;
+use crate::stateless_reset::RESET_TOKEN_BYTES;
 use crate::transport::{MAX_REASON, cut};
 
 /// The most ranges in an acknowledgement.

@@ -12,7 +12,7 @@ use super::packet::{self, Ack, MessagePart};
 use super::recovery::{Pacer, Rtt, Window};
 pub(crate) use losses::RemoteSilent;
 
-use crate::levels::{LEVELS, PriorityQueue, Pushed, room_for};
+use crate::priority_queue::{LEVELS, PriorityQueue, Pushed, room_for};
 
 /// The most messages, from the oldest unacknowledged one on, of which packets
 /// may be under way. The receiver keeps a window of the same size.

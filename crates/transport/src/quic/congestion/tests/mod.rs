@@ -10,7 +10,7 @@ use std::time::Duration;
 use roost_proto::Congestion;
 
 use super::INITIAL_WINDOW;
-use crate::association::MAX_CHUNK_BYTES;
+use crate::multipath::MAX_CHUNK_BYTES;
 use bottleneck::{PathProfile, beside_an_object, transfer};
 
 const LOSSY: PathProfile = PathProfile { mbit: 10.0, rtt_ms: 150, loss: 0.005, queue: 1.0 };

@@ -16,12 +16,12 @@ use quinn::Connection;
 use roost_proto::{RoleSet, is_destination};
 use tokio::time::timeout;
 
-use super::greeting::{Hello, HelloAck, receive_hello_ack, send_hello};
+use super::hello::{Hello, HelloAck, receive_hello_ack, send_hello};
 use super::link::{GIVEN_UP, QuicLink};
 use super::settings::Flight;
-use super::told::{AttemptDecision, UnverifiedHosts, patience};
+use super::unverified_hosts::{AttemptDecision, UnverifiedHosts, patience};
 use super::{QuicShared, identify};
-use crate::association::{MAX_PATHS, PathId};
+use crate::multipath::{MAX_PATHS, PathId};
 use crate::udp::can_reach;
 
 /// How long after a failure a path is tried again, and the longest that grows to.

@@ -13,8 +13,8 @@ use quinn_proto::{ConnectionId, ConnectionIdGenerator, HashedConnectionIdGenerat
 
 use super::Quic;
 use super::socket::CountedSocket;
-use crate::forgotten::{RESET_TOKEN_BYTES, reset_token};
-use crate::known::{KnownRemote, WireId};
+use crate::known_remotes::{KnownRemote, WireId};
+use crate::stateless_reset::{RESET_TOKEN_BYTES, reset_token};
 
 /// Bytes before the token: with them a reset looks like any packet.
 const PADDING: usize = 25;

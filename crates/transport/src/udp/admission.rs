@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
+use super::datagram_queue::Route;
 use super::endpoint::SessionSlot;
 use super::entry::{DtlsPhase, Entry, SessionChange};
 use super::hello::{self, ClientHello};
-use super::outbox::Route;
 use super::table::EndpointTurn;
 use crate::counters::LiveSchemeCounters;
-use crate::crowd::HandshakeSlot;
+use crate::handshake_limiter::HandshakeSlot;
 
 impl EndpointTurn<'_> {
     /// A place for a stranger that begins a handshake with a first datagram of `size` bytes, if it may.

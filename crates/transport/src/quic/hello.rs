@@ -13,7 +13,7 @@ use minicbor::encode::Error;
 use minicbor::{Decoder, Encoder};
 use quinn::{Connection, ConnectionError, ReadError, ReadToEndError, RecvStream};
 
-use crate::association::MAX_PATHS;
+use crate::multipath::MAX_PATHS;
 
 /// The longest greeting of either side, bytes.
 const MAX_GREETING: usize = 256;

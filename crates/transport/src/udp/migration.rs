@@ -43,18 +43,18 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
+use super::datagram_queue::Route;
 use super::endpoint::{Endpoint, SessionSlot};
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::hello::{self, COOKIE, SessionId};
-use super::outbox::Route;
 use super::session::write_moved;
 use super::table::EndpointTurn;
 use super::unspecified;
 use crate::counters::LiveSchemeCounters;
 use crate::event::Event;
-use crate::forgotten::{RESET_TOKEN_BYTES, reset_token};
 use crate::link::seen_at;
-use crate::presence::is_local_address;
+use crate::local_addresses::is_local_address;
+use crate::stateless_reset::{RESET_TOKEN_BYTES, reset_token};
 use roost_proto::Scheme;
 
 /// Shortest time after the last packet in which `unknown` is believed.

@@ -26,7 +26,7 @@
 mod action;
 mod chunk;
 mod measures;
-mod outbox;
+mod message_queue;
 mod path;
 mod receiver;
 mod sender;

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use minicbor::{Decoder, Encoder};
 use quinn::Connection;
 
-use super::greeting::{read_host, write_hosts};
-use crate::association::MAX_PATHS;
+use super::hello::{read_host, write_hosts};
+use crate::multipath::MAX_PATHS;
 
 /// The first byte of a notice.
 pub(super) const NOTICE: u8 = 3;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::chunk::{CHUNK_BYTES, HEAD_BYTES, MessageOrder, PIECES, write_given_up, write_head};
 use super::{DeliveryClass, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
-use crate::levels::room_for;
+use crate::priority_queue::room_for;
 
 /// Levels of priority.
 pub(super) const LEVELS: usize = 8;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::action::{Action, CopyId, PathEvent, PathId, PathView};
 use super::chunk::{CHUNK_BYTES, HEARTBEAT};
-use super::outbox::{Chunk, MessageQueue, Next};
+use super::message_queue::{Chunk, MessageQueue, Next};
 use super::path::{HEARTBEAT_BYTES, HEARTBEAT_CHUNK, PathMetrics, PathState, SendSnapshot};
 use super::{DeliveryClass, Message};
 
