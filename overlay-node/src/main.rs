@@ -4,13 +4,13 @@
 mod api;
 mod config;
 mod deliver;
+mod event_handler;
 mod inbox;
 mod media;
 mod metrics;
 mod naming;
 mod node;
-mod owner;
-mod providers;
+mod provider_cache;
 mod rows;
 mod sending;
 mod session;

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::pace::{Due, Pacer};
-use crate::upstream::{KeyFrameRequester, Live};
+use crate::shared_reader::{KeyFrameRequester, Live};
 use crate::{SourceError, StoredFile};
 
 /// What opening a source gives.

@@ -30,16 +30,16 @@ mod feed;
 mod files;
 mod net;
 mod options;
+mod shared_reader;
 mod source;
 mod stored;
-mod upstream;
 
 pub use error::{SinkError, SourceError, SpecError};
 pub use feed::{Feed, OpenedSource};
+pub use shared_reader::KeyFrameRequester;
 pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackForm};
 pub use source::{SourceSpec, Sources};
 pub use stored::{StoredFile, digest_of};
-pub use upstream::KeyFrameRequester;
 
 use roost_proto::flow::MAX_HELD_BYTES;
 

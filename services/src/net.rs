@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
 use crate::error::plain;
-use crate::upstream::{Outlet, SourceReader};
+use crate::shared_reader::{Outlet, SourceReader};
 use crate::{MAX_DATAGRAM_BYTES, SourceError};
 
 /// Kernel buffer to ask for, bytes: a second of fast video.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use roost_reflector::Header;
 
-use crate::liar::Adversary;
+use crate::adversary::Adversary;
 use crate::network::{Client, Daemon, Network};
 use crate::streams::Watcher;
 

@@ -2,13 +2,13 @@
 //! would, and stopping what was started.
 #![allow(clippy::expect_used, reason = "this library only serves tests, which may stop with a message")]
 
-pub mod beside;
+pub mod adversary;
 pub mod ffmpeg;
 pub mod fuzz;
 pub mod hostile;
 pub mod hosts;
+pub mod isolation;
 pub mod lab;
-pub mod liar;
 pub mod network;
 pub mod pairwise;
 pub mod process;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, Validity};
 use roost_proto::Role;
-use roost_tests::liar::FakeHub;
+use roost_tests::adversary::FakeHub;
 use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 use serde_json::Value;

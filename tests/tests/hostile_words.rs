@@ -1,7 +1,7 @@
 //! The words of a malicious hub reach people as plain text, which commands no terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use roost_tests::liar::{ClosingListener, FakeHub};
+use roost_tests::adversary::{ClosingListener, FakeHub};
 use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 

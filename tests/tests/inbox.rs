@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use roost_proto::RequestId;
 use roost_proto::wire::{Message, Push};
-use roost_tests::beside::{Served, requests};
-use roost_tests::liar::Adversary;
+use roost_tests::adversary::Adversary;
+use roost_tests::isolation::{Served, requests};
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 

@@ -10,7 +10,7 @@ use roost_proto::wire::{Accept, CopyTarget, FlowDescription, Message, ProviderRe
 use roost_proto::{Cell, LinkId, ServiceSet, Time};
 use roost_reflector::control::{ControlPacket, PathToken};
 use roost_reflector::{EpochLimits, Flags, Publisher};
-use roost_tests::liar::Adversary;
+use roost_tests::adversary::Adversary;
 use roost_tests::network::{Daemon, Network};
 use roost_tests::streams::Watcher;
 

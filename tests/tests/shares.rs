@@ -9,8 +9,8 @@ use roost_proto::wire::{
     Accept, Chunk, Datagram, FlowDescription, Message, ProviderRequest, Report, Request, RequestMode, RequestParams,
 };
 use roost_proto::{Address, Area, Cell, LinkId, Nonce, RequestId, Scheme, Service, ServiceSet};
-use roost_tests::beside::Served;
-use roost_tests::liar::Adversary;
+use roost_tests::adversary::Adversary;
+use roost_tests::isolation::Served;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::{binary, wait_until};
 

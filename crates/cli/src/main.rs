@@ -8,10 +8,10 @@ mod args;
 mod bench;
 mod commands;
 mod demo;
-mod ending;
 mod failure;
+mod programs;
 mod progress;
-mod siblings;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -57,10 +57,10 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Watch(args) => commands::watch::run(args, socket, output).await,
         Command::Services => commands::services::run(socket, output).await,
         Command::Status => commands::status::run(socket, output).await,
-        Command::Connections { paths } => commands::peers::run(socket, *paths, output).await,
+        Command::Connections { paths } => commands::connections::run(socket, *paths, output).await,
         Command::Streams { to } => commands::streams::run(socket, *to, output).await,
         Command::Index(args) => commands::index::run(args, socket, output).await,
-        Command::Move(args) => commands::relocate::run(args, socket, output).await,
+        Command::Move(args) => commands::move_node::run(args, socket, output).await,
         Command::Ping(args) => commands::ping::run(args, socket, output).await,
         Command::Doctor(args) => commands::doctor::run(args, socket, output).await,
         Command::Bench(args) => bench::run(args, output).await,

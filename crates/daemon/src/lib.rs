@@ -12,29 +12,29 @@
 
 pub mod api;
 mod check;
+mod command_queue;
 pub mod config;
 pub mod driver;
 pub mod failure;
-mod heart;
 pub mod http;
 pub mod hub;
-mod letters;
+pub mod log_dedup;
+mod log_limiter;
 pub mod logging;
 pub mod media;
 pub mod metrics;
 pub mod naming;
-mod pace;
 mod program;
-pub mod repeats;
 pub mod resolve;
 mod serve;
 pub mod shared;
 mod signals;
 mod systemd;
 pub mod traffic;
+mod watchdog;
 
 pub use failure::Failure;
-pub use pace::LogLimiter;
+pub use log_limiter::LogLimiter;
 pub use program::{Base, Program, Running, main, table};
 pub use shared::DaemonContext;
 

@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{self, DaemonService};
 use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
-use crate::heart::MachineWatchdog;
-use crate::pace::LogLimiter;
+use crate::log_limiter::LogLimiter;
 use crate::program::{Opened, Program, Running, read_identity, table};
 use crate::signals::{SignalAction, Signals};
+use crate::watchdog::MachineWatchdog;
 use crate::{metrics, systemd};
 
 /// How often the daemon looks after itself.

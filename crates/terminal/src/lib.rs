@@ -13,13 +13,13 @@
 mod finding;
 pub mod generate;
 mod output;
-mod speech;
+mod output_args;
 mod steps;
 mod table;
 pub mod usage;
 
 pub use finding::{Finding, Verdict, show};
 pub use output::{ErrorReport, Output, OutputError, SCHEMA};
-pub use speech::OutputArgs;
+pub use output_args::OutputArgs;
 pub use steps::{Steps, TICK};
 pub use table::{Alignment, Table};

@@ -1,7 +1,7 @@
 //! Files that other nodes send to this one.
 
 mod names;
-mod room;
+mod quota;
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink
 
 use crate::tickets::{Purpose, Reply, Tickets, open_ticket};
 use names::{hidden, is_sane, named, sender_of_part};
-use room::{InboxQuota, Listed, on_disk};
+use quota::{InboxQuota, Listed, on_disk};
 
 /// Longest time until the sender accepts the request for what it has offered. After that its offer is
 /// answered as busy, and the sender makes it again.
@@ -36,7 +36,7 @@ const READ_FOR_ROOM: Duration = Duration::from_secs(5);
 const READ_SHARE: u32 = 20;
 
 /// The most files of the folder that are looked at: an inbox of more takes none.
-const MAX_ENTRIES: usize = 2 * room::MAX_FILES;
+const MAX_ENTRIES: usize = 2 * quota::MAX_FILES;
 
 /// A folder for files that nodes send.
 #[derive(Debug)]

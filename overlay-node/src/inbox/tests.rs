@@ -18,16 +18,16 @@ fn missing_folder_is_made() {
 #[test]
 fn files_count_with_their_blocks() {
     let folder = tempfile::tempdir().unwrap();
-    let inbox = Inbox::new(folder.path().to_owned(), 10 * room::BLOCK);
+    let inbox = Inbox::new(folder.path().to_owned(), 10 * quota::BLOCK);
     for number in 0..8 {
         fs::write(folder.path().join(number.to_string()), "x").unwrap();
     }
     inbox.read_now();
-    assert!(inbox.has_place(node(1), "a", 2 * room::BLOCK));
-    assert!(!inbox.has_place(node(1), "a", 2 * room::BLOCK + 1));
+    assert!(inbox.has_place(node(1), "a", 2 * quota::BLOCK));
+    assert!(!inbox.has_place(node(1), "a", 2 * quota::BLOCK + 1));
     fs::remove_file(folder.path().join("0")).unwrap();
     inbox.read_now();
-    assert!(inbox.has_place(node(1), "a", 2 * room::BLOCK + 1), "whoever takes files out makes room");
+    assert!(inbox.has_place(node(1), "a", 2 * quota::BLOCK + 1), "whoever takes files out makes room");
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn only_old_parts_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = Inbox::new(folder.path().to_owned(), 1 << 20);
     let part = format!("{}.part", hidden(node(1), &ObjectIdentity { digest: [1; 32], length: 9 }));
-    let old = SystemTime::now() - room::PART_LIFE - Duration::from_secs(60);
+    let old = SystemTime::now() - quota::PART_LIFE - Duration::from_secs(60);
     let names = [part.as_str(), &format!("{part}.json"), "survey.tif", ".other.part", "x.part.json"];
     for name in names {
         let file = fs::File::create(folder.path().join(name)).unwrap();

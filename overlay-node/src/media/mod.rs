@@ -5,15 +5,15 @@
 //! published and watched, by [`Order`]s; it hears when a way is lost, a source is
 //! no longer wanted, or a key is due.
 
-mod beginning;
-mod copies;
-mod lock;
+mod gop_cache;
+mod key_seal;
+mod playout;
+mod playouts;
 mod publish;
+mod reception;
+mod relay_client;
 mod request;
-mod tally;
-mod watch;
-mod watched;
-mod watching;
+mod subscriptions;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,11 +32,11 @@ use roost_reflector::relay::RelayEvent;
 use roost_services::KeyFrameRequester;
 use tokio::sync::oneshot;
 
-pub(crate) use lock::KeySealer;
+pub(crate) use key_seal::KeySealer;
 use publish::Published;
-pub(crate) use tally::ReceptionTable;
-use watch::Subscriptions;
-pub(crate) use watching::{RelayClient, SubscriberOutput};
+pub(crate) use reception::ReceptionTable;
+pub(crate) use relay_client::{RelayClient, SubscriberOutput};
+use subscriptions::Subscriptions;
 
 /// What the node asks of its relay.
 pub(crate) enum RelayCommand {

@@ -7,7 +7,7 @@ use roost_proto::reflection::{StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
-use super::copies::PlayoutId;
+use super::playouts::PlayoutId;
 
 /// The time for which a stream is asked for anew that comes and is of no use: as long as one that does not come.
 const HOPE: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use super::{cot, gpsd};
 use crate::SourceError;
 use crate::error::plain;
 use crate::net::{Datagrams, Decode, Port};
-use crate::upstream::{Outlet, SourceReader};
+use crate::shared_reader::{Outlet, SourceReader};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

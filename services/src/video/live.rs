@@ -8,7 +8,7 @@ use super::rtcp::{Control, RtpSender};
 use super::{Packing, rtp, ts};
 use crate::SourceError;
 use crate::net::{Datagrams, Decode, Port};
-use crate::upstream::{Outlet, SourceReader};
+use crate::shared_reader::{Outlet, SourceReader};
 
 /// So many RTP packets of another type, and none of the right one, and the
 /// source is another one than the spec says.

@@ -30,7 +30,7 @@ use roost_proto::Service;
 
 use crate::net::{Port, check_address};
 use crate::options::Options;
-use crate::upstream::ReaderSlot;
+use crate::shared_reader::ReaderSlot;
 use crate::{Feed, OpenedSource, SourceError, format};
 
 pub(crate) const FORMS: &str =

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::rtp;
 use crate::net::Port;
-use crate::upstream::Outlet;
+use crate::shared_reader::Outlet;
 
 /// A sender is asked no more often.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 //! so that thousands of them fit beside the hub on one machine and what is
 //! measured is the hub.
 
-mod locate;
+mod lookups;
 mod node;
 mod population;
 mod probe;
@@ -82,7 +82,7 @@ async fn measure(
 ) -> Outcome<BenchReport> {
     let probe = args.pid.map(Probe::new).transpose()?;
     let seconds = Duration::from_secs(args.seconds);
-    locate::check(maker, nodes, args.in_flight).await?;
+    lookups::check(maker, nodes, args.in_flight).await?;
     let join = population::sample_joins(maker, kept, &mut guests.sample).await?;
     let before = probe.as_ref().map(Probe::memory).transpose()?;
     let sample = std::mem::take(&mut guests.sample);
@@ -98,9 +98,9 @@ async fn measure(
     steps.say("measuring");
     tokio::time::sleep(SETTLE).await;
     let idle = guests.population.idle_rate(seconds).await;
-    let single = locate::run(maker, nodes, (1, 1), seconds, None).await?;
-    let batched = locate::run(maker, nodes, (args.in_flight, locate::FEW_ASKERS), seconds, probe.as_ref()).await?;
-    let spread = locate::run(maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
+    let single = lookups::run(maker, nodes, (1, 1), seconds, None).await?;
+    let batched = lookups::run(maker, nodes, (args.in_flight, lookups::FEW_ASKERS), seconds, probe.as_ref()).await?;
+    let spread = lookups::run(maker, nodes, (args.in_flight, args.in_flight), seconds, probe.as_ref()).await?;
     let warm = warm::run(maker).await?;
     let lost = guests.population.lost();
 

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use super::locate::Lookups;
+use super::lookups::Lookups;
 use super::population::Joins;
 use super::warm::Warm;
 use roost_terminal::{Output, SCHEMA, Table};

@@ -11,7 +11,7 @@ use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, RoleSet, Service, 
 use roost_transport::Transport;
 use tokio::sync::oneshot;
 
-use super::locate::THROTTLED;
+use super::lookups::THROTTLED;
 use super::node::{BenchNode, Maker, PATIENCE, RETRY, header_bytes};
 use crate::failure::{Code, Failure, Outcome};
 

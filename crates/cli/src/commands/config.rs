@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::args::{ConfigArgs, ConfigCommand, Daemon};
 use crate::failure::{Code, Failure, Outcome};
-use crate::siblings;
+use crate::programs;
 
 /// Runs the daemon's program, which knows its settings, and passes on what it says.
 pub(crate) fn run(args: &ConfigArgs, output: Output) -> Outcome {
@@ -37,7 +37,7 @@ fn print(daemon: Daemon, toml: &str, output: Output) -> Outcome {
 /// What the daemon's program prints when it is given these flags.
 fn ask(daemon: Daemon, config: Option<&Path>, flags: &[&str]) -> Outcome<String> {
     let program = daemon.program();
-    let mut command = Command::new(siblings::find_program(program)?);
+    let mut command = Command::new(programs::find_program(program)?);
     if let Some(config) = config {
         command.arg("--config").arg(config);
     }

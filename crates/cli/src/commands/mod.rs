@@ -1,15 +1,15 @@
 //! One module for each command.
 
 pub(crate) mod config;
+pub(crate) mod connections;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod group;
 pub(crate) mod index;
-mod keeping;
 pub(crate) mod lookup;
-pub(crate) mod peers;
+pub(crate) mod move_node;
+mod output_writer;
 pub(crate) mod ping;
-pub(crate) mod relocate;
 pub(crate) mod request;
 pub(crate) mod room;
 pub(crate) mod send;

@@ -11,15 +11,15 @@ use roost_proto::wire::RequestMode as WireMode;
 use roost_proto::{Area, Service};
 use roost_services::{Finished, SinkSpec, SinkState, TrackForm};
 
-use super::keeping::OutputWriter;
+use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};
 use super::{area, area_flags, connect};
 use roost_terminal::Output;
 
 use crate::args::{Form, Mode, RequestArgs};
-use crate::ending::{Signals, reader_goes};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
+use crate::signals::{Signals, reader_goes};
 
 /// Said of a stream that has ended well and empty.
 const EMPTY: &str = "the stream has ended and nothing came of it: see to it that its provider's source gives something";

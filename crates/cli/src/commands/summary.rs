@@ -8,7 +8,7 @@ use roost_services::{Finished, SinkSpec};
 use roost_terminal::{Output, SCHEMA};
 use serde::Serialize;
 
-use super::keeping::{OutputWriter, WrittenOutput};
+use super::output_writer::{OutputWriter, WrittenOutput};
 use super::{bytes, duration};
 use crate::args::{Reflect, RequestArgs};
 use crate::failure::Outcome;

@@ -10,8 +10,8 @@ use super::{area, connect, names};
 use roost_terminal::Output;
 
 use crate::args::WatchArgs;
-use crate::ending::reader_goes;
 use crate::failure::{Code, Failure, Outcome};
+use crate::signals::reader_goes;
 
 /// Prints changes until it is interrupted or the daemon ends it.
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {

@@ -8,7 +8,7 @@ use roost_control::{Client, State, Status};
 use tokio::process::{Child, Command};
 
 use crate::failure::{Failure, Outcome};
-use crate::siblings;
+use crate::programs;
 
 /// How long a daemon may take until it serves or is attached.
 const READY: Duration = Duration::from_secs(20);
@@ -36,7 +36,7 @@ impl Process {
     pub(super) fn start(program: &str, name: &str, folder: &Path, args: &[String]) -> Outcome<Self> {
         let (socket, log) = (folder.join(format!("{name}.sock")), folder.join(format!("{name}.log")));
         let file = std::fs::File::create(&log).map_err(|error| Failure::file("create", &log, &error))?;
-        let child = Command::new(siblings::find_program(program)?)
+        let child = Command::new(programs::find_program(program)?)
             .arg("--socket")
             .arg(&socket)
             .args(args)

@@ -4,7 +4,7 @@ use roost_proto::Time;
 use roost_proto::machine::Machine;
 use tokio::sync::oneshot;
 
-use crate::letters::{self, Receiver, Sender, command_queue};
+use crate::command_queue::{self, Receiver, Sender, command_queue};
 
 /// Something for the machine.
 pub(super) enum MachineMessage<M: Machine> {
@@ -39,8 +39,8 @@ pub(super) fn mailbox<M: Machine>() -> (Mailbox<M>, MachineQueue<M>) {
 #[error("the daemon is shutting down")]
 pub struct DriverStopped;
 
-impl From<letters::QueueClosed> for DriverStopped {
-    fn from(_: letters::QueueClosed) -> Self {
+impl From<command_queue::QueueClosed> for DriverStopped {
+    fn from(_: command_queue::QueueClosed) -> Self {
         Self
     }
 }

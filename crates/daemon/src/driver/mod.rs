@@ -24,7 +24,7 @@ pub use network::{Network, Sockets};
 use sleep::SuspendDetector;
 pub use sleep::{SuspendClock, SystemClocks};
 
-use crate::pace::LogLimiter;
+use crate::log_limiter::LogLimiter;
 use crate::traffic::TrafficBytes;
 
 /// Between two looks at the host's clocks, if nothing else happens.

@@ -15,7 +15,7 @@ use roost_proto::wire::MAX_CANDIDATES;
 use roost_proto::{NodeId, NodeSelector, Service, hub};
 
 use super::HubService;
-use super::words::totals;
+use super::status_rows::totals;
 use crate::driver::DriverStopped;
 use crate::naming::{connected, resolve_node};
 use crate::shared::millis;

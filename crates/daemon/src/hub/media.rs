@@ -10,8 +10,8 @@ use roost_reflector::Relay;
 use roost_reflector::relay::{RelayEvent, StreamStatus};
 
 use crate::driver::Mailbox;
+use crate::log_limiter::LogLimiter;
 use crate::media::RelayHandler;
-use crate::pace::LogLimiter;
 
 /// How often the machine is told what the relay carries, and what room it has, if that has changed.
 const TELL: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use roost_proto::Service;
 use roost_proto::hub::{HubCounters, HubStatus, Outcome, Relation};
 use roost_proto::wire::RequestMode;
 
-use super::words::connected;
+use super::status_rows::connected;
 use crate::metrics::{CounterSet, Metrics, Total, follow};
 
 /// The metrics of a hub.

@@ -2,12 +2,12 @@
 //! and what others there are beside or above.
 
 mod api;
-mod known;
+mod event_handler;
+mod known_remotes;
 mod media;
 mod metrics;
-mod owner;
 mod settings;
-mod words;
+mod status_rows;
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
@@ -30,9 +30,9 @@ use crate::resolve::{EndpointResolver, leads_here, resolve_all};
 use crate::shared::millis;
 use crate::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 
+use event_handler::HubEventHandler;
 use media::{HubRelayHandler, RelayCommand};
 use metrics::HubMetrics;
-use owner::HubEventHandler;
 pub use settings::HubConfig;
 
 /// Where hubs listen by default.
@@ -132,7 +132,11 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let relay = relay.map_err(Failure::failed)?;
         let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
-        tokio::spawn(known::remember(known::place(&common.socket), shared.transport.clone(), stop.clone()));
+        tokio::spawn(known_remotes::remember(
+            known_remotes::place(&common.socket),
+            shared.transport.clone(),
+            stop.clone(),
+        ));
         let driver = tokio::spawn(driver.run(stop, HubCommand::Leave));
         Ok(Running { service: HubService { shared, mailbox, metrics, redial, relay, media_metrics }, driver })
     }
@@ -188,7 +192,7 @@ impl HubService {
     fn hub_link(&self, peer: &hub::RemoteHubStatus) -> HubLink {
         let links = self.shared.transport.links().into_iter().filter(|link| Some(link.remote.node) == peer.node);
         let rtt_ms = links.map(|link| link.rtt).min().map(millis);
-        HubLink { rtt_ms, ..words::hub_link(peer, &self.redial) }
+        HubLink { rtt_ms, ..status_rows::hub_link(peer, &self.redial) }
     }
 
     /// At most `limit` nodes of the index after `after`.
@@ -205,7 +209,7 @@ impl DaemonService for HubService {
     async fn status(&self) -> Result<Status, DriverStopped> {
         let machine = self.machine_status().await?;
         let hubs = machine.hubs.iter().map(|peer| self.hub_link(peer)).collect();
-        Ok(Status { index: Some(words::totals(&machine)), hubs, ..self.shared.status() })
+        Ok(Status { index: Some(status_rows::totals(&machine)), hubs, ..self.shared.status() })
     }
 
     async fn connections(&self) -> Result<Connections, DriverStopped> {
@@ -213,7 +217,7 @@ impl DaemonService for HubService {
         let mut peers = self.shared.connections(&clocks);
         for row in &mut peers.connections {
             let hub = machine.hubs.iter().find(|hub| hub.node == Some(row.node));
-            let (relation, tier) = hub.map(|hub| words::relation(hub.relation)).unzip();
+            let (relation, tier) = hub.map(|hub| status_rows::relation(hub.relation)).unzip();
             (row.relation, row.tier) = (relation, tier.flatten());
         }
         let down = machine.hubs.iter().filter(|hub| hub.up.is_none());

@@ -5,10 +5,10 @@
 //! orders; what an order means, and what becomes of packets that are watched
 //! here, is for the [`Ends`].
 
+mod media_address;
 mod metrics;
-mod place;
+mod relay_driver;
 pub mod rows;
-mod shell;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,12 +21,12 @@ use roost_reflector::relay::{RelayConfig, RelayEvent};
 use roost_reflector::{Relay, Socket};
 use tokio::sync::oneshot;
 
-use crate::letters::{QueueClosed, Sender, command_queue};
+use crate::command_queue::{QueueClosed, Sender, command_queue};
 
+pub use media_address::MediaAddress;
 pub use metrics::MediaMetrics;
 use metrics::Passed;
-pub use place::MediaAddress;
-use shell::RelayDriver;
+use relay_driver::RelayDriver;
 
 /// A relay has stopped; see [`Media::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,9 +3,9 @@
 //! The daemon says who is in; each member's streams are subscribed to by a task
 //! of its own, so that one that fails or stalls holds up no other.
 
-mod places;
-mod rows;
+mod outputs;
 mod stream;
+mod totals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,11 +21,11 @@ use tokio::task::JoinSet;
 use super::connect;
 use super::watch::KnownNodes;
 use crate::args::RoomArgs;
-use crate::ending::Signals;
 use crate::failure::{Code, Failure, Outcome};
-use places::{MemberStream, StreamOutputs};
-use rows::{RoomEvent, RoomTotals, table};
+use crate::signals::Signals;
+use outputs::{MemberStream, StreamOutputs};
 use stream::{StreamTask, StreamUpdate};
+use totals::{RoomEvent, RoomTotals, table};
 
 /// How much of what happens to streams waits to be printed.
 const MAX_TOLD: usize = 256;
@@ -214,7 +214,7 @@ impl Room<'_> {
     /// Prints what has happened: as JSON, or the line for people.
     fn show(&self, happening: RoomEvent<'_>, line: Option<String>) -> Outcome {
         match line {
-            _ if self.output.is_json() => rows::print(happening, self.output),
+            _ if self.output.is_json() => totals::print(happening, self.output),
             Some(line) => Ok(self.output.data(&line)?),
             None => Ok(()),
         }
@@ -232,7 +232,7 @@ impl Room<'_> {
         }
         let rows = self.known.rows(peers.as_ref());
         if self.output.is_json() {
-            return rows::print(RoomEvent::Report { room: &self.args.name, members: rows }, self.output);
+            return totals::print(RoomEvent::Report { room: &self.args.name, members: rows }, self.output);
         }
         if rows.is_empty() {
             self.output.say(format!("Nobody else was in {}.", self.args.name));

@@ -8,8 +8,8 @@ use roost_services::{SinkSpec, SinkState, TrackForm};
 use roost_terminal::Output;
 use tokio::sync::{mpsc, watch};
 
-use super::super::keeping::OutputWriter;
-use super::places::MemberStream;
+use super::super::output_writer::OutputWriter;
+use super::outputs::MemberStream;
 use crate::failure::{Code, Failure, Outcome};
 
 /// The pause before the stream of a member that has failed is asked for again:

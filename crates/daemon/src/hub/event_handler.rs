@@ -10,10 +10,10 @@ use roost_proto::{Address, NodeId};
 
 use super::media::{HubRelayHandler, RelayCommand};
 use crate::driver::{EventHandler, LoopControl};
+use crate::log_dedup::LogDedup;
+use crate::log_limiter::LogLimiter;
 use crate::media::RelayMailbox;
 use crate::naming::Names;
-use crate::pace::LogLimiter;
-use crate::repeats::LogDedup;
 use crate::shared::DaemonContext;
 
 /// Owns a hub's machine.

@@ -14,7 +14,7 @@ use roost_proto::peer::{NodeCommand, Peer, RequestSummary, Ticket};
 use roost_proto::reflection::StreamTag;
 use roost_proto::wire::Reason;
 
-use super::tally::ReceptionStats;
+use super::reception::ReceptionStats;
 use super::{NodeRelayHandler, ReceptionTable, RelayCommand};
 use crate::tickets::{Reply, Tickets};
 

@@ -9,10 +9,10 @@ use roost_proto::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
-use super::copies::Playouts;
+use super::playout::{Missed, Playout};
+use super::playouts::Playouts;
+use super::relay_client::SubscriberOutput;
 use super::request::{MAX_TAGS, ReflectedRequest};
-use super::watched::{Missed, Playout};
-use super::watching::SubscriberOutput;
 
 /// How often it is noted how evenly streams come.
 const MEASURED: Duration = Duration::from_millis(500);

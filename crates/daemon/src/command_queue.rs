@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::pace::LogLimiter;
+use crate::log_limiter::LogLimiter;
 
 /// The most letters that wait. Who can wait waits for room before giving one more.
 pub(crate) const MAX_QUEUED: usize = 1024;

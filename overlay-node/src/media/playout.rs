@@ -9,7 +9,7 @@ use roost_proto::peer::Ticket;
 use roost_proto::reflection::{Epoch, EpochSecret, StreamId};
 use roost_reflector::{Header, OpenError, ReorderBuffer, Subscriber};
 
-use super::beginning::GopCache;
+use super::gop_cache::GopCache;
 
 /// How long what comes waits for what is missing before it: as long as super nodes keep packets to
 /// repair others with.

@@ -9,7 +9,7 @@ use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
 use super::super::{bytes, seconds};
-use super::places::MemberStream;
+use super::outputs::MemberStream;
 use crate::failure::Outcome;
 
 /// The most members of which something is remembered. A room has at most 64 at

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use roost_proto::NodeId;
 use roost_proto::reflection::StreamId;
 
-use super::watched::Playout;
+use super::playout::Playout;
 
 /// A stream by the word of a provider; of none while nobody has said whose it is.
 pub(super) type PlayoutId = (StreamId, Option<NodeId>);

@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 
 use super::metrics::Passed;
 use super::{RelayHandler, RelayMessage};
-use crate::letters::Receiver;
+use crate::command_queue::Receiver;
 
 /// The most letters of one wake.
 const BATCH: usize = 64;
