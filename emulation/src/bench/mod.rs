@@ -27,10 +27,10 @@ mod probe;
 mod program;
 pub mod reflect;
 mod row;
-mod stage;
 mod stalls;
+pub mod subscription;
+mod testbed;
 pub mod transport;
-pub mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -187,7 +187,7 @@ pub fn run(
         if bench.is_stopped() {
             break;
         }
-        watch(*case);
+        subscription(*case);
         let before = ProcessorSnapshot::read_now();
         let rows = bench.measure(*case)?;
         if bench.is_stopped() {

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use roost_terminal::{Output, Steps};
 
-use super::conduct::{ProgressSnapshot, RunObserver};
 use super::job::RunSpec;
+use super::run_loop::{ProgressSnapshot, RunObserver};
 
 /// A bar with one step for each second.
 pub(super) struct RunProgressBar {

@@ -9,16 +9,16 @@ use roost_proto::NodeId;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::binaries::Binaries;
 use super::daemon::{Daemon, Launch, Role};
 use super::error::RunError;
+use super::final_stats::FinalStats;
 use super::identities;
 use super::interrupt::Interrupt;
-use super::last_words::FinalStats;
 use super::launch::{LaunchBuilder, identity};
 use super::placement::Placement;
 use super::plan::{DaemonAction, Plan};
 use super::private::RUN_FOLDER;
-use super::siblings::Binaries;
 use crate::lab::Lab;
 use crate::report::record;
 use crate::scenario::topology::HostIndex;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::binaries::Binaries;
 use super::error::RunError;
-use super::siblings::Binaries;
 
 /// How long the identities are valid: longer than any run.
 const VALID: &str = "30d";

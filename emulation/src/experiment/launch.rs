@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use roost_proto::address::MAX_HOSTS;
 use roost_proto::{Scheme, Service};
 
+use super::binaries::Binaries;
 use super::daemon::{Launch, Role};
 use super::error::RunError;
 use super::fleet::{LEAVE, LOGS};
 use super::placement::{HubPlace, NodePlace, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
-use super::siblings::Binaries;
 use crate::lab::Lab;
 use crate::scenario::topology::{HostIndex, Net};
 

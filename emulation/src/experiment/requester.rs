@@ -13,9 +13,9 @@ use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use tokio::time::sleep_until;
 
 use super::journal::Journal;
+use super::mobility::Mobility;
 use super::placement::NodePlace;
 use super::plan::TransportChoice;
-use super::walk::Mobility;
 use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 use crate::report::record::{Record, RequestOutcome, RequestRecord};
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use roost_terminal::{Output, Steps};
 
 use super::bar::RunProgressBar;
+use super::binaries::{self, Binaries};
 use super::error::RunError;
 use super::fleet::{Fleet, LOGS, Ready};
 use super::interrupt::Interrupt;
@@ -16,7 +17,6 @@ use super::measure::{PreRunFacts, RunRecorder};
 use super::plan::{BackendChoice, LabSettings};
 use super::prepare::Prepared;
 use super::private::Private;
-use super::siblings::{self, Binaries};
 use super::verdict::Linktest;
 use crate::lab::{self, Lab, linktest};
 use crate::machine;
@@ -159,7 +159,7 @@ impl RunSession<'_> {
     }
 
     fn binaries(&self) -> Result<BTreeMap<String, String>, RunError> {
-        self.job.plan.map_or_else(siblings::own_hash, |prepared| siblings::hashes(prepared.plan.architecture))
+        self.job.plan.map_or_else(binaries::own_hash, |prepared| binaries::hashes(prepared.plan.architecture))
     }
 
     fn fleet(&self, lab: &Lab, steps: &Steps) -> Result<Fleet, RunError> {

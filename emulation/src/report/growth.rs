@@ -1,7 +1,7 @@
 //! The figures of growth with the number of nodes.
 
 use super::figure::{Figure, LineAxes, PlotLine, lines};
-use super::words::{bytes, count, milliseconds, rate};
+use super::text_format::{bytes, count, milliseconds, rate};
 use crate::sim::growth::{GrowthResult, Lookups, Requests, state::HubMemory};
 
 /// The distances of lookups, as figures name them.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::figure::part_name;
 use super::metrics::Metrics;
-use super::words::{bytes, count, milliseconds, percent, three};
+use super::text_format::{bytes, count, milliseconds, percent, three};
 
 /// What a measure is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

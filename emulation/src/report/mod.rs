@@ -4,11 +4,11 @@
 //! ([`record`]): [`read`] brings them in, [`metrics`] computes, and what people
 //! look at is written from that, again and again if need be.
 
+mod comparability;
 mod compare;
 mod csv;
 pub(crate) mod figure;
 mod growth;
-mod likeness;
 mod measure;
 pub mod metrics;
 pub(crate) mod page;
@@ -17,8 +17,8 @@ pub mod record;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;
+pub(crate) mod text_format;
 mod transport;
-pub(crate) mod words;
 mod write;
 
 pub use compare::{Comparison, ComparisonRow, ComparisonSide, Difference, Finding, compare};

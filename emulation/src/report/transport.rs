@@ -2,7 +2,7 @@
 //! what others have measured, and what comes of other sizes of frames.
 
 use super::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, bars, lines};
-use super::words::{bytes, milliseconds};
+use super::text_format::{bytes, milliseconds};
 use crate::bench::transport::{BenchTransport, Condition, FrameWorkload, ReferenceFigure, TransportRow, references};
 
 /// The sizes of frames that others have measured.

@@ -9,7 +9,7 @@ use super::measure::measures;
 use super::metrics::Metrics;
 use super::read::{ReadError, read};
 use super::record::RunRecord;
-use super::words::{bytes, count, or_dash, percent, quantile, slowest};
+use super::text_format::{bytes, count, or_dash, percent, quantile, slowest};
 use super::{csv, figure, page};
 
 /// What was written.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::claim::{MeasureKey, StudyValues};
 use super::study::StudyUnit;
-use crate::report::words::capital;
+use crate::report::text_format::capital;
 use crate::statistics::{mean_and_half_width, paired, wilson};
 
 /// The way in which ours is found.

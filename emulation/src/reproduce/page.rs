@@ -12,7 +12,7 @@ use super::verdict::{Amount, ClaimKind, ClaimTally, ClaimVerdict, Judgement};
 use super::{Store, StoreError, StudyResults, StudyRun, WrittenReproduction, catalogue, software};
 use crate::report::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, Sheet, bars, lines};
 use crate::report::page::{Page, Rows};
-use crate::report::words::{capital, counted};
+use crate::report::text_format::{capital, counted};
 use crate::statistics::mean_and_half_width;
 
 /// The version of `claims.json`.

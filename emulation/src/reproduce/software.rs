@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::sproull::plan;
 use crate::experiment::{Prepared, RunError};
 use crate::report::page::{Page, Rows};
-use crate::report::words::three;
+use crate::report::text_format::three;
 use crate::siting::LatencyBounds;
 
 /// Round trips in which an object comes beyond its first byte, by service: 3 segments in the

@@ -174,7 +174,7 @@ impl StudyPoint {
 
     /// A place in virtual time that is called by its value.
     pub(super) fn virtual_run(series: &str, x: f64, plan: String, scale: StudyScale) -> Self {
-        let name = crate::report::words::three(x);
+        let name = crate::report::text_format::three(x);
         Self {
             series: series.to_owned(),
             x,
@@ -270,7 +270,7 @@ pub enum StudyUnit {
 impl StudyUnit {
     /// A value of it as people read it.
     pub fn show(self, value: f64) -> String {
-        use crate::report::words::{bytes, milliseconds, percent, rate, ratio, three};
+        use crate::report::text_format::{bytes, milliseconds, percent, rate, ratio, three};
         match self {
             Self::Count => three(value),
             Self::Bytes => bytes(value),

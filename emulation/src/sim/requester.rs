@@ -8,9 +8,9 @@ use roost_control::error::Code;
 use roost_proto::peer::{NodeEvent, RequestSummary, ServiceRequest as Wish, Ticket};
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
+use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::TransportChoice;
 use crate::experiment::requester::{name_of, outcome_of};
-use crate::experiment::walk::Mobility;
 use crate::experiment::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 use crate::experiment::{NodePlace, Placement};
 use crate::report::record::{RequestOutcome, RequestRecord};

@@ -13,8 +13,8 @@ use super::requester::{RequesterAction, SimRequestContext, SimRequester};
 use super::world::{MachineRole, SimWorld};
 use super::{Detail, SimOutcome, SimulateError, Violation};
 use crate::experiment::Prepared;
+use crate::experiment::mobility::Mobility;
 use crate::experiment::plan::{DaemonAction, FaultKind};
-use crate::experiment::walk::Mobility;
 use crate::experiment::workload::Workload;
 use crate::report::record;
 

@@ -11,7 +11,7 @@ use roost_proto::peer::ReflectionPolicy;
 use roost_proto::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;
 
-use super::cast::RECORD;
+use super::participants::RECORD;
 use crate::experiment::Daemon;
 
 const ROOM: &str = "all";

@@ -6,9 +6,9 @@
 //! number; they enter one after the other. The most that are in while nobody loses
 //! a hundredth of any stream, and that one more is too many, is both measured.
 
-mod cast;
 mod listener;
 mod model;
+mod participants;
 mod row;
 mod search;
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use roost_proto::NodeId;
 
 use super::listener::{SubscriberClient, now_ms};
-use super::{CapacityCase, CapacityMode, CapacitySample, CapacitySettings, cast, model};
+use super::{CapacityCase, CapacityMode, CapacitySample, CapacitySettings, model, participants};
 use crate::bench::BenchContext;
-use crate::bench::stage::{Testbed, TestbedRole, interrupted};
+use crate::bench::testbed::{Testbed, TestbedRole, interrupted};
 use crate::experiment::Daemon;
 use crate::lab::Lab;
 
@@ -78,7 +78,7 @@ fn run_scene(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
     let parts = parts(case, streams, *counts.end());
-    let mut stage = Testbed::make(bench, &cast::network(case.hubs, parts.len() - case.hubs, streams), &parts)?;
+    let mut stage = Testbed::make(bench, &participants::network(case.hubs, parts.len() - case.hubs, streams), &parts)?;
     let Testbed { daemons, lab, .. } = &mut stage;
     runtime.block_on(async {
         tokio::select! {
@@ -100,11 +100,13 @@ fn parts(case: CapacityCase, streams: f64, last: usize) -> Vec<TestbedRole> {
     let CapacityCase { what, hubs } = case;
     let nodes: Vec<TestbedRole> = match what {
         CapacityMode::Count | CapacityMode::Residual => {
-            (0..last).map(|number| cast::node(number, number % hubs, true)).collect()
+            (0..last).map(|number| participants::node(number, number % hubs, true)).collect()
         }
-        CapacityMode::Track => (0..=last).map(|number| cast::node(number, number % hubs, number == 0)).collect(),
+        CapacityMode::Track => {
+            (0..=last).map(|number| participants::node(number, number % hubs, number == 0)).collect()
+        }
     };
-    (0..hubs).map(|_| cast::hub(what.policy(), streams)).chain(nodes).collect()
+    (0..hubs).map(|_| participants::hub(what.policy(), streams)).chain(nodes).collect()
 }
 
 /// A stage whose daemons run.
@@ -135,7 +137,7 @@ impl CapacityScene<'_> {
     /// Subscribes one after the other until one is refused.
     async fn track(&self) -> Result<Vec<CapacitySample>, String> {
         let [provider, subscribers @ ..] = self.nodes else { return Err("there is no provider".to_owned()) };
-        let whose = (id(provider).await?, cast::cell(0));
+        let whose = (id(provider).await?, participants::cell(0));
         let mut watching = Vec::new();
         for node in subscribers {
             watching.push(SubscriberClient::subscribe(node, whose));
@@ -175,7 +177,7 @@ impl CapacityScene<'_> {
             count: listeners.len(),
             missing: (listeners.len() * each).saturating_sub(come),
             lost,
-            sent: cast::as_streams(most.unwrap_or(0), self.window),
+            sent: participants::as_streams(most.unwrap_or(0), self.window),
         })
     }
 

@@ -5,8 +5,8 @@ mod bulk;
 mod capacity;
 mod measured;
 mod reflect;
+mod subscription;
 mod transport;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use serde_json::json;
 
 use self::bulk::BulkArgs;
 use self::reflect::ReflectArgs;
+use self::subscription::SubscriptionArgs;
 use self::transport::TransportArgs;
-use self::watch::SubscriptionArgs;
 use super::interrupt;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
         Some(BenchSubcommand::Transport(args)) => return transport::run(args, output),
         Some(BenchSubcommand::Bulk(args)) => return bulk::run(args, output),
         Some(BenchSubcommand::Reflect(args)) => return reflect::run(args, output),
-        Some(BenchSubcommand::Subscription(args)) => return watch::run(args, output),
+        Some(BenchSubcommand::Subscription(args)) => return subscription::run(args, output),
         None => {}
     }
     if let SandboxEntry::Done(code) = sandbox::enter()? {

@@ -14,7 +14,7 @@ use super::fault::{FaultFile, LinkFile};
 use super::{
     Architecture, BackendChoice, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality,
     MAX_SPEED, MAX_TIERS, MIN_SPEED, Movement, Named, Participation, Plan, PlanError, PlanErrors, SuperNodes,
-    TopologySource, TransportChoice, words,
+    TopologySource, TransportChoice, unit_text,
 };
 use crate::lab::TcpCongestion;
 use crate::scenario::{generate, near};
@@ -31,7 +31,7 @@ pub(super) struct DurationText(pub(super) Duration);
 
 impl<'de> Deserialize<'de> for DurationText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = words::text_with_unit(deserializer, "s")?;
+        let text = unit_text::text_with_unit(deserializer, "s")?;
         units::parse_duration(&text).map(Self).map_err(de::Error::custom)
     }
 }
@@ -57,7 +57,7 @@ impl Moment {
 
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = words::text_with_unit(deserializer, "s")?;
+        let text = unit_text::text_with_unit(deserializer, "s")?;
         let Some(percent) = text.strip_suffix('%') else {
             return units::parse_duration(&text).map(Self::At).map_err(de::Error::custom);
         };

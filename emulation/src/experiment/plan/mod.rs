@@ -24,7 +24,7 @@ mod fault;
 mod file;
 mod mix;
 mod source;
-mod words;
+mod unit_text;
 mod write;
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::file::DurationText;
-use super::words;
+use super::unit_text;
 use crate::scenario::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
 use crate::units::Rate;
 
@@ -138,7 +138,7 @@ pub(super) struct RateText(pub(super) Rate);
 
 impl<'de> Deserialize<'de> for RateText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = words::text_with_unit(deserializer, "Mbit")?;
+        let text = unit_text::text_with_unit(deserializer, "Mbit")?;
         text.parse().map(Self).map_err(de::Error::custom)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::report::likeness::{platform_facts, settings};
+use crate::report::comparability::{platform_facts, settings};
 use crate::report::record::RunRecord;
 
 /// Where the hubs are.

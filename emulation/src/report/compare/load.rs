@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::ComparisonSide;
 use super::differences::RunFacts;
-use crate::report::likeness;
+use crate::report::comparability;
 use crate::report::measure::{Measure, measures};
 use crate::report::metrics::Metrics;
 use crate::report::read::{Results, read};
@@ -23,7 +23,7 @@ pub(super) struct LoadedRun {
     pub(super) topology: Option<String>,
     pub(super) measures: Vec<(Measure, f64)>,
     /// What its repetitions have in common with it.
-    pub(super) kind: likeness::FactMap,
+    pub(super) kind: comparability::FactMap,
     /// Its records, of the first runs of a side.
     pub(super) records: Option<(Results, Metrics)>,
 }
@@ -51,7 +51,7 @@ impl LoadedRun {
     /// Why it should be in no comparison, with its folder.
     pub(super) fn unusable(&self) -> Vec<String> {
         let folder = self.folder.display();
-        likeness::unusable(&self.run).iter().map(|reason| format!("{folder}: {reason}")).collect()
+        comparability::unusable(&self.run).iter().map(|reason| format!("{folder}: {reason}")).collect()
     }
 
     pub(super) fn value(&self, measure: &Measure) -> Option<&(Measure, f64)> {
@@ -68,7 +68,7 @@ impl LoadedSide {
             plan: results.plan.clone(),
             topology: results.topology.clone(),
             measures: measures(&metrics),
-            kind: likeness::kind(&results.run, results.plan.as_deref(), results.topology.as_deref()),
+            kind: comparability::kind(&results.run, results.plan.as_deref(), results.topology.as_deref()),
             records: (self.runs.len() < KEPT).then_some((results, metrics)),
         });
     }

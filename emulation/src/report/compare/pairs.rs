@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::load::LoadedRun;
-use crate::report::likeness::NETWORK;
+use crate::report::comparability::NETWORK;
 
 /// Follow from the architecture: where sides differ in that, they do in these.
 const PLACES: [&str; 4] = ["hubs", "server", "caches", "super_nodes"];

@@ -4,9 +4,9 @@ use super::ComparisonRow;
 use super::differences::{Difference, respects};
 use super::load::{LoadedRun, LoadedSide};
 use super::pairs::Paired;
-use crate::report::likeness;
+use crate::report::comparability;
 use crate::report::measure::MeasureKind;
-use crate::report::words::{counted, percent};
+use crate::report::text_format::{counted, percent};
 
 /// By how much the parts of requests completed may differ before latencies are doubtful.
 const UNLIKE_SUCCESS: f64 = 0.03;
@@ -54,7 +54,7 @@ fn unlike_success(rows: &[ComparisonRow]) -> Option<String> {
 /// Machines, programs and ways of carrying packets that are not the same in all runs.
 fn other_ground(paired: &Paired<'_>) -> Option<String> {
     let runs = paired.pairs.iter().flat_map(|pair| pair.a.iter().chain(&pair.b));
-    let ground = likeness::platform_differences(runs.map(|one| &one.run))?;
+    let ground = comparability::platform_differences(runs.map(|one| &one.run))?;
     Some(format!(
         "Not all runs stand on the same ground: {ground}. \
          A ratio may be that of machines or programs, not of what was to be compared."

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
 
 use super::ink::{Ink, dark_rules};
-use crate::report::words::{escape, tied};
+use crate::report::text_format::{escape, tied};
 
 /// The width of every figure; its unit is a pixel of a screen on which it
 /// stands as large as in a column of the page.

@@ -1,12 +1,12 @@
 //! Columns that stand: one for each node, one for each bucket of lateness.
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, width_of};
-use super::frame::PlotArea;
 use super::ink::Ink;
+use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::report::metrics::NodeUse;
 use crate::report::record::RunVerdict;
-use crate::report::words::{percent, three};
+use crate::report::text_format::{percent, three};
 
 /// Completed services of each node, most first, by the ink of its class.
 pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(String, Ink)]) -> Sheet {

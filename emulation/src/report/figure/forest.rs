@@ -5,7 +5,7 @@ use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 use super::scale::AxisScale;
 use crate::report::compare::{ComparisonRow, Finding};
-use crate::report::words::{ratio, three};
+use crate::report::text_format::{ratio, three};
 
 /// The height of a row.
 const ROW: f64 = 24.0;

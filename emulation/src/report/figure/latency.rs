@@ -2,11 +2,11 @@
 
 use super::bars::{KEY, draw_key};
 use super::canvas::{Canvas, Sheet, WIDTH};
-use super::frame::PlotArea;
 use super::ink::Ink;
+use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::report::metrics::Service;
-use crate::report::words::{milliseconds, quantile};
+use crate::report::text_format::{milliseconds, quantile};
 
 /// The most points of a curve: more cannot be seen.
 const POINTS: usize = 300;

@@ -1,8 +1,8 @@
 //! Lines across several runs, with what is not certain about each point.
 
 use super::canvas::{Canvas, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
-use super::frame::PlotArea;
 use super::ink::Ink;
+use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 
 /// The most room that names at the ends of lines get.

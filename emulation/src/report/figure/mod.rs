@@ -5,10 +5,10 @@ mod bars;
 mod canvas;
 mod columns;
 mod forest;
-mod frame;
 mod ink;
 mod latency;
 mod lines;
+mod plot_area;
 mod scale;
 mod time;
 
@@ -21,7 +21,7 @@ pub(crate) use self::ink::{Ink, dark_rules};
 pub(crate) use self::lines::{LineAxes, PlotLine, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
 use super::read::Results;
-use super::words::{bytes, capital, count, counted, milliseconds, percent, rate};
+use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// How many links, and how many daemons, are shown.
 const LINKS: usize = 12;

@@ -1,12 +1,12 @@
 //! The run as it went: panels above each other along one axis of time.
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH};
-use super::frame::PlotArea;
 use super::ink::Ink;
+use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::report::metrics::Second;
 use crate::report::read::Incident;
-use crate::report::words::three;
+use crate::report::text_format::three;
 
 /// The height of a panel's field.
 const FIELD: f64 = 62.0;

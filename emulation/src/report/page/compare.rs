@@ -6,7 +6,7 @@ use super::{FEW, Page, Rows};
 use crate::report::compare::{Comparison, ComparisonRow, ComparisonSide, Finding};
 use crate::report::figure::{Figure, forest};
 use crate::report::measure::MeasureKind;
-use crate::report::words::{capital, counted, ratio};
+use crate::report::text_format::{capital, counted, ratio};
 use crate::statistics::Method;
 
 /// The page of a comparison.

@@ -12,7 +12,7 @@ pub(super) use self::compare::{figure as figure_of_comparison, of_comparison};
 pub(super) use self::run::of_run;
 pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
-use super::words::{escape, tied};
+use super::text_format::{escape, tied};
 
 /// What brackets around a value mean.
 const FEW: &str = "A quantile in brackets is a guess, and has no interval: fewer than ten requests lie beyond it. \

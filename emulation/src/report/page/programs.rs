@@ -3,7 +3,7 @@
 use super::{Page, Rows};
 use crate::report::read::Results;
 use crate::report::record::{ProgramRecord, TrafficRecord};
-use crate::report::words::{bytes, count, moment, or_dash, rate, seconds};
+use crate::report::text_format::{bytes, count, moment, or_dash, rate, seconds};
 
 /// The most rows of a table; the records have them all.
 const MOST: usize = 200;

@@ -7,7 +7,7 @@ use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
 use crate::report::read::{PLAN_FILE, Results, TOPOLOGY_FILE};
 use crate::report::record::RunRecord;
-use crate::report::words::{
+use crate::report::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
 };
 

@@ -7,7 +7,7 @@ use super::{Page, Rows};
 use crate::report::figure::Figure;
 use crate::report::measure::{Measure, MeasureKind};
 use crate::report::sweep::{Overview, RunSummary, SeedGroup, union};
-use crate::report::words::{capital, counted, escape, seconds};
+use crate::report::text_format::{capital, counted, escape, seconds};
 
 /// More runs than these are folded away.
 const OPEN: usize = 20;

@@ -4,7 +4,7 @@ use super::{FEW, Page, Rows};
 use crate::report::figure::{daemon_name, direction, part_name};
 use crate::report::metrics::{Metrics, NodeUse, RequestCounts, Service};
 use crate::report::read::Results;
-use crate::report::words::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
+use crate::report::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
 
 /// More rows than these are folded away.
 const OPEN: usize = 15;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::RunSummary;
 use crate::report::record::RunRecord;
-use crate::report::words::three;
+use crate::report::text_format::three;
 use crate::units::{Rate, parse_duration};
 
 /// What a run tells by itself, as a rule: settings of these names make lines

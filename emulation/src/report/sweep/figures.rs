@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Mean, Overview, SeedGroup, axes, union, with_half};
 use crate::report::figure::{self, Figure, FigureBar, Ink, LineAxes, PlotLine};
 use crate::report::measure::{Measure, MeasureKind};
-use crate::report::words::{capital, three};
+use crate::report::text_format::{capital, three};
 use crate::statistics::welch;
 
 /// Ratios of means whose logarithm is less are no difference that a title would tell.

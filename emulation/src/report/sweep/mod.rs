@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use self::axes::{Axes, AxisPlace};
 pub use self::find::runs;
-use super::likeness::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
+use super::comparability::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
 use super::measure::{Measure, measures};
 use super::metrics::Metrics;
 use super::page;
 use super::read::{Results, read};
 use super::record::RunRecord;
-use super::words::percent;
+use super::text_format::percent;
 use super::write::{WriteError, WrittenReport, put};
 use crate::statistics::mean_and_half_width;
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::error::RunError;
+use super::final_stats::AHEAD;
 use super::fleet::Fleet;
 use super::journal::Journal;
-use super::last_words::AHEAD;
 use super::programs::{EndedProgram, Programs};
 use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use super::traffic::TrafficAgents;

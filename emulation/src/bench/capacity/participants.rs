@@ -12,7 +12,7 @@ use roost_reflector::packet::OVERHEAD_BYTES;
 
 use super::ServePolicy;
 use crate::bench::networks;
-use crate::bench::stage::TestbedRole;
+use crate::bench::testbed::TestbedRole;
 use crate::scenario::Topology;
 use crate::units::Rate;
 

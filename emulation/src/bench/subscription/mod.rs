@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 pub use self::row::SubscriptionRow;
 use self::video::VideoArrivals;
 use super::measured::{BenchStart, Measured};
-use super::stage::{Testbed, TestbedRole, interrupted};
+use super::testbed::{Testbed, TestbedRole, interrupted};
 use super::{BenchContext, BenchError, BenchOptions, networks};
 use crate::experiment::Daemon;
 use crate::lab::{Lab, sandbox};

@@ -1,7 +1,7 @@
 //! `emulate bench watch`: what a receiver of a reflected stream sees.
 
 use clap::Args;
-use roost_emulation::bench::watch::{self, SubscriptionCase, SubscriptionReport, SubscriptionRow};
+use roost_emulation::bench::subscription::{self, SubscriptionCase, SubscriptionReport, SubscriptionRow};
 use roost_emulation::lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Output, Steps, Table};
 
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> CommandResult {
         SubscriptionCase::ALL.into_iter().filter(|case| args.case.is_empty() || args.case.contains(case)).collect();
     let steps = Steps::start(output, "bench watch", cases.len());
     let mut stepped = stepping(steps, |case: &SubscriptionCase| format!("bench watch: {case}"));
-    let report = watch::run(&cases, &args.network.options(), interrupted.flag(), &mut stepped)?;
+    let report = subscription::run(&cases, &args.network.options(), interrupted.flag(), &mut stepped)?;
     drop(stepped);
     show(&report, output)?;
     interrupted.check()?;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use super::cast::RequesterTasks;
 use super::error::RunError;
+use super::fault_injector::{FaultInjector, ScheduleResult};
 use super::fleet::Fleet;
 use super::interrupt::Interrupt;
 use super::job::RunSpec;
+use super::participants::RequesterTasks;
 use super::requester::RequesterContext;
 use super::sampler::Sampler;
-use super::stagehands::{FaultInjector, ScheduleResult};
 use crate::lab::Lab;
 use crate::report::record::Record;
 
