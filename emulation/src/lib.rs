@@ -16,14 +16,14 @@
 
 pub mod bench;
 pub mod experiment;
+mod host_facts;
 pub mod lab;
-mod machine;
 pub mod netcore;
 pub mod ns;
+pub mod placement;
 pub mod report;
 pub mod reproduce;
-pub mod scenario;
 pub mod sim;
-pub mod siting;
 pub mod statistics;
+pub mod topology;
 pub mod units;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use bytes::{Bytes, BytesMut};
 use roost_control::Frames;
 use roost_emulation::ns::{self, NsLimits};
-use roost_emulation::scenario::describe::describe;
+use roost_emulation::topology::describe::describe;
 use roost_proto::hub::{Hub, HubConfig, HubKind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;

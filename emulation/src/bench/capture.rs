@@ -10,7 +10,7 @@ use super::probe::HEADERS;
 use super::program::{self, ToolError, ToolProcess};
 use super::{BenchContext, BenchError};
 use crate::lab::Lab;
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// The first four bytes of a file with times in nanoseconds, read in the
 /// machine's own byte order, in which `tcpdump` writes.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::BenchContext;
 use super::program::{IPERF3, ToolError, ToolProcess, listens};
 use crate::lab::Lab;
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// The port on which it listens unless it is told otherwise.
 pub(super) const PORT: u16 = 5201;

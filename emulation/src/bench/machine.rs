@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::host_facts::Processors;
 use crate::lab::kernel;
-use crate::machine::Processors;
 
 /// The carrier's: before all that is not real-time.
 pub(super) const PRIORITY: u8 = 1;

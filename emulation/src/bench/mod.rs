@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::lab::{DeviceBackend, Lab, LabError};
-use crate::scenario::Topology;
+use crate::topology::Topology;
 use machine::ProcessorSnapshot;
 pub use measured::Measured;
 pub use row::{BenchReport, BenchRow, BenchVerdict, StretchTarget};
@@ -182,7 +182,7 @@ pub fn run(
 ) -> Result<BenchReport, BenchError> {
     let began = Instant::now();
     let mut report = BenchReport::default();
-    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
     for case in cases {
         if bench.is_stopped() {
             break;

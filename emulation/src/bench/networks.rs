@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::scenario::Topology;
-use crate::scenario::topology::{Host, HostIndex, Leg, Net, NetIndex, NetKind, NetMember, Queue, Routing};
+use crate::topology::Topology;
+use crate::topology::model::{Host, HostIndex, Leg, Net, NetIndex, NetKind, NetMember, Queue, Routing};
 use crate::units::Rate;
 
 /// Links that share no host: the end that sends on link `n`, and the one that receives.
@@ -88,6 +88,6 @@ mod tests {
 
     #[test]
     fn large_star_has_enough_addresses() {
-        assert!(crate::scenario::addresses::assign(&star(501)).is_ok());
+        assert!(crate::topology::addresses::assign(&star(501)).is_ok());
     }
 }

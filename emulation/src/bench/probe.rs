@@ -18,7 +18,7 @@ use rustix::net::sockopt;
 
 use super::{BenchContext, BenchError, is_realtime, machine, system};
 use crate::lab::{Lab, LabError, kernel};
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// Bytes of a frame that are not payload: Ethernet, IP and UDP headers.
 pub(super) const HEADERS: u32 = 14 + 20 + 8;

@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 
 use super::BenchError;
 use crate::lab::{Lab, LabError};
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// How often it is looked whether a program has ended: seldom enough not to
 /// be seen in what is measured.

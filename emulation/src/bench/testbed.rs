@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use super::BenchContext;
 use crate::experiment::{Binaries, Daemon, Launch, Role, RunError, issue, make_group};
 use crate::lab::Lab;
-use crate::scenario::Topology;
-use crate::scenario::topology::HostIndex;
+use crate::topology::Topology;
+use crate::topology::model::HostIndex;
 
 const HUB_PORT: u16 = 7700;
 /// How long the daemons may take until they serve, and so much longer for each.

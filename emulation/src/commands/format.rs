@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use roost_emulation::scenario::{Topology, export, file};
+use roost_emulation::topology::{Topology, export, file};
 use roost_terminal::Output;
 
 use crate::failure::{CommandResult, Failure};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use roost_emulation::report;
-use roost_emulation::sim::growth::state::{self, HubMemory};
+use roost_emulation::sim::growth::hub_memory::{self, HubMemory};
 use roost_emulation::sim::growth::{self, GrowthResult, GrowthSettings, Lookups, Requests};
 use roost_emulation::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &GrowthArgs, output: Output) -> CommandResult {
     let settings = GrowthSettings { seed: args.seed, quiet: args.moving, lookups: args.lookups.into() };
     let steps = Steps::start(output, "growth", args.sizes.len() + args.state.len());
     // First, while the process is small: its size is what is measured.
-    let home =
-        state::of_home().map_err(|error| Failure::failed(format!("cannot tell how large this process is: {error}")))?;
+    let home = hub_memory::of_home()
+        .map_err(|error| Failure::failed(format!("cannot tell how large this process is: {error}")))?;
     let mut states = Vec::new();
     for nodes in &args.state {
         steps.say(format!("growth: a top of {nodes} nodes"));
-        states.push(state::of_top(*nodes as usize)?);
+        states.push(hub_memory::of_top(*nodes as usize)?);
         steps.advance();
     }
     let mut sizes = Vec::new();
@@ -118,8 +118,9 @@ fn show(sizes: &[GrowthResult], states: &[HubMemory], output: Output) -> Command
     let mut held = Table::new(&[">NODES", "HUB", ">BELOW", ">PATCHES", ">BYTES"]);
     for (index, state) in states.iter().enumerate() {
         let name = if index == 0 { "home" } else { "top" };
-        let numbers = [state.below as u64, state.patches as u64, state.bytes].map(|number| number.to_string());
-        held.row([state.nodes.to_string(), name.to_owned()].into_iter().chain(numbers));
+        let numbers =
+            [hub_memory.below as u64, hub_memory.patches as u64, hub_memory.bytes].map(|number| number.to_string());
+        held.row([hub_memory.nodes.to_string(), name.to_owned()].into_iter().chain(numbers));
     }
     for table in [lookups, requests, uplinks, held, runs] {
         output.table(&table)?;

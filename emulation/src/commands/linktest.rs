@@ -8,7 +8,7 @@ use roost_emulation::lab::linktest::criteria::DELAY_ERROR_MS;
 use roost_emulation::lab::linktest::{
     self, LinktestKind, LinktestMeasurement, LinktestOptions, LinktestOutcome as Ending, LinktestReport,
 };
-use roost_emulation::scenario::Topology;
+use roost_emulation::topology::Topology;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use roost_emulation::scenario::generate::{Forest, LegParameters, Star, Tree, TreeShape};
+use roost_emulation::topology::generate::{Forest, LegParameters, Star, Tree, TreeShape};
 use roost_emulation::units::{Rate, UnitError, parse_duration};
 use roost_terminal::Output;
 

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::RunError;
 use crate::lab::{Lab, Usage};
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// How long a daemon may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(5);

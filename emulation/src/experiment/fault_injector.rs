@@ -13,7 +13,7 @@ use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use super::traffic::TrafficAgents;
 use crate::lab::Lab;
 use crate::report::record::Record;
-use crate::scenario::topology::ProgramAction;
+use crate::topology::model::ProgramAction;
 
 /// Those who carry out a schedule.
 pub(super) struct FaultInjector<'a> {

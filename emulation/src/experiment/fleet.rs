@@ -21,7 +21,7 @@ use super::plan::{DaemonAction, Plan};
 use super::private::RUN_FOLDER;
 use crate::lab::Lab;
 use crate::report::record;
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// Where the daemons' logs are.
 pub(super) const LOGS: &str = "logs";

@@ -14,7 +14,7 @@ use super::placement::{HubPlace, NodePlace, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
 use crate::lab::Lab;
-use crate::scenario::topology::{HostIndex, Net};
+use crate::topology::model::{HostIndex, Net};
 
 /// The port of a hub for UDP and TCP, and the one for QUIC.
 const PORT: u16 = 7700;

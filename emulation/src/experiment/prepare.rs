@@ -8,10 +8,10 @@ use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
 use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
-use crate::scenario;
-use crate::scenario::generate::GenerateError;
-use crate::scenario::near::did_you_mean;
-use crate::scenario::topology::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
+use crate::topology;
+use crate::topology::generate::GenerateError;
+use crate::topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
+use crate::topology::suggest::did_you_mean;
 
 /// How long it takes until nodes ask, roughly: the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
@@ -115,7 +115,7 @@ impl Prepared {
 
     /// The network as its results keep it.
     pub fn network_file(&self) -> String {
-        scenario::file::write(&self.network, "")
+        topology::file::write(&self.network, "")
     }
 
     /// The file of the topology; the plan's where it makes one.
@@ -156,7 +156,7 @@ fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
     match source {
         TopologySource::File(path) => {
             let path = file.parent().unwrap_or(Path::new("")).join(path);
-            scenario::load(&path).map_err(|error| RunError::Topology(error.to_string()))
+            topology::load(&path).map_err(|error| RunError::Topology(error.to_string()))
         }
         TopologySource::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
         TopologySource::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
@@ -169,7 +169,7 @@ fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), Pla
     let mut wrong = PlanErrors::default();
     for (named, changes) in &plan.links {
         match net(network, named, file) {
-            Ok(index) => changes.iter().for_each(|change| scenario::amend(network, index, None, *change)),
+            Ok(index) => changes.iter().for_each(|change| topology::amend(network, index, None, *change)),
             Err(error) => wrong.record_error(Err(error)),
         }
     }

@@ -16,7 +16,7 @@ use super::error::RunError;
 use super::redirection;
 use crate::lab::Lab;
 use crate::report::record::{self, ProgramEnd};
-use crate::scenario::topology::{HostProgram, ProgramAction};
+use crate::topology::model::{HostProgram, ProgramAction};
 
 /// Where outputs go, in the results.
 const FOLDER: &str = "programs";

@@ -18,12 +18,12 @@ use super::plan::{BackendChoice, LabSettings};
 use super::prepare::Prepared;
 use super::private::Private;
 use super::verdict::Linktest;
+use crate::host_facts;
 use crate::lab::{self, Lab, linktest};
-use crate::machine;
 use crate::report::metrics::RequestCounts;
 use crate::report::record::RunRecord;
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
-use crate::scenario;
+use crate::topology;
 
 /// A run that came to an end, its own or by Ctrl-C.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ fn carry_out(job: &RunSpec<'_>, folder: &Path, output: Output, interrupt: &Inter
     if let Some(prepared) = job.plan {
         write(PLAN_FILE, &prepared.effective())?;
     }
-    write(TOPOLOGY_FILE, &scenario::file::write(job.network, ""))?;
+    write(TOPOLOGY_FILE, &topology::file::write(job.network, ""))?;
     let failed = |error| RunError::Failed(format!("cannot start the run: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let session = RunSession { job, output, interrupt: interrupt.clone() };
@@ -135,7 +135,7 @@ struct RunSession<'a> {
 
 impl RunSession<'_> {
     async fn run(&self) -> Result<(RunRecord, RequestCounts), RunError> {
-        let (machine, binaries) = (machine::facts(), self.binaries()?);
+        let (machine, binaries) = (host_facts::facts(), self.binaries()?);
         self.interrupt.check()?;
         let daemons = self.job.plan.map_or(0, |prepared| {
             let placement = &prepared.placement;

@@ -8,12 +8,12 @@ use super::error::RunError;
 use super::fleet::Fleet;
 use super::verdict::{LateSeconds, Observed};
 use super::windows::Windows;
+use crate::host_facts::Processors;
 use crate::lab::Lab;
 use crate::lab::carrier::{Lateness, ScheduleStart, WireCounts};
-use crate::machine::Processors;
 use crate::report::metrics::RequestCounts;
 use crate::report::record::{LinkRecord, SampleRecord};
-use crate::scenario::topology::NetKind;
+use crate::topology::model::NetKind;
 
 /// Time between two looks at how long daemons have waited, seconds: each costs
 /// some files of `/proc` for each thread of each of them.

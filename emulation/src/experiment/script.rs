@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::plan::DaemonAction;
-use crate::scenario::topology::{
+use crate::topology::model::{
     Action, Event, HostIndex, NetIndex, ProgramAction, Topology, TopologyChange, TrafficAction,
 };
 use crate::units::format_duration;

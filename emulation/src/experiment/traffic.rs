@@ -16,7 +16,7 @@ use self::threads::{AgentState, Listening, count_tcp, count_udp, listen, send_tc
 use super::error::RunError;
 use crate::lab::Lab;
 use crate::report::record;
-use crate::scenario::topology::{HostIndex, TrafficAction, TrafficAgent};
+use crate::topology::model::{HostIndex, TrafficAction, TrafficAgent};
 use crate::units::Rate;
 
 /// The part of its packets that a source may let be.

@@ -291,7 +291,7 @@ fn lateness_reasons(observed: &Observed) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Processors;
+    use crate::host_facts::Processors;
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::machine::Processors;
+use crate::host_facts::Processors;
 
 /// How long a window is, seconds.
 const WINDOW: f64 = 10.0;

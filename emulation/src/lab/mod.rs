@@ -60,8 +60,8 @@ use self::plan::HostPlan;
 pub use self::tcp::TcpCongestion;
 pub use self::usage::Usage;
 use crate::report::record;
-use crate::scenario::topology::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
-use crate::scenario::{addresses, wiring};
+use crate::topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
+use crate::topology::{addresses, wiring};
 
 /// How a lab is made.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use tempfile::NamedTempFile;
 
-use crate::scenario::Topology;
+use crate::topology::Topology;
 
 const HOSTS: &str = "/etc/hosts";
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -121,8 +121,8 @@ fn files_only(machine: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::addresses;
-    use crate::scenario::fixture;
+    use crate::topology::addresses;
+    use crate::topology::testing;
 
     #[test]
     fn lab_name_overrides_machine_hosts() {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn host_has_name_per_interface() {
-        let topology = addresses::assign(&fixture::nets(3, &[&[0, 1], &[1, 2]])).unwrap();
+        let topology = addresses::assign(&testing::nets(3, &[&[0, 1], &[1, 2]])).unwrap();
         let expected = "10.1.1.2 h0 h0-net0\n10.1.1.3 h1 h1-net0\n10.1.2.2 h1-net1\n10.1.2.3 h2 h2-net1\n";
         assert_eq!(lines(&topology), expected);
     }

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use super::carrier::Mac;
 use super::netlink::NetlinkRequest;
-use crate::scenario::routes;
-use crate::scenario::topology::{Net, NetIndex, Routing, Topology};
+use crate::topology::model::{Net, NetIndex, Routing, Topology};
+use crate::topology::routes;
 
 /// The number of a host's first interface. A namespace may come with devices
 /// of its own, `lo` and fallbacks of tunnels, which have the low numbers.
@@ -156,7 +156,7 @@ pub(crate) fn warning(nets: &[Net]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{addresses, fixture};
+    use crate::topology::{addresses, testing};
 
     fn neighbours(plan: &HostPlan) -> usize {
         plan.routes.iter().filter(|request| matches!(request, NetlinkRequest::Neighbour { .. })).count()
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn members_know_one_another() {
         let lan: Vec<usize> = (0..51).collect();
-        let topology = addresses::assign(&fixture::nets(60, &[&lan, &[0, 59]])).unwrap();
+        let topology = addresses::assign(&testing::nets(60, &[&lan, &[0, 59]])).unwrap();
         let counts: Vec<usize> = plan(&topology).iter().map(neighbours).collect();
         assert_eq!((counts[0], counts[50], counts[59]), (51, 50, 1));
     }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn large_lan_keeps_first_neighbors() {
         let (all, few): (Vec<usize>, Vec<usize>) = ((0..2000).collect(), (0..100).collect());
-        let topology = fixture::nets(2000, &[&all, &few]);
+        let topology = testing::nets(2000, &[&all, &few]);
         assert_eq!(known(&topology.nets), [145, 100]);
         let warning = warning(&topology.nets).unwrap();
         assert!(warning.contains("3710000 pairs") && warning.contains("gc_thresh3=4194304"), "{warning}");

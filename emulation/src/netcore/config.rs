@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::PipeId;
-use crate::scenario::topology::{Burst, Leg, Queue, TopologyChange};
+use crate::topology::model::{Burst, Leg, Queue, TopologyChange};
 use crate::units::Rate;
 
 /// How one direction treats packets.

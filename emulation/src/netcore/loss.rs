@@ -3,7 +3,7 @@
 use roost_proto::random::SplitMix64;
 
 use super::PipeConfig;
-use crate::scenario::topology::Burst;
+use crate::topology::model::Burst;
 
 /// Whether something of this probability happens; what is not above 0 never
 /// does, and costs no draw.

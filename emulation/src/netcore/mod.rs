@@ -55,13 +55,13 @@
 //! assert_eq!(delivery.due.as_nanos(), 50_120_000);
 //! ```
 
-mod agenda;
 mod config;
 mod counters;
 mod loss;
 mod network;
 mod pipe;
 mod queue;
+mod timer_queue;
 mod transmitter;
 
 #[cfg(test)]

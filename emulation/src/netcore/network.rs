@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use roost_proto::Time;
 
-use super::agenda::TimerQueue;
 use super::loss::PipeRng;
 use super::pipe::{DropCause, Header, Pipe};
+use super::timer_queue::TimerQueue;
 use super::{NetworkLimits, PipeChange, PipeConfig, PipeCounters};
 
 /// A member's place in the network: where its packets go in, and others' come

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use roost_proto::Time;
 
-use super::agenda::AgendaKey;
 use super::counters::{FlowCounters, PacketCount, PipeCounters};
 use super::loss::{LossState, PipeRng};
 use super::queue::{self, EarlyDetection, QueueArrival};
+use super::timer_queue::AgendaKey;
 use super::transmitter::Transmitter;
 use super::{Destination, PipeConfig};
-use crate::scenario::topology::TopologyChange;
+use crate::topology::model::TopologyChange;
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use roost_proto::random::SplitMix64;
 
 use super::PacketCount;
 use super::loss::happens;
-use crate::scenario::topology::{Discipline, Queue, Red};
+use crate::topology::model::{Discipline, Queue, Red};
 use crate::units::Rate;
 
 /// The packet that byte queues measure drop probabilities against, as

@@ -1,10 +1,10 @@
 //! `new class`: what is made without `$ns`.
 
-use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::state::NsObjectKind;
+use super::tcl::completion::{TclCompletion, TclResult, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
-use super::world::NsObjectKind;
 
 /// Classes that Emulab knows and that have no effect here.
 const IDLE: [&str; 2] = ["Path", "Console"];

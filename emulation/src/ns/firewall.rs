@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::methods::arity;
-use super::tcl::flow::{TclCompletion, TclResult};
+use super::state::{Firewall, NsObjectId, NsObjectKind};
+use super::tcl::completion::{TclCompletion, TclResult};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
-use super::world::{Firewall, NsObjectId, NsObjectKind};
 
 /// Which numbers the rules of a firewall may have.
 const RULES: std::ops::Range<u32> = 100..50_000;

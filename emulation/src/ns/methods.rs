@@ -1,10 +1,10 @@
 //! What any object can be asked: `$object method argument…`.
 
-use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::state::{NsObject, NsObjectId, NsObjectKind, NsQueue};
+use super::tcl::completion::{TclCompletion, TclResult, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
 use super::tcl::{number, short};
-use super::world::{NsObject, NsObjectId, NsObjectKind, NsQueue};
 
 impl NsObject {
     /// The name of its class in Emulab.

@@ -31,12 +31,12 @@ mod nets;
 mod nodes;
 mod schedules;
 mod simulator;
+mod state;
 mod storage;
 mod tb;
 mod tcl;
 mod traffic;
 mod units;
-mod world;
 
 #[cfg(test)]
 mod tests;
@@ -44,9 +44,9 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::scenario::Topology;
-use crate::scenario::validate::{self, ValidationPolicy};
-use tcl::flow::{TclCompletion, TclError};
+use crate::topology::Topology;
+use crate::topology::validate::{self, ValidationPolicy};
+use tcl::completion::{TclCompletion, TclError};
 use tcl::interp::TclInterpreter;
 
 /// What a file may use while it is read.

@@ -1,11 +1,11 @@
 //! How objects get their names.
 
+use super::state::NsObjectId;
 use super::tb;
-use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::tcl::completion::{TclCompletion, TclResult, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
 use super::tcl::{is_command, short};
-use super::world::NsObjectId;
 
 /// The longest name of an object, in bytes.
 const MAX_NAME: usize = 255;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::methods::arity;
-use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::state::{NsLeg, NsMember, NsNet, NsObjectId, NsObjectKind, NsQueue};
+use super::tcl::completion::{TclCompletion, TclResult, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 use super::units::{self, Bandwidth};
-use super::world::{NsLeg, NsMember, NsNet, NsObjectId, NsObjectKind, NsQueue};
-use crate::scenario::topology::{MAX_MEMBERS, MAX_NETS};
+use crate::topology::model::{MAX_MEMBERS, MAX_NETS};
 
 /// How a net is asked for.
 struct NetSpec {

@@ -1,14 +1,14 @@
 //! Methods of nodes, and programs on them.
 
 use super::methods::{arity, named};
-use super::tcl::flow::{TclCompletion, TclResult};
+use super::state::{NsObjectId, NsObjectKind};
+use super::tcl::completion::{TclCompletion, TclResult};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 use super::units;
-use super::world::{NsObjectId, NsObjectKind};
-use crate::scenario::emulab;
-use crate::scenario::topology::{HostProgram, MAX_PROGRAMS};
+use crate::topology::emulab;
+use crate::topology::model::{HostProgram, MAX_PROGRAMS};
 
 impl TclInterpreter {
     pub(crate) fn node_method(&mut self, id: NsObjectId, method: &str, arguments: &[TclValue]) -> TclResult {

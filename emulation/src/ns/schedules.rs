@@ -1,12 +1,12 @@
 //! Groups, sequences and timelines of events.
 
 use super::methods::arity;
-use super::tcl::flow::{TclCompletion, TclResult};
+use super::state::{NsObjectId, NsObjectKind};
+use super::tcl::completion::{TclCompletion, TclResult};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
-use super::world::{NsObjectId, NsObjectKind};
-use crate::scenario::topology::MAX_EVENTS;
+use crate::topology::model::MAX_EVENTS;
 
 impl TclInterpreter {
     pub(crate) fn event_group(&mut self, arguments: &[TclValue]) -> TclResult {

@@ -1,13 +1,13 @@
 //! `$ns`: what makes nodes, links, LANs, events, and the network of them.
 
 use super::methods::arity;
-use super::tcl::flow::{TclCompletion, TclResult};
+use super::state::{NsNode, NsObjectKind};
+use super::tcl::completion::{TclCompletion, TclResult};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
 use super::units;
-use super::world::{NsNode, NsObjectKind};
-use crate::scenario::topology::{MAX_EVENTS, MAX_LAB_HOSTS};
+use crate::topology::model::{MAX_EVENTS, MAX_LAB_HOSTS};
 
 impl TclInterpreter {
     pub(crate) fn simulator(&mut self, method: &str, arguments: &[TclValue]) -> TclResult {

@@ -2,10 +2,10 @@
 //! this; there is no storage behind them.
 
 use super::methods::arity;
-use super::tcl::flow::{TclCompletion, TclResult};
+use super::state::{Blockstore, NsObjectId, NsObjectKind};
+use super::tcl::completion::{TclCompletion, TclResult};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
-use super::world::{Blockstore, NsObjectId, NsObjectKind};
 
 impl TclInterpreter {
     pub(crate) fn make_blockstore(&mut self) -> TclResult {

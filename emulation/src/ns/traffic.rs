@@ -1,11 +1,11 @@
 //! Agents and applications: traffic between nodes.
 
 use super::methods::arity;
-use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::state::{Application, NsAgent, NsObjectId, NsObjectKind};
+use super::tcl::completion::{TclCompletion, TclResult, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
-use super::world::{Application, NsAgent, NsObjectId, NsObjectKind};
-use crate::scenario::near::did_you_mean;
+use crate::topology::suggest::did_you_mean;
 
 const AGENTS: [&str; 9] = [
     "Agent/UDP",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::tcl::number;
 use super::tcl::short;
-use crate::scenario::topology::{MAX_DELAY, Queue, Red};
+use crate::topology::model::{MAX_DELAY, Queue, Red};
 
 /// The slowest and the fastest that a link may be, kbit/s.
 const SLOWEST: u64 = 10;

@@ -2,7 +2,7 @@
 
 use super::figure::{Figure, LineAxes, PlotLine, lines};
 use super::text_format::{bytes, count, milliseconds, rate};
-use crate::sim::growth::{GrowthResult, Lookups, Requests, state::HubMemory};
+use crate::sim::growth::{GrowthResult, Lookups, Requests, hub_memory::HubMemory};
 
 /// The distances of lookups, as figures name them.
 const DISTANCES: [&str; 3] = ["at home", "one tier up", "across the top"];

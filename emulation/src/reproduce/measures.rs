@@ -23,11 +23,11 @@ use std::collections::{BTreeMap, HashMap};
 use roost_proto::{Role, Service};
 
 use crate::experiment::Prepared;
+use crate::placement::LatencyBounds;
 use crate::report::Results;
 use crate::report::metrics::{Metrics, per_service};
 use crate::report::record::{RequestOutcome, RequestRecord};
 use crate::sim::TrafficBreakdown;
-use crate::siting::LatencyBounds;
 use crate::statistics::{mean, quantile};
 
 /// What a message beside data costs at most in headers, with the packet that

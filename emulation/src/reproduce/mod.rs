@@ -30,12 +30,12 @@
 
 mod bench;
 mod benches;
-mod beyond;
 mod claim;
 mod daemons;
 mod distance;
 mod emulated;
 mod estimate;
+mod extended_studies;
 mod growth;
 mod measures;
 mod movement;
@@ -70,7 +70,7 @@ pub fn catalogue(scale: StudyScale) -> Vec<Study> {
         sproull::studies(scale),
         vec![daemons::study(scale)],
         benches::studies(scale),
-        beyond::studies(scale),
+        extended_studies::studies(scale),
         movement::studies(scale),
         vec![distance::study(scale), growth::study(scale)],
     ]

@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use super::sproull::plan;
 use crate::experiment::{Prepared, RunError};
+use crate::placement::LatencyBounds;
 use crate::report::page::{Page, Rows};
 use crate::report::text_format::three;
-use crate::siting::LatencyBounds;
 
 /// Round trips in which an object comes beyond its first byte, by service: 3 segments in the
 /// first (RFC 3390) and twice as many in each one after it, 69 segments of an image and 7 of a sensor.

@@ -11,7 +11,7 @@ use roost_proto::peer::{self, NodeCommand, NodeEvent, Peer, SessionId, SourceOut
 use roost_proto::service::Form;
 use roost_proto::{Deadline, Service, Time, Transmit};
 
-use super::links::MachineInput;
+use super::connections::MachineInput;
 
 /// What the made-up services give: nobody looks at it, but it is digested.
 static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0x5a; 128 * 1024]));

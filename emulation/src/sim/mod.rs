@@ -24,35 +24,35 @@
 //! What takes no time here: processors, the daemons' local API, disks. What
 //! takes no notice: that a certificate is revoked, since nobody has one.
 
-mod asides;
-mod calendar;
-mod checks;
+mod connections;
+mod control_messages;
+mod event_queue;
+mod fingerprint;
 pub mod growth;
-mod links;
-mod machine;
 #[cfg(test)]
-mod plants;
+mod injected_faults;
+mod invariants;
+mod machine;
+mod network;
 mod record;
 mod requester;
 mod run;
 #[cfg(test)]
 mod tests;
-mod trace;
-mod wire;
 mod world;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use checks::Violation;
+pub use invariants::Violation;
 pub use record::{ProgressListener, ServiceCounts, SimProgress};
 pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
 use crate::report;
-use crate::scenario::addresses::AddressError;
-use crate::scenario::wiring::WiringError;
+use crate::topology::addresses::AddressError;
+use crate::topology::wiring::WiringError;
 use record::Recorder;
 
 /// What came of a simulated run.

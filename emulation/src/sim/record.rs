@@ -17,8 +17,8 @@ use crate::report::record::{
     SIMULATION, SampleRecord,
 };
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
-use crate::scenario::topology::NetKind;
-use crate::scenario::{self, Topology};
+use crate::topology::model::NetKind;
+use crate::topology::{self, Topology};
 
 /// How the requests for one service ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -264,7 +264,7 @@ pub(super) fn simulate_to_folder(
         fs::write(&path, text).map_err(failed(&path))
     };
     put(PLAN_FILE, &prepared.effective())?;
-    put(TOPOLOGY_FILE, &scenario::file::write(&prepared.network, ""))?;
+    put(TOPOLOGY_FILE, &topology::file::write(&prepared.network, ""))?;
     let events = folder.join(EVENTS_FILE);
     let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?.telling(tell);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use roost_proto::peer::{NodeCommand, NodeEvent, Ticket};
 use roost_proto::{Cell, NodeId, Scheme, Time};
 
-use super::calendar::SimEventQueue;
-use super::links::MachineId;
+use super::connections::MachineId;
+use super::event_queue::SimEventQueue;
 use super::record::{Recorder, SimProgress};
 use super::requester::{RequesterAction, SimRequestContext, SimRequester};
 use super::world::{MachineRole, SimWorld};

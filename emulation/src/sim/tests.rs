@@ -8,7 +8,7 @@ use super::*;
 use crate::experiment::{NodePlace, Targets};
 use crate::report;
 use crate::report::record;
-use crate::scenario::topology::{Host, Net, NetMember};
+use crate::topology::model::{Host, Net, NetMember};
 
 const STAR: &str = "
 topology = { star = { nodes = 6, delay = '10ms', server_delay = '20ms' } }

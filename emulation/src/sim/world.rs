@@ -12,17 +12,17 @@ use roost_proto::peer::{NodeCommand, NodeConfig, NodeEvent, Peer, SessionId, Tic
 use roost_proto::random::{RootSecret, SplitMix64};
 use roost_proto::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
-use super::asides::ControlMessages;
-use super::calendar::SimEventQueue;
-use super::checks::InvariantChecker;
-use super::links::{MachineEndpoint, MachineId, MachineInput, SimConnections};
+use super::connections::{MachineEndpoint, MachineId, MachineInput, SimConnections};
+use super::control_messages::ControlMessages;
+use super::event_queue::SimEventQueue;
+use super::fingerprint::RunFingerprint;
+use super::invariants::InvariantChecker;
 use super::machine::{Machine, MachineOutput};
-use super::trace::RunFingerprint;
-use super::wire::SimNetwork;
+use super::network::SimNetwork;
 use super::{Detail, SimulateError, TrafficBreakdown};
 use crate::experiment::workload::generator;
 use crate::experiment::{Architecture, Prepared};
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 use frozen::Frozen;
 
 /// The ports of hubs and of nodes, which share hosts; QUIC has the next one.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_emulation::scenario::topology::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
+use roost_emulation::topology::model::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
 
 /// Hosts of these names, not yet connected, with routes that are computed.
 pub(crate) fn hosts(names: &[&str]) -> Topology {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::scenario::Topology;
-use crate::scenario::topology::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
+use crate::topology::Topology;
+use crate::topology::model::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
 use crate::units::Rate;
 
 /// A queue holds this much at least, bytes: some thirty packets.

@@ -13,7 +13,7 @@ use roost_reflector::packet::OVERHEAD_BYTES;
 use super::ServePolicy;
 use crate::bench::networks;
 use crate::bench::testbed::TestbedRole;
-use crate::scenario::Topology;
+use crate::topology::Topology;
 use crate::units::Rate;
 
 /// From any host to another one: super nodes so far apart do not even out their nodes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::bench::probe::{self, HEADERS, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, flood, iperf, networks, system};
 use crate::lab::{Lab, LabError};
-use crate::scenario::topology::{HostIndex, Leg};
+use crate::topology::model::{HostIndex, Leg};
 
 const LENGTH: Duration = Duration::from_secs(5);
 /// Bytes of the smallest frame.

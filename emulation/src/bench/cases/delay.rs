@@ -9,7 +9,7 @@ use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::program::{PING, SHELL, ToolError, ToolProcess};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, is_realtime, machine, networks};
 use crate::lab::Lab;
-use crate::scenario::topology::Queue;
+use crate::topology::model::Queue;
 use crate::units::{Rate, format_duration};
 
 /// The delays of the links.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, analysis, iperf, networks};
 use crate::lab::Lab;
-use crate::scenario::topology::Leg;
+use crate::topology::model::Leg;
 
 /// What is lost, and packets a second: the rarer a loss, the more packets it takes to see it.
 const LINKS: [(f64, u32); 6] =

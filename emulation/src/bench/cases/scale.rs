@@ -8,9 +8,9 @@ use crate::bench::probe::{self, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, machine};
 use crate::lab::LabError;
 use crate::lab::carrier::Lateness;
-use crate::scenario::Topology;
-use crate::scenario::generate::{Tree, TreeShape};
-use crate::scenario::topology::HostIndex;
+use crate::topology::Topology;
+use crate::topology::generate::{Tree, TreeShape};
+use crate::topology::model::HostIndex;
 
 /// Nodes of the hierarchy; with its server it has 93 hosts.
 const NODES: usize = 92;

@@ -8,8 +8,8 @@ use crate::bench::capture::{self, Capture};
 use crate::bench::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::bench::{BenchCase, BenchContext, BenchError, BenchRow, networks};
 use crate::lab::Lab;
-use crate::scenario::Topology;
-use crate::scenario::topology::{Action, Event, Leg, TopologyChange};
+use crate::topology::Topology;
+use crate::topology::model::{Action, Event, Leg, TopologyChange};
 
 /// What happens in each round, after its begin.
 const ROUND: Duration = Duration::from_secs(1);

@@ -147,7 +147,7 @@ pub fn run(
             }
         }
     }
-    let mut facts = crate::machine::facts();
+    let mut facts = crate::host_facts::facts();
     facts.insert("backend".to_owned(), "a veth pair alone".to_owned());
     facts.insert("realtime".to_owned(), "not asked for".to_owned());
     report.end(&begun, facts);

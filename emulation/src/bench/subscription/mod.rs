@@ -31,7 +31,7 @@ use super::testbed::{Testbed, TestbedRole, interrupted};
 use super::{BenchContext, BenchError, BenchOptions, networks};
 use crate::experiment::Daemon;
 use crate::lab::{Lab, sandbox};
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];
@@ -163,7 +163,7 @@ pub fn run(
 ) -> Result<SubscriptionReport, BenchError> {
     let begun = BenchStart::now();
     sandbox::expect_inside()?;
-    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
     let mut report = SubscriptionReport::default();
     for case in cases {
         watch(case);

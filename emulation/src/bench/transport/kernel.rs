@@ -16,7 +16,7 @@ use super::end::{FrameEndpoint, PATIENCE};
 use super::network::{RECEIVER, SENDER};
 use super::{BenchTransport, PORT};
 use crate::lab::Lab;
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// What is read at once.
 const READ_BYTES: usize = 256 << 10;

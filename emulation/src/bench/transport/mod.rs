@@ -180,7 +180,7 @@ pub fn run(
     watch: &mut dyn FnMut(&TransportCase),
 ) -> Result<TransportReport, BenchError> {
     let begun = BenchStart::now();
-    let mut bench = BenchContext { options, stop, facts: crate::machine::facts() };
+    let mut bench = BenchContext { options, stop, facts: crate::host_facts::facts() };
     let mut report = TransportReport::default();
     let without_mptcp = kernel::mptcp_is_missing();
     report.notes.extend(without_mptcp.clone().filter(|_| cells.iter().any(TransportCase::is_mptcp)));

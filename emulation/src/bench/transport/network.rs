@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Condition;
 use crate::bench::networks;
-use crate::scenario::Topology;
-use crate::scenario::topology::{Action, Event, HostIndex, Leg, Queue, TopologyChange};
+use crate::topology::Topology;
+use crate::topology::model::{Action, Event, HostIndex, Leg, Queue, TopologyChange};
 use crate::units::Rate;
 
 /// The host that sends, or asks.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_emulation::scenario::Topology;
-use roost_emulation::scenario::topology::{HostIndex, NetIndex, Queue, TopologyChange};
+use roost_emulation::topology::Topology;
+use roost_emulation::topology::model::{HostIndex, NetIndex, Queue, TopologyChange};
 use roost_emulation::units::{Rate, parse_duration};
 
 /// The shell's own commands, which go before hosts of the same name.
@@ -144,7 +144,7 @@ fn change(words: &[&str], topology: &Topology) -> Result<NetChange, String> {
 
 /// The link that joins two hosts.
 fn between(topology: &Topology, a: HostIndex, b: HostIndex) -> Result<NetIndex, String> {
-    use roost_emulation::scenario::topology::NetKind;
+    use roost_emulation::topology::model::NetKind;
     let [name_a, name_b] = [a, b].map(|host| topology.hosts[host].name.as_str());
     let joins =
         |net: &NetIndex| [a, b].iter().all(|host| topology.nets[*net].members.iter().any(|it| it.host == *host));
@@ -259,7 +259,7 @@ delay = "5ms"
 "#;
 
     fn topology() -> Topology {
-        roost_emulation::scenario::parse(Path::new("x.toml"), TEXT).unwrap()
+        roost_emulation::topology::parse(Path::new("x.toml"), TEXT).unwrap()
     }
 
     fn read(line: &str) -> ShellCommand {

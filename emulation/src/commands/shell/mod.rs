@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use roost_emulation::lab::Lab;
-use roost_emulation::scenario::topology::{Action, Event, HostIndex};
-use roost_emulation::scenario::{Topology, amend};
+use roost_emulation::topology::model::{Action, Event, HostIndex};
+use roost_emulation::topology::{Topology, amend};
 use roost_terminal::{Output, usage};
 
 use super::interrupt::{self, Interrupted};

@@ -2,8 +2,8 @@
 
 use roost_emulation::lab::Lab;
 use roost_emulation::report::record;
-use roost_emulation::scenario::emulab;
-use roost_emulation::scenario::topology::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
+use roost_emulation::topology::emulab;
+use roost_emulation::topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::json;

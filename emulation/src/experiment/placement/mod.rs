@@ -12,8 +12,8 @@ use roost_proto::peer::MAX_HUBS;
 use roost_proto::{Cell, Role};
 
 use super::plan::{Architecture, HubSelection, Locality, Mix, Named, Participation, Plan, PlanError, SuperNodes};
-use crate::scenario::near::did_you_mean;
-use crate::scenario::topology::{Host, HostIndex, Routing, Topology};
+use crate::topology::model::{Host, HostIndex, Routing, Topology};
+use crate::topology::suggest::did_you_mean;
 use map::DistanceMap;
 pub use targets::Targets;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{self, generate::Forest};
+use crate::topology::{self, generate::Forest};
 
 const TREE: &str = r#"
 name = "tree"
@@ -31,7 +31,7 @@ between = ["high", "server"]
 const PLAN: &str = "topology = 't.toml'\narchitecture = 'super-node'\nduration = '1s'\n";
 
 fn placed(plan: &str, topology: &str) -> Result<Placement, PlanError> {
-    let topology = scenario::parse(Path::new("t.toml"), topology).unwrap();
+    let topology = topology::parse(Path::new("t.toml"), topology).unwrap();
     let file = Path::new("p.toml");
     place(&Plan::parse(plan, file).unwrap(), &topology, file)
 }

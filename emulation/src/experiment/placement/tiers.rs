@@ -6,7 +6,7 @@ use super::{
     Architecture, HEIGHT, HubPlace, HubSelection, MAX_HUBS, Named, NodePlace, Placer, PlanError, Role, SuperNodes,
     class_of,
 };
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// How many parents a hub has: the first, and the one that stands by.
 const PARENTS: usize = 2;

@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
 use super::source::RateText;
 use super::{Named, PlanError};
-use crate::scenario::topology::TopologyChange;
+use crate::topology::model::TopologyChange;
 use crate::units::format_duration;
 
 /// Something that is done to a run.

@@ -17,7 +17,7 @@ use super::{
     TopologySource, TransportChoice, unit_text,
 };
 use crate::lab::TcpCongestion;
-use crate::scenario::{generate, near};
+use crate::topology::{generate, suggest};
 use crate::units;
 
 /// The longest part of a run.
@@ -130,7 +130,7 @@ impl<'de> Deserialize<'de> for TransportText {
         match text.as_str() {
             "paper" => Ok(Self(Some(TransportChoice::Paper))),
             other => other.parse::<Scheme>().map(|scheme| Self(Some(TransportChoice::Only(scheme)))).map_err(|_| {
-                let near = near::did_you_mean(other, ["paper", "udp", "tcp", "quic"]);
+                let near = suggest::did_you_mean(other, ["paper", "udp", "tcp", "quic"]);
                 de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic{near}"))
             }),
         }
@@ -251,7 +251,7 @@ fn with_hint(message: &str) -> String {
     let Some(unknown) = unknown else { return message.to_owned() };
     let (said, ours) = if is_key { ("unknown field", "unknown key") } else { ("unknown variant", "unknown value") };
     let meant = if is_key { unknown.replace('-', "_") } else { unknown.to_owned() };
-    match near::nearest(&meant, quoted) {
+    match suggest::nearest(&meant, quoted) {
         Some(near) => format!("{ours} `{unknown}`; did you mean `{near}`?"),
         None => message.replacen(said, ours, 1),
     }

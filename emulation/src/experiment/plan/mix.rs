@@ -8,7 +8,7 @@ use roost_proto::random::SplitMix64;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-use crate::scenario::near;
+use crate::topology::suggest;
 
 /// Weights are whole thousandths of a percent, so that a draw is exact.
 const WHOLE: u64 = 100_000;
@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for ParticipationVisitor {
             return Ok(Participation::None);
         }
         let unknown = || {
-            let near = near::did_you_mean(name, NAMES);
+            let near = suggest::did_you_mean(name, NAMES);
             E::custom(format!("there is no mix `{name}`: write {}, or none{near}", NAMES.join(", ")))
         };
         Mix::named(name).map(Participation::Active).ok_or_else(unknown)

@@ -36,8 +36,8 @@ use roost_proto::peer::Discovery;
 use roost_proto::{Role, Scheme};
 
 use crate::lab::TcpCongestion;
-use crate::scenario::near;
-use crate::scenario::topology::TopologyChange;
+use crate::topology::model::TopologyChange;
+use crate::topology::suggest;
 
 pub use error::PlanError;
 pub(in crate::experiment) use error::PlanErrors;
@@ -192,7 +192,7 @@ impl FromStr for Architecture {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
             let known = Self::ALL.map(Self::name);
-            let near = near::did_you_mean(text, known);
+            let near = suggest::did_you_mean(text, known);
             let [first @ .., last] = known;
             format!("there is no architecture `{text}`: choose {} or {last}{near}", first.join(", "))
         })

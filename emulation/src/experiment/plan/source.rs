@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::file::DurationText;
 use super::unit_text;
-use crate::scenario::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
+use crate::topology::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
 use crate::units::Rate;
 
 /// Where the network comes from.

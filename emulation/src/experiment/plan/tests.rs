@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::scenario::topology::TopologyChange;
+use crate::topology::model::TopologyChange;
 use crate::units::Rate;
 
 const LEAST: &str = "topology = 'star.toml'\narchitecture = 'super-node'\nduration = '60s'\n";

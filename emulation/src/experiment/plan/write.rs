@@ -7,8 +7,8 @@ use roost_proto::Role;
 use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, TopologySource};
 use crate::experiment::placement::Placement;
 use crate::report::TOPOLOGY_FILE;
-use crate::scenario::generate::{Forest, LegParameters, Star, TreeShape};
-use crate::scenario::topology::{Topology, TopologyChange};
+use crate::topology::generate::{Forest, LegParameters, Star, TreeShape};
+use crate::topology::model::{Topology, TopologyChange};
 use crate::units::format_duration;
 
 /// The plan, with what was left out as it was chosen. A topology that is a

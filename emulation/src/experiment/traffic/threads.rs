@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::experiment::error::RunError;
 use crate::lab::{Lab, LabError};
-use crate::scenario::topology::HostIndex;
+use crate::topology::model::HostIndex;
 
 /// How often a thread that waits looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::scenario::wiring::WiringError;
+use crate::topology::wiring::WiringError;
 
 /// Why frames cannot be carried, or a change was not made.
 #[derive(Debug, thiserror::Error)]

@@ -197,7 +197,7 @@ fn arp_frame(
 
 /// Frames made by hand, for tests of the carrier.
 #[cfg(test)]
-pub(super) mod made {
+pub(super) mod testing {
     use super::*;
 
     const TYPE_IPV4: u16 = 0x0800;
@@ -243,26 +243,26 @@ mod tests {
     fn frames_are_told_apart() {
         let multicast = Mac([0x01, 0x00, 0x5e, 2, 3, 1]);
         let request = CarrierFrameKind::ArpRequest { asked: BOB, asker: ANN, asker_mac: Mac::from_ipv4(ANN) };
-        assert_eq!(classify(&made::arp_request(ANN, BOB)), request);
-        assert_eq!(classify(&made::arp_request(ANN, ANN)), CarrierFrameKind::ArpOther);
+        assert_eq!(classify(&testing::arp_request(ANN, BOB)), request);
+        assert_eq!(classify(&testing::arp_request(ANN, ANN)), CarrierFrameKind::ArpOther);
         assert_eq!(classify(&arp_answer(BOB, ANN, Mac::from_ipv4(ANN))), CarrierFrameKind::ArpOther);
-        assert_eq!(classify(&made::ipv6(ANN)), CarrierFrameKind::Ipv6);
+        assert_eq!(classify(&testing::ipv6(ANN)), CarrierFrameKind::Ipv6);
         assert_eq!(
-            classify(&made::ipv4(ANN, Mac::from_ipv4(BOB), 100, 0)),
+            classify(&testing::ipv4(ANN, Mac::from_ipv4(BOB), 100, 0)),
             CarrierFrameKind::Unicast(Mac::from_ipv4(BOB))
         );
-        assert_eq!(classify(&made::ipv4(ANN, multicast, 100, 0)), CarrierFrameKind::Group);
-        assert_eq!(classify(&made::ipv4(ANN, Mac::BROADCAST, 100, 0)), CarrierFrameKind::Group);
+        assert_eq!(classify(&testing::ipv4(ANN, multicast, 100, 0)), CarrierFrameKind::Group);
+        assert_eq!(classify(&testing::ipv4(ANN, Mac::BROADCAST, 100, 0)), CarrierFrameKind::Group);
     }
 
     #[test]
     fn non_frames_are_malformed() {
-        let request = made::arp_request(ANN, BOB);
+        let request = testing::arp_request(ANN, BOB);
         for bytes in 0..request.len() {
             assert_eq!(classify(&request[..bytes]), CarrierFrameKind::Malformed, "{bytes} bytes");
         }
         assert_eq!(
-            classify(&made::ipv4(ANN, Mac::from_ipv4(BOB), MAX_FRAME_BYTES + 1, 0)),
+            classify(&testing::ipv4(ANN, Mac::from_ipv4(BOB), MAX_FRAME_BYTES + 1, 0)),
             CarrierFrameKind::Malformed
         );
         let mut other_hardware = request;

@@ -74,8 +74,8 @@ use self::switch::{Switch, SwitchPort};
 use self::worker::{CarrierCommand, CarrierWorker, Core};
 use crate::netcore::{Network, PipeId, Port};
 use crate::report::record;
-use crate::scenario::topology::{HostIndex, NetIndex, TopologyChange};
-use crate::scenario::wiring::{Wiring, WiringError};
+use crate::topology::model::{HostIndex, NetIndex, TopologyChange};
+use crate::topology::wiring::{Wiring, WiringError};
 
 /// How long before a due time the thread stops sleeping and only looks: about
 /// what waking up takes. Measured with 93 hosts and 90 streams on two

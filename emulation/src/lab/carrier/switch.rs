@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use super::frame::{self, ARP_FRAME_BYTES, CarrierFrameKind, Mac};
 use crate::netcore::{Destination, Port};
-use crate::scenario::topology::NetIndex;
+use crate::topology::model::NetIndex;
 
 /// Why a frame is not carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Switch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::made;
+    use super::super::frame::testing;
     use super::*;
     use crate::netcore::Network;
 
@@ -126,7 +126,7 @@ mod tests {
     fn lan_forwards_to_named_member() {
         let lan = lan(&[EVE, ANN, BOB]);
         let port = ports();
-        let decide = |wire, to| lan.decide(wire, &made::ipv4(ANN, to, 100, 0));
+        let decide = |wire, to| lan.decide(wire, &testing::ipv4(ANN, to, 100, 0));
         assert_eq!(decide(1, Mac::from_ipv4(BOB)), SwitchDecision::Forward(Destination::Port(port[2])));
         assert_eq!(decide(1, Mac::from_ipv4(EVE)), SwitchDecision::Forward(Destination::Port(port[0])));
         assert_eq!(decide(1, Mac([0xff; 6])), SwitchDecision::Forward(Destination::Others));
@@ -141,10 +141,10 @@ mod tests {
         let end = |address, port, peer| SwitchPort { net: 0, port, address, other_end: Some(peer) };
         let link = Switch::new(vec![end(ANN, port[0], port[1]), end(BOB, port[1], port[0])]).unwrap();
         for to in [Mac::from_ipv4(BOB), Mac::from_ipv4(FAR), Mac([2, 1, 10, 1, 0, 3])] {
-            let there = link.decide(0, &made::ipv4(ANN, to, 100, 0));
+            let there = link.decide(0, &testing::ipv4(ANN, to, 100, 0));
             assert_eq!(there, SwitchDecision::Forward(Destination::Port(port[1])));
         }
-        let back = link.decide(1, &made::ipv4(BOB, Mac::from_ipv4(ANN), 100, 0));
+        let back = link.decide(1, &testing::ipv4(BOB, Mac::from_ipv4(ANN), 100, 0));
         assert_eq!(back, SwitchDecision::Forward(Destination::Port(port[0])));
     }
 
@@ -152,10 +152,10 @@ mod tests {
     fn arp_is_answered_ipv6_refused() {
         let lan = lan(&[ANN, BOB]);
         let answer = frame::arp_answer(BOB, ANN, Mac::from_ipv4(ANN));
-        assert_eq!(lan.decide(0, &made::arp_request(ANN, BOB)), SwitchDecision::Answer(answer));
-        assert_eq!(lan.decide(0, &made::arp_request(ANN, FAR)), SwitchDecision::Refuse(FrameRefusal::Unknown));
-        assert_eq!(lan.decide(0, &made::arp_request(ANN, ANN)), SwitchDecision::Refuse(FrameRefusal::Announcement));
-        assert_eq!(lan.decide(0, &made::ipv6(ANN)), SwitchDecision::Refuse(FrameRefusal::Ipv6));
+        assert_eq!(lan.decide(0, &testing::arp_request(ANN, BOB)), SwitchDecision::Answer(answer));
+        assert_eq!(lan.decide(0, &testing::arp_request(ANN, FAR)), SwitchDecision::Refuse(FrameRefusal::Unknown));
+        assert_eq!(lan.decide(0, &testing::arp_request(ANN, ANN)), SwitchDecision::Refuse(FrameRefusal::Announcement));
+        assert_eq!(lan.decide(0, &testing::ipv6(ANN)), SwitchDecision::Refuse(FrameRefusal::Ipv6));
         assert_eq!(lan.decide(0, &[0; 13]), SwitchDecision::Refuse(FrameRefusal::Malformed));
     }
 

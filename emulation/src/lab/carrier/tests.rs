@@ -7,10 +7,10 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-use super::frame::{self, made};
+use super::frame::{self, testing};
 use super::*;
-use crate::scenario::topology::{Action, Event, Host, Leg, Net, NetKind, NetMember, Queue, Topology};
-use crate::scenario::wiring;
+use crate::topology::model::{Action, Event, Host, Leg, Net, NetKind, NetMember, Queue, Topology};
+use crate::topology::wiring;
 use crate::units::Rate;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -73,7 +73,7 @@ fn wire(wiring: &Wiring, member: usize) -> (HostWire, TestHost) {
 }
 
 fn unicast(from: usize, to: usize, bytes: usize) -> Vec<u8> {
-    made::ipv4(address(from), Mac::from_ipv4(address(to)), bytes, from as u8)
+    testing::ipv4(address(from), Mac::from_ipv4(address(to)), bytes, from as u8)
 }
 
 /// Waits until something is as it should be. What is slow here is only slow.
@@ -107,10 +107,10 @@ fn frame_crosses_link_unchanged_and_delayed() {
 fn arp_is_answered_and_not_carried() {
     // The net would take longer than the test's patience.
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(60_000)));
-    hosts[0].send(&made::arp_request(address(0), address(2)));
+    hosts[0].send(&testing::arp_request(address(0), address(2)));
     assert_eq!(hosts[0].receive(), frame::arp_answer(address(2), address(0), Mac::from_ipv4(address(0))));
-    hosts[0].send(&made::arp_request(address(0), address(77)));
-    hosts[0].send(&made::arp_request(address(0), address(0)));
+    hosts[0].send(&testing::arp_request(address(0), address(77)));
+    hosts[0].send(&testing::arp_request(address(0), address(0)));
     until("all are read", || carrier.wires()[0].read == 3);
     let counts = carrier.wires()[0];
     assert_eq!((counts.answered, counts.unknown, counts.ignored), (1, 1, 1));
@@ -120,7 +120,7 @@ fn arp_is_answered_and_not_carried() {
 #[test]
 fn broadcast_reaches_each_member_once() {
     let (carrier, hosts) = start(&net(NetKind::Lan, 4, &leg(1)));
-    let group = made::ipv4(address(1), Mac([0x01, 0x00, 0x5e, 2, 3, 1]), 500, 9);
+    let group = testing::ipv4(address(1), Mac([0x01, 0x00, 0x5e, 2, 3, 1]), 500, 9);
     hosts[1].send(&group);
     for host in [0, 2, 3] {
         assert_eq!(hosts[host].receive(), group);
@@ -138,8 +138,8 @@ fn broadcast_reaches_each_member_once() {
 #[test]
 fn lan_drops_unknown_receivers_and_ipv6() {
     let (carrier, hosts) = start(&net(NetKind::Lan, 3, &leg(1)));
-    hosts[0].send(&made::ipv4(address(0), Mac::from_ipv4(address(99)), 100, 0));
-    hosts[0].send(&made::ipv6(address(0)));
+    hosts[0].send(&testing::ipv4(address(0), Mac::from_ipv4(address(99)), 100, 0));
+    hosts[0].send(&testing::ipv6(address(0)));
     hosts[0].send(&[1, 2, 3]);
     hosts[0].send(&unicast(0, 1, MAX_FRAME_BYTES + 1));
     hosts[0].send(&unicast(0, 1, 100));

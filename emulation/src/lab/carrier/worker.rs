@@ -19,7 +19,7 @@ use super::switch::{FrameRefusal, Switch, SwitchDecision};
 use super::unread::UnreadSince;
 use crate::lab::kernel;
 use crate::netcore::{Delivery, Destination, Network, Port};
-use crate::scenario::wiring::Wiring;
+use crate::topology::wiring::Wiring;
 
 /// How many frames are read from one wire before the others, and what is due,
 /// have their turn.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::netcore::PipeConfig;
-use crate::scenario::topology::{Burst, Net, NetKind};
-use crate::scenario::wiring::direction;
+use crate::topology::model::{Burst, Net, NetKind};
+use crate::topology::wiring::direction;
 use crate::units::Rate;
 
 /// The way of a packet from one member of a link or LAN to another: one pipe
@@ -85,7 +85,7 @@ impl ExpectedPath {
 
     /// Whether a queue drops packets before it is full.
     pub(super) fn drops_early(&self) -> bool {
-        use crate::scenario::topology::Discipline::Red;
+        use crate::topology::model::Discipline::Red;
         self.stages.iter().any(|stage| !stage.rate.is_unlimited() && matches!(stage.queue.discipline, Red(_)))
     }
 
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn byte_queue_converts_to_packets() {
-        use crate::scenario::topology::{Discipline, Queue};
+        use crate::topology::model::{Discipline, Queue};
         let rate = Rate::from_bps(1_000);
         let queue = Queue { limit: 3_000, in_bytes: true, discipline: Discipline::DropTail };
         let path = path(vec![PipeConfig { rate, queue, ..stage(0.0, None) }, PipeConfig { rate, ..stage(0.0, None) }]);

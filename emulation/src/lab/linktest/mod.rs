@@ -29,7 +29,7 @@ use plan::PathTest;
 pub use report::{LinktestKind, LinktestMeasurement, LinktestOutcome, LinktestReport, LinktestSummary, Reachability};
 pub use wire::run;
 
-use crate::scenario::topology::{Net, NetIndex, Topology};
+use crate::topology::model::{Net, NetIndex, Topology};
 
 /// How often a path is measured before it is said to have failed.
 pub const ATTEMPTS: i32 = 3;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::expect::ExpectedPath;
-use crate::scenario::topology::Net;
+use crate::topology::model::Net;
 use crate::units::Rate;
 
 /// From the member at one place to that at another.
@@ -100,11 +100,11 @@ impl UncoveredLegs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::fixture;
+    use crate::topology::testing;
 
     fn lan(rates: &[(u64, u64)]) -> Net {
         let members: Vec<usize> = (0..rates.len()).collect();
-        let mut net = fixture::nets(rates.len(), &[&members]).nets.remove(0);
+        let mut net = testing::nets(rates.len(), &[&members]).nets.remove(0);
         for (member, (to_net, from_net)) in net.members.iter_mut().zip(rates) {
             member.to_net.rate = Rate::from_bps(*to_net);
             member.from_net.rate = Rate::from_bps(*from_net);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_link_is_measured_both_ways() {
         let mut net = lan(&[(7, 100), (100, 3)]);
-        net.kind = crate::scenario::topology::NetKind::Link;
+        net.kind = crate::topology::model::NetKind::Link;
         assert_eq!(rates(&net).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([(0, 1), (1, 0)]));
     }
 }

@@ -7,7 +7,7 @@ use super::criteria::{self, CriterionResult};
 use super::expect::ExpectedPath;
 use super::flow::{LARGEST_FRAME, LinktestFlow, LinktestTrace, OVERHEAD, SMALLEST_FRAME};
 use super::report::{LinktestKind, NO_LIMIT};
-use crate::scenario::topology::{NetIndex, Topology};
+use crate::topology::model::{NetIndex, Topology};
 
 /// Emulab's ping: 56 bytes of payload.
 const PING_FRAME: u32 = OVERHEAD + 56;
@@ -196,11 +196,11 @@ fn flood(path: &ExpectedPath, size: LinktestVolume) -> (Result<LinktestFlow, &'s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{addresses, fixture};
+    use crate::topology::{addresses, testing};
     use crate::units::Rate;
 
-    fn topology(change: impl Fn(&mut crate::scenario::topology::Leg)) -> Topology {
-        let mut topology = addresses::assign(&fixture::nets(2, &[&[0, 1]])).unwrap();
+    fn topology(change: impl Fn(&mut crate::topology::model::Leg)) -> Topology {
+        let mut topology = addresses::assign(&testing::nets(2, &[&[0, 1]])).unwrap();
         for member in &mut topology.nets[0].members {
             change(&mut member.to_net);
             change(&mut member.from_net);
@@ -208,7 +208,7 @@ mod tests {
         topology
     }
 
-    fn planned(test: LinktestKind, change: impl Fn(&mut crate::scenario::topology::Leg)) -> PathTest {
+    fn planned(test: LinktestKind, change: impl Fn(&mut crate::topology::model::Leg)) -> PathTest {
         job(&topology(change), test, 0, (0, 1), &LinktestOptions::default()).unwrap()
     }
 

@@ -6,7 +6,7 @@ use super::LinktestOptions;
 use super::expect::ExpectedPath;
 use super::flow::{LinktestFlow, LinktestTrace, SMALLEST_FRAME};
 use super::report::Reachability;
-use crate::scenario::topology::{HostIndex, Net, NetIndex, Routing, Topology};
+use crate::topology::model::{HostIndex, Net, NetIndex, Routing, Topology};
 
 /// How often a pair is tried.
 pub(super) const ATTEMPTS: u32 = 4;
@@ -203,10 +203,10 @@ pub(super) fn unanswered(pairs: &[ReachPair], traces: &[LinktestTrace]) -> Vec<R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{addresses, fixture};
+    use crate::topology::{addresses, testing};
 
     fn routed(hosts: usize, nets: &[&[usize]]) -> Topology {
-        let topology = Topology { routing: Routing::Static, ..fixture::nets(hosts, nets) };
+        let topology = Topology { routing: Routing::Static, ..testing::nets(hosts, nets) };
         addresses::assign(&topology).unwrap()
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let pairs: Vec<ReachPair> = pairs(&topology).collect();
         assert_eq!(pairs.len(), 3 * 2 + 2, "{pairs:?}");
         assert!(pairs.contains(&(2, 0)) && pairs.contains(&(4, 3)) && !pairs.contains(&(2, 3)));
-        assert_eq!(self::pairs(&fixture::nets(3, &[&[0, 1, 2]])).next(), None);
+        assert_eq!(self::pairs(&testing::nets(3, &[&[0, 1, 2]])).next(), None);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use roost_proto::Time;
 use super::flow::LinktestArrival;
 use super::*;
 use crate::netcore::{Destination, Network};
-use crate::scenario::topology::{Burst, Leg, NetKind, Routing};
-use crate::scenario::wiring::{self, Wiring};
-use crate::scenario::{addresses, fixture};
+use crate::topology::model::{Burst, Leg, NetKind, Routing};
+use crate::topology::wiring::{self, Wiring};
+use crate::topology::{addresses, testing};
 use crate::units::Rate;
 
 /// The model of a topology as what carries the probes. Its receivers are late
@@ -81,7 +81,7 @@ fn leg(mbit: u64, ms: u64, loss: f64) -> Leg {
 /// A LAN of `members`, the first with legs of its own.
 fn star(members: usize, first: Leg, others: Leg) -> Topology {
     let all: Vec<usize> = (0..members).collect();
-    let mut topology = addresses::assign(&fixture::nets(members, &[&all])).unwrap();
+    let mut topology = addresses::assign(&testing::nets(members, &[&all])).unwrap();
     topology.nets[0].kind = NetKind::Lan;
     for (place, member) in topology.nets[0].members.iter_mut().enumerate() {
         let leg = if place == 0 { first.clone() } else { others.clone() };
@@ -92,7 +92,7 @@ fn star(members: usize, first: Leg, others: Leg) -> Topology {
 
 /// A link whose directions differ.
 fn link(there: Leg, back: Leg) -> Topology {
-    let mut topology = addresses::assign(&fixture::nets(2, &[&[0, 1]])).unwrap();
+    let mut topology = addresses::assign(&testing::nets(2, &[&[0, 1]])).unwrap();
     let unchanged = Leg::default();
     let [a, b] = topology.nets[0].members.as_mut_slice() else { panic!("two members") };
     (a.to_net, a.from_net, b.to_net, b.from_net) = (there, unchanged.clone(), back, unchanged);
@@ -146,7 +146,7 @@ fn loss_after_bottleneck_keeps_rate() {
 
 #[test]
 fn early_drop_keeps_measured_rate() {
-    use crate::scenario::topology::{Discipline, Queue, Red};
+    use crate::topology::model::{Discipline, Queue, Red};
     let red = Queue { discipline: Discipline::Red(Red::DEFAULT), ..Queue::DEFAULT };
     let red = Leg { queue: red, ..leg(2, 10, 0.0) };
     assert_passes(&link(red.clone(), red), &LinktestOptions::default());
@@ -203,7 +203,7 @@ fn cut_link_fails_every_test() {
 
 #[test]
 fn only_chosen_tests_are_measured() {
-    let mut topology = addresses::assign(&fixture::nets(4, &[&[0, 1], &[2, 3]])).unwrap();
+    let mut topology = addresses::assign(&testing::nets(4, &[&[0, 1], &[2, 3]])).unwrap();
     topology.routing = Routing::Static;
     let options =
         LinktestOptions { tests: vec![LinktestKind::Loss], nets: vec![1], reach: false, ..LinktestOptions::default() };

@@ -10,7 +10,7 @@ use super::flow::{LinktestFlow, LinktestTrace};
 use super::probe::{self, Prober};
 use super::{LinktestOptions, LinktestReport, ProbeCarrier, measure};
 use crate::lab::{Lab, LabError};
-use crate::scenario::Topology;
+use crate::topology::Topology;
 
 /// The carrier's priority. Both sleep most of the time.
 const PRIORITY: u8 = 1;

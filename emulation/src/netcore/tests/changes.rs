@@ -1,7 +1,7 @@
 //! What happens to packets when a pipe is changed.
 
 use super::*;
-use crate::scenario::topology::Burst;
+use crate::topology::model::Burst;
 
 #[test]
 fn down_pipe_refuses_but_still_delivers() {

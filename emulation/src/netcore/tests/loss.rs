@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::netcore::loss::{LossState, PipeRng};
-use crate::scenario::topology::Burst;
+use crate::topology::model::Burst;
 
 /// Which of `count` packets one pipe loses.
 fn lost(config: &PipeConfig, seed: u64, count: u32) -> Vec<bool> {

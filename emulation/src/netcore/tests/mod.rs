@@ -13,7 +13,7 @@ use std::time::Duration;
 use roost_proto::Time;
 
 use super::{Destination, DropCause, Network, PipeChange, PipeConfig, PipeId, Port, SendOutcome};
-use crate::scenario::topology::{Discipline, Queue, TopologyChange};
+use crate::topology::model::{Discipline, Queue, TopologyChange};
 use crate::units::Rate;
 
 /// So many milliseconds after the origin.

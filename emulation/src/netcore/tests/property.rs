@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::netcore::{Delivery, PipeCounters};
-use crate::scenario::topology::{Burst, Red};
+use crate::topology::model::{Burst, Red};
 
 /// A link, or a LAN of some members.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::netcore::PacketCount;
-use crate::scenario::topology::Red;
+use crate::topology::model::Red;
 
 #[test]
 fn full_queue_drops_next_packet() {

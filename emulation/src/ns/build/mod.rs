@@ -7,16 +7,16 @@ mod traffic;
 use std::collections::{BTreeSet, HashMap};
 
 use super::nodes::PLAIN;
-use super::tcl::flow::{TclCompletion, TclError};
+use super::state::{NsLeg, NsMember, NsObject, NsObjectId, NsObjectKind, NsState};
+use super::tcl::completion::{TclCompletion, TclError};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
 use super::units;
-use super::world::{NsLeg, NsMember, NsObject, NsObjectId, NsObjectKind, NsState};
-use crate::scenario::emulab::EmulabFacts;
-use crate::scenario::topology::{
+use crate::topology::emulab::EmulabFacts;
+use crate::topology::model::{
     self, Discipline, Host, HostIndex, Leg, ManualRoute, NetIndex, NetKind, Queue, Red, RouteTarget, Routing, Topology,
 };
-use crate::scenario::validate::TopologyLines;
+use crate::topology::validate::TopologyLines;
 use crate::units::Rate;
 
 /// Where the file's objects are in the topology.
@@ -34,17 +34,17 @@ pub(crate) fn build(interp: &mut TclInterpreter) -> Result<(Topology, TopologyLi
     let mut lines = TopologyLines { routing, ..TopologyLines::default() };
     let mut places =
         NsIndexMap { hosts: HashMap::new(), nets: HashMap::new(), programs: HashMap::new(), traffic: HashMap::new() };
-    add_hosts(&interp.world, &mut topology, &mut places, &mut lines)?;
-    add_nets(&interp.world, &mut topology, &mut places, &mut lines)?;
-    add_routes(&interp.world, &mut topology, &places)?;
-    let on_ops = programs::add(&interp.world, &mut topology, &mut places, &mut lines)?;
+    add_hosts(&interp.world, &mut model, &mut places, &mut lines)?;
+    add_nets(&interp.world, &mut model, &mut places, &mut lines)?;
+    add_routes(&interp.world, &mut model, &places)?;
+    let on_ops = programs::add(&interp.world, &mut model, &mut places, &mut lines)?;
     for name in on_ops {
         interp.warn(format!("\"{name}\" would run on Emulab's own server, which is not here: left out"));
     }
-    let first = traffic::add(&interp.world, &mut topology, &mut places, &mut lines)?;
-    schedule::add(&interp.world, &mut topology, &places, first)?;
-    topology.sync_server = interp.world.sync_server.and_then(|id| places.hosts.get(&id).copied());
-    Ok((topology, lines))
+    let first = traffic::add(&interp.world, &mut model, &mut places, &mut lines)?;
+    schedule::add(&interp.world, &mut model, &places, first)?;
+    model.sync_server = interp.world.sync_server.and_then(|id| places.hosts.get(&id).copied());
+    Ok((model, lines))
 }
 
 /// What is wrong with an object, at the line that made it.
@@ -83,9 +83,9 @@ fn add_hosts(
             return refuse(object, "no node may be called \"ops\": it is the name of Emulab's own server");
         }
         let text = |name: &str| Some(variable(object, name)).filter(|text| !text.is_empty()).map(str::to_owned);
-        places.hosts.insert(id, topology.hosts.len());
+        places.hosts.insert(id, model.hosts.len());
         lines.hosts.push(object.line);
-        topology.hosts.push(Host {
+        model.hosts.push(Host {
             name: object.name.clone(),
             os: text("osid"),
             hardware: text("type"),
@@ -97,15 +97,15 @@ fn add_hosts(
         check_name(object, "firewall")?;
         lines.hosts.push(object.line);
         let (os, hardware) = (Some(firewall.os.to_owned()), Some("pc".to_owned()));
-        topology.hosts.push(Host { name: object.name.clone(), os, hardware, ..Host::default() });
+        model.hosts.push(Host { name: object.name.clone(), os, hardware, ..Host::default() });
     }
-    topology.routing = match world.routing.as_deref() {
+    model.routing = match world.routing.as_deref() {
         Some("static" | "static-ddijk" | "static-old") => Routing::Static,
         Some("ospf") => Routing::Session,
         Some("manual") => Routing::Manual,
         _ => Routing::None,
     };
-    topology.emulab = EmulabFacts { routing: world.routing.clone(), ..EmulabFacts::default() };
+    model.emulab = EmulabFacts { routing: world.routing.clone(), ..EmulabFacts::default() };
     Ok(())
 }
 
@@ -127,7 +127,7 @@ fn add_nets(
         for member in &net.members {
             let Some(&host) = places.hosts.get(&member.node) else { continue };
             let queue = queue_of(world.object(member.queue))?;
-            members.push(topology::NetMember {
+            members.push(model::NetMember {
                 host,
                 address: member.address,
                 prefix: net.prefix,
@@ -135,13 +135,13 @@ fn add_nets(
                 from_net: leg(member.from_net),
             });
         }
-        let index = topology.nets.len();
+        let index = model.nets.len();
         places.nets.insert(id, index);
         lines.nets.push(object.line);
         if net.best_effort {
-            topology.emulab.best_effort.push(index);
+            model.emulab.best_effort.push(index);
         }
-        topology.nets.push(topology::Net { name: object.name.clone(), kind, members, cost: net.cost });
+        model.nets.push(model::Net { name: object.name.clone(), kind, members, cost: net.cost });
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ fn add_routes(world: &NsState, topology: &mut Topology, places: &NsIndexMap) -> 
                 _ => continue,
             };
             if let (Some(&host), Some(&via)) = (places.hosts.get(&id), places.hosts.get(via)) {
-                topology.manual_routes.push(ManualRoute { host, to, via });
+                model.manual_routes.push(ManualRoute { host, to, via });
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Programs of a topology.
 
 use super::{NsIndexMap, PLAIN, refuse, variable};
-use crate::ns::tcl::flow::TclCompletion;
+use crate::ns::state::{NsObject, NsObjectKind, NsState};
+use crate::ns::tcl::completion::TclCompletion;
 use crate::ns::units;
-use crate::ns::world::{NsObject, NsObjectKind, NsState};
-use crate::scenario::emulab;
-use crate::scenario::topology::{HostIndex, HostProgram, Topology};
-use crate::scenario::validate::TopologyLines;
+use crate::topology::emulab;
+use crate::topology::model::{HostIndex, HostProgram, Topology};
+use crate::topology::validate::TopologyLines;
 
 /// Adds the programs of the file's hosts; gives the names of those that are on
 /// Emulab's own server.

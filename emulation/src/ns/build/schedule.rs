@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::{NsIndexMap, queue_of};
 use crate::ns::events::{Effect, NsEvent, QueueParameter};
-use crate::ns::tcl::flow::TclCompletion;
-use crate::ns::world::{NsObjectId, NsObjectKind, NsState};
-use crate::scenario::emulab::{self, EmulabEvent};
-use crate::scenario::topology::{
+use crate::ns::state::{NsObjectId, NsObjectKind, NsState};
+use crate::ns::tcl::completion::TclCompletion;
+use crate::topology::emulab::{self, EmulabEvent};
+use crate::topology::model::{
     Action, Discipline, Event, HostIndex, MAX_EVENTS, NetIndex, ProgramAction, Queue, Red, Topology, TopologyChange,
 };
 

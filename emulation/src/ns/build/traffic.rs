@@ -1,15 +1,15 @@
 //! Traffic agents of a topology, and the events that set them up.
 
 use super::{NsIndexMap, refuse, variable};
-use crate::ns::tcl::flow::TclCompletion;
+use crate::ns::state::{NsAgent, NsObject, NsObjectId, NsObjectKind, NsState};
+use crate::ns::tcl::completion::TclCompletion;
 use crate::ns::tcl::number;
 use crate::ns::tcl::value::TclValue;
 use crate::ns::traffic::{PACKET_BYTES, RATE, is_full_tcp};
 use crate::ns::units;
-use crate::ns::world::{NsAgent, NsObject, NsObjectId, NsObjectKind, NsState};
-use crate::scenario::emulab::EmulabEvent;
-use crate::scenario::topology::{Topology, TrafficAgent};
-use crate::scenario::validate::TopologyLines;
+use crate::topology::emulab::EmulabEvent;
+use crate::topology::model::{Topology, TrafficAgent};
+use crate::topology::validate::TopologyLines;
 use crate::units::Rate;
 
 /// Adds every agent that is on a node; gives the rows by which Emulab sets up

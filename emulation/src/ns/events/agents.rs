@@ -2,12 +2,12 @@
 
 use super::{Effect, NsEvent, NsEventDraft, TclCompletion, TclInterpreter};
 use crate::ns::methods::named;
+use crate::ns::state::{NsObjectId, NsObjectKind};
 use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{number, short};
 use crate::ns::units;
-use crate::ns::world::{NsObjectId, NsObjectKind};
-use crate::scenario::emulab::EmulabEvent;
-use crate::scenario::topology::{ProgramAction, TrafficAction};
+use crate::topology::emulab::EmulabEvent;
+use crate::topology::model::{ProgramAction, TrafficAction};
 use crate::units::Rate;
 
 impl TclInterpreter {

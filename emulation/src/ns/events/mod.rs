@@ -4,13 +4,13 @@ mod agents;
 mod nets;
 mod others;
 
-use super::tcl::flow::{TclCompletion, fail};
+use super::state::{NsObjectId, NsObjectKind};
+use super::tcl::completion::{TclCompletion, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::short;
 use super::tcl::value::TclValue;
-use super::world::{NsObjectId, NsObjectKind};
-use crate::scenario::emulab::EmulabEvent;
-use crate::scenario::topology::{ProgramAction, TopologyChange, TrafficAction};
+use crate::topology::emulab::EmulabEvent;
+use crate::topology::model::{ProgramAction, TopologyChange, TrafficAction};
 
 /// An event without its time.
 #[derive(Clone, Debug, Default)]

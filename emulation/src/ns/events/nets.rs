@@ -1,11 +1,11 @@
 //! Events of links, LANs and their queues.
 
 use super::{Effect, NsEvent, NsEventDraft, QueueParameter, TclCompletion, TclInterpreter};
+use crate::ns::state::{NsObjectId, NsObjectKind};
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::short;
 use crate::ns::units;
-use crate::ns::world::{NsObjectId, NsObjectKind};
-use crate::scenario::topology::TopologyChange;
+use crate::topology::model::TopologyChange;
 use crate::units::Rate;
 
 /// How a LAN that no variable has named is called.
@@ -115,7 +115,7 @@ impl TclInterpreter {
                     "q_weight_" => "Q_WEIGHT",
                     other => {
                         self.warn(format!("events do not change \"{}\" of a queue", short(other)));
-                        return Ok(NsEventDraft::without_effect(crate::scenario::emulab::EmulabEvent {
+                        return Ok(NsEventDraft::without_effect(crate::topology::emulab::EmulabEvent {
                             object,
                             ..wanted.row("LINK", "MODIFY", "")
                         }));

@@ -3,7 +3,7 @@
 use super::{Effect, NsEvent, NsEventDraft, TclCompletion};
 use crate::ns::methods::named;
 use crate::ns::tcl::value::TclValue;
-use crate::scenario::emulab::EmulabEvent;
+use crate::topology::emulab::EmulabEvent;
 
 pub(super) fn list_event(wanted: &NsEventDraft<'_>, kind: &str) -> Result<NsEvent, TclCompletion> {
     match wanted.verb {

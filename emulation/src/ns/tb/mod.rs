@@ -1,14 +1,14 @@
 //! The `tb-` commands: Emulab's additions to ns.
 
-mod idle;
+mod ineffective;
 
 use super::methods::arity;
-use super::tcl::flow::{TclCompletion, TclResult, fail};
+use super::state::{NsMember, NsObjectId, NsObjectKind};
+use super::tcl::completion::{TclCompletion, TclResult, fail};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
 use super::tcl::{Builtin, short};
 use super::units;
-use super::world::{NsMember, NsObjectId, NsObjectKind};
 
 /// The commands that have an effect, `new` among them.
 const EFFECTIVE: [(&str, Builtin); 22] = [
@@ -40,7 +40,7 @@ const EFFECTIVE: [(&str, Builtin); 22] = [
 pub(crate) fn find(name: &str) -> Option<Builtin> {
     match EFFECTIVE.iter().find(|(known, _)| *known == name) {
         Some((_, command)) => Some(*command),
-        None if idle::knows(name) => Some(idle::run),
+        None if ineffective::knows(name) => Some(ineffective::run),
         None if super::traffic::is_class(name) || CLASSES.contains(&name) => Some(class_command),
         None => None,
     }
@@ -66,7 +66,7 @@ enum LegSetting {
 }
 
 /// A `tb-` command whose name is like `name`.
-pub(crate) use idle::similar;
+pub(crate) use ineffective::similar;
 
 /// Classes are commands too: `Agent/TCP set window_ 100` sets a default.
 const CLASSES: [&str; 6] = ["Simulator", "Node", "Queue", "Agent", "Application", "Program"];
@@ -95,7 +95,7 @@ fn tb_set_hardware(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult
     let node = interp.node_named(&words[1])?;
     interp.spend(words[2].len() / 64)?;
     interp.world.object_mut(node).variables.insert("type".to_owned(), words[2].clone());
-    interp.ignored(format!("tb-set-hardware: {}", idle::MACHINES));
+    interp.ignored(format!("tb-set-hardware: {}", ineffective::MACHINES));
     Ok(TclValue::default())
 }
 
@@ -277,7 +277,7 @@ fn change_members(
 /// A type of hardware of the file's own: an object like others.
 fn make_vtype(interp: &mut TclInterpreter, words: &[TclValue], count: usize) -> TclResult {
     arity(&words[1..], count, count, "tb-make-soft-vtype name types")?;
-    interp.ignored(format!("{}: {}", words[0].as_str(), idle::MACHINES));
+    interp.ignored(format!("{}: {}", words[0].as_str(), ineffective::MACHINES));
     let name = words[1].as_str();
     if name.len() > 255 || super::tcl::is_command(name) || find(name).is_some() || interp.procedures.contains_key(name)
     {

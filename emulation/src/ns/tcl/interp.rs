@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::commands;
+use super::completion::{TclCompletion, TclError, TclResult, fail};
 use super::expr::Random;
-use super::flow::{TclCompletion, TclError, TclResult, fail};
 use super::parse::{Parser, TclCommand, TclScript, Token, Variable, Word};
 use super::value::TclValue;
 use super::variables::CallFrame;
 use crate::ns::NsLimits;
-use crate::ns::world::NsState;
+use crate::ns::state::NsState;
 
 /// How deep scripts and expressions may be nested: a script counts
 /// [`SCRIPT`], a step into an expression less. The machine's stack is the

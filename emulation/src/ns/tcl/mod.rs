@@ -7,9 +7,9 @@
 //! text) tclsh 8.6.13 was asked.
 
 mod commands;
+pub(crate) mod completion;
 mod escape;
 mod expr;
-pub(crate) mod flow;
 mod glob;
 pub(crate) mod interp;
 pub(crate) mod list;

@@ -1,7 +1,7 @@
 //! Scripts as commands, commands as words (the twelve rules of Tcl(n)).
 
+use super::completion::TclError;
 use super::escape;
-use super::flow::TclError;
 pub(crate) use super::script::{TclCommand, TclScript, Token, Variable, Word};
 use super::value::TclValue;
 

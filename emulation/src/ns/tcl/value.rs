@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::rc::Rc;
 
+use super::completion::TclError;
 use super::expr::Expr;
-use super::flow::TclError;
 use super::list;
 use super::parse::{self, TclScript};
 

@@ -1,7 +1,7 @@
 //! Variables: scalars, arrays, and links to variables of other frames.
 
+use super::completion::TclError;
 use super::expr::short;
-use super::flow::TclError;
 use super::interp::TclInterpreter;
 use super::table::Table;
 use super::value::TclValue;

@@ -8,8 +8,8 @@ mod refusals;
 mod storage;
 
 use super::{NsError, NsLimits, parse};
-use crate::scenario::emulab::EmulabEvent;
-use crate::scenario::topology::{Leg, Net, Topology};
+use crate::topology::emulab::EmulabEvent;
+use crate::topology::model::{Leg, Net, Topology};
 
 /// Reads a description between a Simulator and its run.
 fn read(description: &str) -> Result<Topology, NsError> {

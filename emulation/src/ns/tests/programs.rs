@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::emulab;
-use crate::scenario::topology::{Action, HostProgram, ProgramAction, TrafficAction};
+use crate::topology::emulab;
+use crate::topology::model::{Action, HostProgram, ProgramAction, TrafficAction};
 
 #[test]
 fn start_command_kept_plain_listed_wrapped() {

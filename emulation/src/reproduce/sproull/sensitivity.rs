@@ -3,9 +3,9 @@
 use super::{CLIENT_SERVER, ONE, Ratio, plan};
 use crate::reproduce::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use crate::reproduce::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
-use crate::scenario::file;
-use crate::scenario::generate::{Tree, TreeShape};
-use crate::scenario::topology::Topology;
+use crate::topology::file;
+use crate::topology::generate::{Tree, TreeShape};
+use crate::topology::model::Topology;
 
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
 const NODES: usize = 54;

@@ -6,8 +6,8 @@
 //! what is at their home, one tier up, and across the top, and request it. What a super node
 //! holds is measured apart from that, in [`state`].
 
-mod crowd;
-pub mod state;
+pub mod hub_memory;
+mod population;
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::world::SimWorld;
 use super::{Detail, SimulateError};
 use crate::experiment::Prepared;
-use crowd::{Population, TargetDistance};
+use population::{Population, TargetDistance};
 
 /// How often each node moves to the cell beside it.
 pub const MOVE_EVERY: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 use roost_proto::peer::NodeCommand;
 
 use super::{SimWorld, SimWorldTimer};
-use crate::sim::links::MachineId;
+use crate::sim::connections::MachineId;
 
 /// What waits for a machine that stands still. Of timers there is one for the
 /// machine and one for each of its sources; its owner asks once at a time.

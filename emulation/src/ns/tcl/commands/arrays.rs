@@ -1,7 +1,7 @@
 //! `array`.
 
 use super::usage;
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::glob;
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::value::TclValue;

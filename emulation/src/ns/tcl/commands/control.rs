@@ -1,7 +1,7 @@
 //! Conditions, loops, and ways out of them.
 
 use super::{Builtin, integer, usage};
-use crate::ns::tcl::flow::{TclCompletion, TclError, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclError, TclResult, fail};
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{glob, list};

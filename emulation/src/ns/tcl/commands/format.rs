@@ -1,6 +1,6 @@
 //! `format`.
 
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::value::TclValue;

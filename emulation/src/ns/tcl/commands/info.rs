@@ -1,7 +1,7 @@
 //! `info`.
 
 use super::{Builtin, usage};
-use crate::ns::tcl::flow::{TclResult, fail};
+use crate::ns::tcl::completion::{TclResult, fail};
 use crate::ns::tcl::glob;
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::value::TclValue;

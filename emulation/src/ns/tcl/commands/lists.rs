@@ -1,7 +1,7 @@
 //! Lists: making, reading and changing them.
 
 use super::{Builtin, index, integer, range, usage};
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::value::TclValue;
 
@@ -169,5 +169,7 @@ fn split(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
 
 /// Whether a flag is given, for `lsearch` and `lsort`.
 pub(super) fn bad_option(command: &str, option: &str) -> TclCompletion {
-    TclCompletion::from(crate::ns::tcl::flow::TclError::new(format!("\"{command} {option}\" is not understood here")))
+    TclCompletion::from(crate::ns::tcl::completion::TclError::new(format!(
+        "\"{command} {option}\" is not understood here"
+    )))
 }

@@ -1,7 +1,7 @@
 //! Commands that speak, ask for the time, or read other files: harmless, or refused.
 
 use super::{Builtin, usage};
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::parse::{self, Kinds};

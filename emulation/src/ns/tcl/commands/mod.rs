@@ -10,7 +10,7 @@ mod scopes;
 mod search;
 mod strings;
 
-use super::flow::{TclCompletion, TclResult, fail};
+use super::completion::{TclCompletion, TclResult, fail};
 use super::interp::TclInterpreter;
 use super::value::TclValue;
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{Builtin, integer, usage};
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::interp::{Procedure, TclInterpreter};
 use crate::ns::tcl::value::TclValue;
 use crate::ns::tcl::{parse, short};

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::lists::bad_option;
 use super::{Builtin, index, usage};
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::value::TclValue;

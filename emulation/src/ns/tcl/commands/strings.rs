@@ -1,7 +1,7 @@
 //! `string`.
 
 use super::{Builtin, format, index, integer, range};
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::value::TclValue;
@@ -214,5 +214,5 @@ fn truth(text: &str) -> Option<bool> {
 }
 
 fn unknown_class(class: &str) -> TclCompletion {
-    crate::ns::tcl::flow::TclError::new(format!("\"string is {class}\" is not understood here")).into()
+    crate::ns::tcl::completion::TclError::new(format!("\"string is {class}\" is not understood here")).into()
 }

@@ -4,7 +4,7 @@ use super::operators::{Binary, Unary};
 use std::rc::Rc;
 
 use super::{Expr, ExprKind, ExprNode, functions, truth};
-use crate::ns::tcl::flow::{TclCompletion, TclResult, fail};
+use crate::ns::tcl::completion::{TclCompletion, TclResult, fail};
 use crate::ns::tcl::interp::TclInterpreter;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::value::TclValue;

@@ -1,6 +1,6 @@
 //! Mathematical functions.
 
-use crate::ns::tcl::flow::TclError;
+use crate::ns::tcl::completion::TclError;
 use crate::ns::tcl::number::Number;
 
 /// Tcl's generator: x ← 16807 x mod 2³¹−1 (Park and Miller 1988), so that a

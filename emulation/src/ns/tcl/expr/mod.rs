@@ -6,7 +6,7 @@ mod operators;
 
 pub(crate) use functions::Random;
 
-use super::flow::TclError;
+use super::completion::TclError;
 use super::number::{self, Number};
 use super::parse::{Parser, TclScript, Token, Variable};
 use super::value::TclValue;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::ns::tcl::flow::TclError;
+use crate::ns::tcl::completion::TclError;
 use crate::ns::tcl::number::Number;
 
 /// Before an operand.

@@ -3,7 +3,7 @@
 mod limits;
 mod places;
 
-use super::flow::TclCompletion;
+use super::completion::TclCompletion;
 use super::interp::TclInterpreter;
 use super::value::TclValue;
 use crate::ns::NsLimits;

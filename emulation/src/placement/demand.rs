@@ -1,0 +1,144 @@
+//! Who asks whom, and how often: the plan's workload in the long run.
+
+use std::time::Duration;
+
+use roost_proto::{Service, peer};
+
+use crate::experiment::{NodePlace, Plan};
+use crate::topology::model::HostIndex;
+
+/// The most pairs of nodes that are looked at one by one. Beyond it each node's
+/// targets are sampled at even steps: they are asked evenly, so what is left
+/// out is like what is not.
+const MAX_PAIRS: usize = 1 << 18;
+
+/// The demand of a plan.
+#[derive(Clone)]
+pub(super) struct Demand<'a> {
+    places: &'a [NodePlace],
+    /// Where the nodes are.
+    pub(super) nodes: Vec<NodeDemand>,
+    /// Who asks whom, by places in `nodes`.
+    pub(super) pairs: Vec<DemandPair>,
+    /// Those of nodes that do not ask all others.
+    near: Vec<DemandPair>,
+    /// Length of the run, seconds.
+    length: f64,
+    /// Pauses and streams, seconds.
+    pause: f64,
+    stream: f64,
+}
+
+/// A node's part.
+#[derive(Clone)]
+pub(super) struct NodeDemand {
+    pub(super) host: HostIndex,
+    /// Of each decision: each service, and a pause.
+    shares: [f64; 5],
+    /// Requests for each service, a second, and those that come to it.
+    pub(super) asks: [f64; 4],
+    pub(super) given: [f64; 4],
+}
+
+/// A requester and one of its targets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DemandPair {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// The part of the requester's requests that goes there.
+    pub(super) weight: f64,
+}
+
+impl<'a> Demand<'a> {
+    /// The demand of nodes that are placed, before latencies are known.
+    pub(super) fn from_places(plan: &Plan, places: &'a [NodePlace]) -> Self {
+        let all: usize = places.iter().map(|place| place.targets.len()).sum();
+        let step = all.div_ceil(MAX_PAIRS).max(1);
+        let mut pairs = Vec::with_capacity(all.min(MAX_PAIRS) + places.len());
+        for (from, place) in places.iter().enumerate() {
+            // Where it begins differs from node to node, so that all are asked.
+            let (targets, begin) = (&place.targets, from % step.min(place.targets.len().max(1)));
+            let taken: Vec<usize> = (begin..targets.len()).step_by(step).map(|number| targets.get(number)).collect();
+            let weight = 1.0 / taken.len().max(1) as f64;
+            pairs.extend(taken.into_iter().map(|to| DemandPair { from, to, weight }));
+        }
+        let node = |place: &NodePlace| {
+            let shares = place.mix.percentages().map(|percent| percent / 100.0);
+            NodeDemand { host: place.host, shares, asks: [0.0; 4], given: [0.0; 4] }
+        };
+        let seconds = |duration: Duration| duration.as_secs_f64();
+        let mut demand = Self {
+            places,
+            nodes: places.iter().map(node).collect(),
+            near: pairs.iter().filter(|pair| places[pair.from].targets.len() + 1 < places.len()).copied().collect(),
+            pairs,
+            length: seconds(plan.duration),
+            pause: seconds(plan.idle),
+            stream: seconds(plan.stream),
+        };
+        demand.update_rates(&vec![[0.0; 4]; places.len()]);
+        demand
+    }
+
+    /// Works out how often each node asks when its requests take so long,
+    /// seconds by service: it asks again when the last one is over.
+    pub(super) fn update_rates(&mut self, latencies: &[[f64; 4]]) {
+        for (node, latencies) in self.nodes.iter_mut().zip(latencies) {
+            let mut cycle = node.shares[4] * self.pause;
+            for (service, share) in Service::ALL.into_iter().zip(node.shares) {
+                let length = if service.is_stream() { self.stream } else { 0.0 };
+                cycle += share * (latencies[service as usize] + length);
+            }
+            for (asks, share) in node.asks.iter_mut().zip(node.shares) {
+                // A node of objects alone is asked for before its latency is known.
+                *asks = share / cycle.max(1e-3);
+            }
+            node.given = [0.0; 4];
+        }
+        for pair in &self.pairs {
+            let asks = self.nodes[pair.from].asks;
+            for (given, asks) in self.nodes[pair.to].given.iter_mut().zip(asks) {
+                *given += asks * pair.weight;
+            }
+        }
+    }
+
+    /// Whether a node asks all others.
+    pub(super) fn asks_everywhere(&self, node: usize) -> bool {
+        self.places[node].targets.len() + 1 == self.nodes.len()
+    }
+
+    /// The pairs of those who ask only some.
+    pub(super) fn near(&self) -> impl Iterator<Item = &DemandPair> {
+        self.near.iter()
+    }
+
+    /// How often a node asks another for the services that `which` names, a second.
+    pub(super) fn uses(&self, from: usize, to: usize, which: impl Fn(Service) -> bool) -> f64 {
+        let targets = &self.places[from].targets;
+        if !targets.contains(to) {
+            return 0.0;
+        }
+        let asked = Service::ALL.into_iter().filter(|service| which(*service));
+        asked.map(|service| self.nodes[from].asks[service as usize]).sum::<f64>() / targets.len() as f64
+    }
+
+    /// Requests of all nodes for a service, a second.
+    pub(super) fn asked(&self, service: Service) -> f64 {
+        self.nodes.iter().map(|node| node.asks[service as usize]).sum()
+    }
+
+    /// The part of uses at `rate` a second for which what is kept from the
+    /// last one has gone: there was none yet, or it was longer ago than an idle
+    /// association is kept. Uses are taken to come at random (Poisson).
+    pub(super) fn fresh(&self, rate: f64) -> f64 {
+        if rate <= 0.0 || self.length <= 0.0 {
+            return 1.0;
+        }
+        let kept = peer::IDLE.as_secs_f64();
+        let young = self.length.min(kept);
+        let first = (1.0 - (-rate * young).exp()) / rate;
+        let later = (self.length - young) * (-rate * kept).exp();
+        ((first + later) / self.length).min(1.0)
+    }
+}

@@ -1,0 +1,573 @@
+//! Associations between machines: dials, both ends of each link, and their
+//! packets on the wire.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::address::MAX_HOSTS;
+use roost_proto::machine::Peer as Neighbour;
+use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, Role, RoleSet, Scheme, Time};
+use roost_transport::simulated::{Detail, EndEvent, LinkEnd, multicast_bytes};
+
+use super::TrafficBreakdown;
+use super::event_queue::SimEventQueue;
+use super::fingerprint::RunFingerprint;
+use super::network::{AddressedPacket, SimArrival, SimNetwork};
+use crate::lab::carrier::HEADER_BYTES;
+use crate::topology::model::HostIndex;
+
+/// Where a machine is among all machines.
+pub(super) type MachineId = usize;
+
+/// How long an attempt to reach an address is alone before the next begins, as
+/// in the transport.
+const HEAD_START: Duration = Duration::from_millis(250);
+/// What the system keeps for a process that stands still, bytes: a socket's
+/// buffer, as it is by default.
+const SOCKET_BYTES: u64 = 208 * 1024;
+
+/// What links tell a machine.
+#[derive(Clone, Debug)]
+pub(super) enum MachineInput {
+    Up { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
+    Down { link: LinkId, reason: String },
+    Unreachable { dial: DialId, reason: String },
+    Message { link: LinkId, message: Bytes },
+    Multicast { from: IpAddr, message: Bytes },
+}
+
+/// Where a machine is reached, and what its certificate would say.
+#[derive(Clone, Debug)]
+pub(super) struct MachineEndpoint {
+    pub(super) host: HostIndex,
+    pub(super) address: Ipv4Addr,
+    /// Its port of each transport.
+    pub(super) port: fn(Scheme) -> u16,
+    pub(super) identity: Neighbour,
+}
+
+/// A packet on the wire.
+#[derive(Clone, Debug)]
+pub(super) struct WirePacket {
+    way: PacketDestination,
+    bytes: u32,
+    content: Bytes,
+}
+
+/// Who a packet is for.
+#[derive(Clone, Copy, Debug)]
+enum PacketDestination {
+    /// The end of a link.
+    Connection { from: MachineId, to: SocketAddrV4, scheme: Scheme, link: LinkId, path: u8 },
+    /// All who take part in multicast, from this address.
+    Group(Ipv4Addr),
+}
+
+type SocketAddrV4 = (Ipv4Addr, u16);
+
+/// Both ends of all links.
+pub(super) struct SimConnections {
+    wire: SimNetwork<WirePacket>,
+    detail: Detail,
+    /// After how long a handshake is given up, if that does not follow the path.
+    handshake: Option<Duration>,
+    sites: Vec<MachineEndpoint>,
+    listeners: BTreeMap<SocketAddrV4, MachineId>,
+    /// Machines that run: packets for others are lost.
+    running: Vec<bool>,
+    /// By number; a link's ends are an even number and the next.
+    ends: Vec<Option<Box<SimConnectionEnd>>>,
+    of_machine: Vec<BTreeSet<LinkId>>,
+    pending_dials: BTreeMap<(MachineId, DialId), SimPendingDial>,
+    timers: SimEventQueue<Timer>,
+    news: VecDeque<(MachineId, MachineInput)>,
+    /// Ends that were given messages, which leave with [`Links::flush`].
+    fresh: Vec<LinkId>,
+    /// Who takes part in multicast, by host.
+    group: BTreeMap<HostIndex, MachineId>,
+    /// What waits for machines that stand still.
+    held: Vec<Option<Held>>,
+    /// Bytes of packets that each machine sent and received.
+    counted: Vec<[u64; 2]>,
+    /// What the packets of all machines were for.
+    shares: TrafficBreakdown,
+}
+
+/// What has come for a machine that stands still.
+#[derive(Default)]
+struct Held {
+    packets: Vec<WirePacket>,
+    news: Vec<MachineInput>,
+    bytes: u64,
+}
+
+struct SimConnectionEnd {
+    machine: MachineId,
+    scheme: Scheme,
+    /// Where its packets go, by path.
+    to: Vec<SocketAddrV4>,
+    far: MachineId,
+    state: LinkEnd,
+    begun: Time,
+    /// The dial that it is an attempt of, until it is up.
+    dial: Option<DialId>,
+    /// Since when it is up.
+    up_since: Option<Time>,
+    /// The time for which it is in the calendar.
+    armed: Option<Time>,
+}
+
+impl SimConnectionEnd {
+    /// Whether the system acts for it when its process does not.
+    fn is_of_system(&self) -> bool {
+        self.scheme == Scheme::Tcp && self.up_since.is_some()
+    }
+}
+
+/// A dial under way.
+struct SimPendingDial {
+    expect: RoleSet,
+    node: Option<NodeId>,
+    addresses: VecDeque<Address>,
+    attempts: usize,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    End(LinkId),
+    NextAttempt(MachineId, DialId),
+}
+
+impl SimConnections {
+    pub(super) fn new(
+        wire: SimNetwork<WirePacket>,
+        sites: Vec<MachineEndpoint>,
+        detail: Detail,
+        handshake: Option<Duration>,
+    ) -> Self {
+        let mut listeners = BTreeMap::new();
+        for (machine, site) in sites.iter().enumerate() {
+            for (scheme, address) in
+                Scheme::ALL.into_iter().flat_map(|scheme| wire.addresses(site.host).map(move |at| (scheme, at)))
+            {
+                listeners.insert((address, (site.port)(scheme)), machine);
+            }
+        }
+        let count = sites.len();
+        Self {
+            wire,
+            detail,
+            handshake,
+            sites,
+            listeners,
+            running: vec![false; count],
+            ends: Vec::new(),
+            of_machine: vec![BTreeSet::new(); count],
+            pending_dials: BTreeMap::new(),
+            timers: SimEventQueue::new(),
+            news: VecDeque::new(),
+            fresh: Vec::new(),
+            group: BTreeMap::new(),
+            held: (0..count).map(|_| None).collect(),
+            counted: vec![[0; 2]; count],
+            shares: TrafficBreakdown::default(),
+        }
+    }
+
+    pub(super) fn wire(&mut self) -> &mut SimNetwork<WirePacket> {
+        &mut self.wire
+    }
+
+    /// Bytes of packets that a machine has sent and received.
+    pub(super) fn counted(&self, machine: MachineId) -> [u64; 2] {
+        self.counted[machine]
+    }
+
+    /// What the packets of all machines were for, from their start on.
+    pub(super) const fn shares(&self) -> TrafficBreakdown {
+        self.shares
+    }
+
+    /// Since when a machine has had a link to another over this transport, the
+    /// oldest of several.
+    pub(super) fn up_since(&self, machine: MachineId, other: MachineId, scheme: Scheme) -> Option<Time> {
+        let ends = self.of_machine[machine].iter().filter_map(|link| self.ends[link.0 as usize].as_ref());
+        ends.filter(|end| end.far == other && end.scheme == scheme).filter_map(|end| end.up_since).min()
+    }
+
+    /// A machine has started.
+    pub(super) fn start(&mut self, machine: MachineId) {
+        self.running[machine] = true;
+    }
+
+    /// A machine's process is gone. The system closes what it had over TCP;
+    /// nobody hears of the rest.
+    pub(super) fn end(&mut self, now: Time, machine: MachineId) {
+        self.running[machine] = false;
+        self.held[machine] = None;
+        let links = std::mem::take(&mut self.of_machine[machine]);
+        for link in links {
+            let Some(mut end) = self.slot(link).take() else { continue };
+            if end.scheme == Scheme::Tcp && end.up_since.is_some() {
+                end.state.abort(now, "the connection was closed");
+                self.post(now, link, &mut end);
+            }
+        }
+        self.pending_dials.retain(|(of, _), _| *of != machine);
+    }
+
+    /// A machine's process stands still. The system goes on for it with what
+    /// it had over TCP, and keeps for it what comes, as much as it does.
+    pub(super) fn freeze(&mut self, machine: MachineId) {
+        self.held[machine].get_or_insert_default();
+    }
+
+    /// A machine's process goes on.
+    pub(super) fn thaw(&mut self, now: Time, machine: MachineId) {
+        let Some(held) = self.held[machine].take() else { return };
+        self.news.extend(held.news.into_iter().map(|news| (machine, news)));
+        for packet in held.packets {
+            self.take_in(now, machine, packet);
+        }
+        for link in self.of_machine[machine].clone() {
+            if let Some(end) = self.slot(link)
+                && end.state.deadline().is_some_and(|at| at <= now)
+            {
+                end.state.handle_timeout(now);
+            }
+            self.drive_end(now, link);
+        }
+        let dials = self.pending_dials.range((machine, DialId(0))..=(machine, DialId(u64::MAX)));
+        for dial in dials.map(|((_, dial), _)| *dial).collect::<Vec<_>>() {
+            if self.has_more(machine, dial) {
+                self.attempt(now, machine, dial);
+            }
+        }
+    }
+
+    /// A machine takes part in multicast on its host's links and LANs.
+    pub(super) fn join(&mut self, machine: MachineId) {
+        self.group.insert(self.sites[machine].host, machine);
+    }
+
+    /// Sends a message to all who take part in multicast next to a machine's
+    /// host; one that is too long is not sent.
+    pub(super) fn multicast(&mut self, now: Time, machine: MachineId, message: &Bytes) {
+        let Some(bytes) = multicast_bytes(message.len()) else { return };
+        self.counted[machine][0] += u64::from(bytes);
+        self.shares.multicast_bytes += u64::from(bytes) + HEADER_BYTES as u64;
+        let packet = |from| WirePacket { way: PacketDestination::Group(from), bytes, content: message.clone() };
+        self.wire.multicast(now, self.sites[machine].host, bytes, packet);
+    }
+
+    pub(super) fn dial(
+        &mut self,
+        now: Time,
+        machine: MachineId,
+        dial: DialId,
+        addresses: Vec<Address>,
+        expect: RoleSet,
+        node: Option<NodeId>,
+    ) {
+        let reason = "no address was given".to_owned();
+        let wish = SimPendingDial { expect, node, addresses: addresses.into(), attempts: 0, reason };
+        self.pending_dials.insert((machine, dial), wish);
+        self.attempt(now, machine, dial);
+    }
+
+    /// Tries the next address of a dial, if there is one.
+    fn attempt(&mut self, now: Time, machine: MachineId, dial: DialId) {
+        let Some(wish) = self.pending_dials.get_mut(&(machine, dial)) else { return };
+        let Some(address) = wish.addresses.pop_front() else { return self.give_up(machine, dial) };
+        let Some(SocketAddr::V4(to)) = address.primary() else { return self.attempt(now, machine, dial) };
+        wish.attempts += 1;
+        if !wish.addresses.is_empty() {
+            self.timers.push(now + HEAD_START, Timer::NextAttempt(machine, dial));
+        }
+        let to = (*to.ip(), to.port());
+        let far = self.listeners.get(&to).copied().unwrap_or(machine);
+        let ways = self.ways(machine, far, address.scheme, to.0);
+        let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
+        let state = LinkEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
+        let end = SimConnectionEnd {
+            machine,
+            scheme: address.scheme,
+            to,
+            far,
+            state,
+            begun: now,
+            dial: Some(dial),
+            up_since: None,
+            armed: None,
+        };
+        let link = LinkId(self.ends.len() as u64);
+        self.ends.extend([Some(Box::new(end)), None]);
+        self.of_machine[machine].insert(link);
+        self.drive_end(now, link);
+    }
+
+    /// The ways of a link from one machine to another: of QUIC's, each net that
+    /// both hosts are on, as for daemons that listen on all their addresses.
+    fn ways(&self, from: MachineId, to: MachineId, scheme: Scheme, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+        let (from, to) = (self.sites[from].host, self.sites[to].host);
+        let is_several = scheme == Scheme::Quic && self.detail == Detail::Packet && from != to;
+        let mut ways = if is_several { self.wire.paths(from, to, first) } else { Vec::new() };
+        ways.truncate(MAX_HOSTS);
+        ways
+    }
+
+    /// Whether a dial has addresses that were not tried yet.
+    fn has_more(&self, machine: MachineId, dial: DialId) -> bool {
+        self.pending_dials.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty())
+    }
+
+    /// Tells that a dial came to nothing, when it has.
+    fn give_up(&mut self, machine: MachineId, dial: DialId) {
+        if let Some(wish) = self.pending_dials.get(&(machine, dial)).filter(|wish| wish.attempts == 0) {
+            self.news.push_back((machine, MachineInput::Unreachable { dial, reason: wish.reason.clone() }));
+            self.pending_dials.remove(&(machine, dial));
+        }
+    }
+
+    /// Gives an end a message, which leaves with [`Self::flush`]: what a machine
+    /// wants at one time is sent in one go, as by the tasks of the transport.
+    pub(super) fn send(&mut self, now: Time, link: LinkId, how: (Channel, Delivery), message: Bytes) {
+        if let Some(end) = self.slot(link) {
+            end.state.send_as(now, how.0, &how.1, message);
+            if self.fresh.last() != Some(&link) {
+                self.fresh.push(link);
+            }
+        }
+    }
+
+    /// Sends what ends were given.
+    pub(super) fn flush(&mut self, now: Time) {
+        for link in std::mem::take(&mut self.fresh) {
+            self.drive_end(now, link);
+        }
+    }
+
+    pub(super) fn close(&mut self, now: Time, link: LinkId, reason: &str) {
+        if let Some(end) = self.slot(link) {
+            end.state.close(now, reason);
+            self.drive_end(now, link);
+        }
+    }
+
+    /// When to call [`Self::work`].
+    pub(super) fn deadline(&self) -> Option<Time> {
+        [self.wire.deadline(), self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// Does one thing that is due by `now`, if there is one.
+    pub(super) fn work(&mut self, now: Time, trace: &mut RunFingerprint) {
+        if let Some(arrival) = self.wire.poll(now, trace) {
+            return self.arrive(arrival);
+        }
+        match self.timers.take_due(now) {
+            Some(Timer::End(link)) => self.time_out(now, link),
+            Some(Timer::NextAttempt(machine, dial)) if self.has_more(machine, dial) => {
+                // One that stands still goes on with it afterwards.
+                if self.held[machine].is_none() {
+                    self.attempt(now, machine, dial);
+                }
+            }
+            Some(Timer::NextAttempt(..)) | None => {}
+        }
+    }
+
+    fn time_out(&mut self, now: Time, link: LinkId) {
+        let Some(mut end) = self.slot(link).take_if(|end| end.armed == Some(now)) else { return };
+        end.armed = None;
+        let stands_still = self.held[end.machine].is_some() && !end.is_of_system();
+        if !stands_still {
+            end.state.handle_timeout(now);
+        }
+        *self.slot(link) = Some(end);
+        if !stands_still {
+            self.drive_end(now, link);
+        }
+    }
+
+    /// The next thing to tell a machine.
+    pub(super) fn poll(&mut self) -> Option<(MachineId, MachineInput)> {
+        self.news.pop_front()
+    }
+
+    /// The machine at the other end of a link.
+    pub(super) fn far(&self, link: LinkId) -> Option<MachineId> {
+        self.ends.get(link.0 as usize)?.as_ref().map(|end| end.far)
+    }
+
+    /// The end of one machine of a link to another.
+    #[cfg(test)]
+    pub(super) fn between(&self, machine: MachineId, other: MachineId) -> Option<LinkId> {
+        let leads_there = |link: &&LinkId| {
+            self.ends[link.0 as usize].as_ref().is_some_and(|end| end.up_since.is_some() && end.far == other)
+        };
+        self.of_machine[machine].iter().find(leads_there).copied()
+    }
+
+    fn slot(&mut self, link: LinkId) -> &mut Option<Box<SimConnectionEnd>> {
+        // Numbers are given out here only.
+        &mut self.ends[link.0 as usize]
+    }
+
+    /// A packet has come to a host.
+    fn arrive(&mut self, arrival: SimArrival<WirePacket>) {
+        let SimArrival { at, host, packet } = arrival;
+        let machine = match packet.way {
+            PacketDestination::Connection { to, .. } => self.listeners.get(&to),
+            PacketDestination::Group(_) => self.group.get(&host),
+        };
+        let Some(machine) = machine.copied().filter(|machine| self.running[*machine]) else { return };
+        self.counted[machine][1] += u64::from(packet.bytes);
+        let of_system = match packet.way {
+            PacketDestination::Connection { link, .. } => {
+                self.slot(link).as_ref().is_some_and(|end| end.is_of_system())
+            }
+            PacketDestination::Group(_) => false,
+        };
+        if let Some(held) = &mut self.held[machine] {
+            if held.bytes + u64::from(packet.bytes) > SOCKET_BYTES {
+                return;
+            }
+            if !of_system {
+                held.bytes += u64::from(packet.bytes);
+                return held.packets.push(packet);
+            }
+        }
+        self.take_in(at, machine, packet);
+    }
+
+    /// A machine takes a packet.
+    fn take_in(&mut self, now: Time, machine: MachineId, packet: WirePacket) {
+        let content = packet.content;
+        let (from, to, scheme, link, path) = match packet.way {
+            PacketDestination::Connection { from, to, scheme, link, path } => (from, to, scheme, link, path),
+            PacketDestination::Group(from) => {
+                return self.news.push_back((machine, MachineInput::Multicast { from: from.into(), message: content }));
+            }
+        };
+        if self.slot(link).is_none() && link.0 % 2 == 1 && path == 0 && LinkEnd::is_first_packet(&content) {
+            let site = &self.sites[from];
+            let port = (site.port)(scheme);
+            let back = (site.address, port);
+            let ways = self.ways(from, machine, scheme, to.0);
+            let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
+            let state = LinkEnd::accept_over(back.len() as u8, scheme, self.detail, now);
+            let end = SimConnectionEnd {
+                machine,
+                scheme,
+                to: back,
+                far: from,
+                state,
+                begun: now,
+                dial: None,
+                up_since: None,
+                armed: None,
+            };
+            *self.slot(link) = Some(Box::new(end));
+            self.of_machine[machine].insert(link);
+        }
+        // What comes for a link that is no more is not answered.
+        let Some(end) = self.slot(link).as_mut().filter(|end| end.machine == machine) else { return };
+        end.state.handle_packet(now, path, &content);
+        self.drive_end(now, link);
+    }
+
+    /// Carries out what an end wants.
+    fn drive_end(&mut self, now: Time, link: LinkId) {
+        let Some(mut end) = self.slot(link).take() else { return };
+        while let Some(happening) = end.state.poll_event() {
+            self.notify_machine(now, link, &mut end, happening);
+        }
+        self.post(now, link, &mut end);
+        if end.state.is_over() {
+            return self.remove(now, link, &end);
+        }
+        let given_up = self.handshake.filter(|_| end.up_since.is_none()).map(|limit| end.begun + limit);
+        if given_up.is_some_and(|at| at <= now) {
+            return self.remove(now, link, &end);
+        }
+        if let Some(at) = end.state.deadline().into_iter().chain(given_up).min().map(|at| at.max(now))
+            && end.armed.is_none_or(|armed| at < armed)
+        {
+            end.armed = Some(at);
+            self.timers.push(at, Timer::End(link));
+        }
+        *self.slot(link) = Some(end);
+    }
+
+    /// Puts what an end has to send on the wire.
+    fn post(&mut self, now: Time, link: LinkId, end: &mut SimConnectionEnd) {
+        let site = &self.sites[end.machine];
+        while let Some(parcel) = end.state.poll_packet(now) {
+            let Some(to) = end.to.get(usize::from(parcel.path)).copied() else { continue };
+            let (from, scheme, path) = (end.machine, end.scheme, parcel.path);
+            let is_hubs = [end.machine, end.far].iter().any(|at| self.sites[*at].identity.role != Role::Node);
+            let is_greeting = LinkEnd::is_of_handshake(&parcel.content);
+            self.shares.add(is_hubs, is_greeting, u64::from(parcel.bytes) + HEADER_BYTES as u64);
+            let way = PacketDestination::Connection { from, to, scheme, link: LinkId(link.0 ^ 1), path };
+            let packet = WirePacket { way, bytes: parcel.bytes, content: parcel.content };
+            self.counted[end.machine][0] += u64::from(parcel.bytes);
+            let addressed = AddressedPacket { to: to.0, bytes: parcel.bytes, hops: 0, packet };
+            self.wire.send(now, site.host, addressed);
+        }
+    }
+
+    fn remove(&mut self, now: Time, link: LinkId, end: &SimConnectionEnd) {
+        self.of_machine[end.machine].remove(&link);
+        if let Some(dial) = end.dial {
+            self.attempt_failed(now, end.machine, dial, "nobody answers there".to_owned());
+        }
+    }
+
+    fn attempt_failed(&mut self, now: Time, machine: MachineId, dial: DialId, reason: String) {
+        if let Some(wish) = self.pending_dials.get_mut(&(machine, dial)) {
+            wish.attempts -= 1;
+            wish.reason = reason;
+            self.attempt(now, machine, dial);
+        }
+    }
+
+    /// Tells a machine what happened at an end of its own.
+    fn notify_machine(&mut self, now: Time, link: LinkId, end: &mut SimConnectionEnd, happening: EndEvent) {
+        let news = match happening {
+            EndEvent::Message(message) => MachineInput::Message { link, message },
+            EndEvent::Down { reason } => MachineInput::Down { link, reason },
+            EndEvent::Up { rtt } => {
+                let peer = self.sites[end.far].identity.clone();
+                let dial = end.dial.take();
+                if let Some(dial) = dial {
+                    let Some(wish) = self.pending_dials.get_mut(&(end.machine, dial)) else {
+                        return end.state.close(now, "another address was faster");
+                    };
+                    let unexpected =
+                        !wish.expect.contains(peer.role) || wish.node.is_some_and(|node| node != peer.node);
+                    if unexpected {
+                        // The end goes when the farewell has left, and the attempt with it.
+                        end.dial = Some(dial);
+                        wish.reason = "another node answers there".to_owned();
+                        return end.state.close(now, "you are not the node that was expected");
+                    }
+                    self.pending_dials.remove(&(end.machine, dial));
+                }
+                end.up_since = Some(now);
+                let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
+                MachineInput::Up { link, dial, peer, address, rtt }
+            }
+        };
+        match (&mut self.held[end.machine], &news) {
+            (Some(held), MachineInput::Message { message, .. }) => {
+                held.bytes += message.len() as u64;
+                held.news.push(news);
+            }
+            (Some(held), _) => held.news.push(news),
+            (None, _) => self.news.push_back((end.machine, news)),
+        }
+    }
+}

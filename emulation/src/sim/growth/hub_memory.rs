@@ -1,0 +1,250 @@
+//! How much memory the machine of a super node takes, measured: machines are
+//! made, told what they would be told in a network of that size, and the
+//! process is asked how much larger it has become.
+//!
+//! Associations' own buffers and keys, which are the transport's, are not in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::block::BlockService;
+use roost_proto::hub::{self, Hub, HubKind};
+use roost_proto::machine::{Input, Machine as _, Peer};
+use roost_proto::wire::{MAX_SUMMARY_BLOCKS, Message, Summary};
+use roost_proto::{
+    Address, Capacity, Cell, LinkId, NodeId, Record, Role, Scheme, Service, ServiceSet, Time, Transmit, Version,
+};
+use serde::Serialize;
+
+use crate::experiment::Prepared;
+use crate::sim::SimulateError;
+use crate::sim::event_queue::SimEventQueue;
+
+/// How long tops tell one another what they have: at the rate that they keep
+/// to, everything is told long before.
+const TALK: Duration = Duration::from_secs(300);
+/// One way between two tops.
+const DELAY: Duration = Duration::from_millis(20);
+/// Nodes of a home in a forest.
+const PER_HOME: usize = 100;
+/// Small machines are made in so many copies that a page more or less does not show.
+const AT_LEAST: usize = 20_000;
+/// The most copies.
+const MAX_COPIES: usize = 20;
+
+/// What a super node of a network holds, and the memory of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct HubMemory {
+    /// Nodes of the network.
+    pub nodes: usize,
+    /// Super nodes below it, of a top; nodes, of a home.
+    pub below: usize,
+    /// Patches that it knows of others.
+    pub patches: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The state of a home with a hundred nodes, each with a record of four
+/// services and three addresses.
+///
+/// # Errors
+/// When the system does not tell how large the process is.
+pub fn of_home() -> std::io::Result<HubMemory> {
+    let before = resident()?;
+    let homes: Vec<Hub> = (0..MAX_COPIES).map(|number| home(number as u32)).collect();
+    let bytes = resident()?.saturating_sub(before) / homes.len() as u64;
+    Ok(HubMemory { nodes: PER_HOME, below: homes[0].status(Time::ZERO).nodes, patches: 0, bytes })
+}
+
+fn home(number: u32) -> Hub {
+    let mut hub = Hub::new(hub::HubConfig::new(id(1, number), HubKind::SuperNode, number.into()));
+    for node in 0..PER_HOME as u32 {
+        let (link, me) = (LinkId(node.into()), id(2, node));
+        up(&mut hub, link, me, Role::Node);
+        let addresses = Scheme::ALL.into_iter().map(|scheme| address(scheme, node)).collect();
+        let version = Version { epoch: 1, sequence: 1 };
+        let capacity = Capacity { streams: 8, uplink_kbps: 1_000 };
+        let cell = Cell::new((node % 16) as i32, (node / 16) as i32);
+        let record = Record { node: me, version, cell, services: ServiceSet::ALL, capacity, addresses };
+        deliver_message(&mut hub, Time::ZERO, link, &Message::Publish(record));
+        drain(&mut hub);
+    }
+    hub
+}
+
+/// The state of the top of a forest of `nodes` nodes, for the mean of its tops:
+/// all of them are made, hear from the middles below them what there would be,
+/// and tell one another.
+///
+/// # Errors
+/// When such a forest cannot be made, or the system does not tell how large
+/// the process is.
+pub fn of_top(nodes: usize) -> Result<HubMemory, SimulateError> {
+    let told = MiddleSummaries::for_nodes(nodes)?;
+    let entries: usize = told.patches.values().map(BTreeSet::len).sum();
+    let copies = (AT_LEAST / entries.max(1)).clamp(1, MAX_COPIES);
+    let failed = |source| SimulateError::File { path: STATUS.into(), source };
+    let before = resident().map_err(failed)?;
+    let all: Vec<RootHubs> = (0..copies).map(|_| RootHubs::new(&told)).collect();
+    let bytes = resident().map_err(failed)?.saturating_sub(before);
+    let hubs: Vec<&Hub> = all.iter().flat_map(|tops| &tops.hubs).collect();
+    let mean = |of: fn(&hub::HubStatus) -> usize| {
+        hubs.iter().map(|hub| of(&hub.status(Time::ZERO))).sum::<usize>() / hubs.len().max(1)
+    };
+    let others = told.tops - 1;
+    Ok(HubMemory {
+        nodes,
+        below: mean(|status| status.links) - others,
+        patches: mean(|status| status.patches),
+        bytes: bytes / hubs.len().max(1) as u64,
+    })
+}
+
+/// What each middle of a forest has, and below which tops it is.
+struct MiddleSummaries {
+    tops: usize,
+    /// By middle: the tops that it tells.
+    above: BTreeMap<usize, Vec<usize>>,
+    /// By middle: the patches of the homes below it.
+    patches: BTreeMap<usize, BTreeSet<BlockService>>,
+}
+
+impl MiddleSummaries {
+    /// Of the same forest with one node for each home: which hub is above which
+    /// is the same, and what a home has follows from where it stands.
+    fn for_nodes(nodes: usize) -> Result<Self, SimulateError> {
+        let homes = nodes.div_ceil(PER_HOME).max(2);
+        let text = format!(
+            "topology = {{ forest = {{ nodes = {homes}, per_home = 1 }} }}\narchitecture = 'super-node'\nduration = '1s'\n"
+        );
+        let placement = Prepared::from_text(&text, std::path::Path::new("growth.toml"))?.placement;
+        let tops = placement.hubs.iter().filter(|hub| hub.parents.is_empty()).count();
+        let (mut above, mut patches) = (BTreeMap::new(), BTreeMap::<usize, BTreeSet<BlockService>>::new());
+        for node in &placement.nodes {
+            let home = node.hubs.first().copied().unwrap_or_default();
+            for middle in &placement.hubs[home].parents {
+                above.insert(*middle, placement.hubs[*middle].parents.clone());
+                patches.entry(*middle).or_default().extend(around(node.cell));
+            }
+        }
+        Ok(Self { tops, above, patches })
+    }
+}
+
+/// The patches of a home whose square of 16 × 16 cells begins at a cell.
+fn around(corner: Cell) -> impl Iterator<Item = BlockService> {
+    let blocks = [(0, 0), (8, 0), (0, 8), (8, 8)].map(|(x, y)| Cell::new(corner.x + x, corner.y + y));
+    blocks.into_iter().flat_map(|cell| Service::ALL.map(|service| BlockService::from_cell(service, cell)))
+}
+
+/// All tops, and the messages on their way between them.
+struct RootHubs {
+    hubs: Vec<Hub>,
+}
+
+impl RootHubs {
+    fn new(told: &MiddleSummaries) -> Self {
+        let config =
+            |top: u32| hub::HubConfig { tier: 2, ..hub::HubConfig::new(id(3, top), HubKind::SuperNode, top.into()) };
+        let mut tops = Self { hubs: (0..told.tops as u32).map(|top| Hub::new(config(top))).collect() };
+        for (middle, above) in &told.above {
+            above.iter().for_each(|top| tops.register_child(*top, *middle, &told.patches[middle]));
+        }
+        for (one, hub) in tops.hubs.iter_mut().enumerate() {
+            // The link to a top has that top's number.
+            let others = (0..told.tops).filter(|other| *other != one);
+            others.for_each(|other| up(hub, LinkId(other as u64), id(3, other as u32), Role::SuperNode));
+        }
+        tops.exchange_summaries();
+        tops
+    }
+
+    /// A middle comes, and says what it has.
+    fn register_child(&mut self, top: usize, middle: usize, patches: &BTreeSet<BlockService>) {
+        let link = LinkId(1_000 + middle as u64);
+        let hub = &mut self.hubs[top];
+        up(hub, link, id(4, middle as u32), Role::SuperNode);
+        deliver_message(hub, Time::ZERO, link, &Message::RegisterChild { tier: 1 });
+        let patches: Vec<(BlockService, u32)> = patches.iter().map(|patch| (*patch, PER_HOME as u32 / 4)).collect();
+        for (version, patches) in (1..).zip(patches.chunks(MAX_SUMMARY_BLOCKS)) {
+            let summary = Summary { run: 1, version, block_services: patches.to_vec(), since: None };
+            deliver_message(hub, Time::ZERO, link, &Message::Summary(summary));
+        }
+    }
+
+    /// Lets the tops tell one another what they have.
+    fn exchange_summaries(&mut self) {
+        let mut mail: SimEventQueue<(usize, LinkId, Bytes)> = SimEventQueue::new();
+        let end = Time::ZERO + TALK;
+        let mut now = Time::ZERO;
+        loop {
+            for top in 0..self.hubs.len() {
+                self.post(now, top, &mut mail);
+            }
+            let wakes = self.hubs.iter().filter_map(|hub| hub.poll_deadline()).map(|deadline| deadline.at);
+            let Some(next) = wakes.chain(mail.next()).min().filter(|next| *next <= end) else { return };
+            now = now.max(next);
+            if let Some((top, link, message)) = mail.take_due(now) {
+                self.hubs[top].handle(now, Input::Message { link, message });
+                continue;
+            }
+            let due = |hub: &&mut Hub| hub.poll_deadline().is_some_and(|deadline| deadline.at <= now);
+            self.hubs.iter_mut().filter(due).for_each(|hub| hub.handle(now, Input::Timeout));
+        }
+    }
+
+    fn post(&mut self, now: Time, top: usize, mail: &mut SimEventQueue<(usize, LinkId, Bytes)>) {
+        while let Some(transmit) = self.hubs[top].poll_transmit() {
+            let Transmit::Message { link, message, .. } = transmit else { continue };
+            let to = link.0 as usize;
+            if to < self.hubs.len() {
+                mail.push(now + DELAY, (to, LinkId(top as u64), message));
+            } else if let Ok(Message::Ping(token)) = Message::decode(&message) {
+                // Middles live.
+                mail.push(now + DELAY, (top, link, Message::Pong(token).encode()));
+            }
+        }
+        drain(&mut self.hubs[top]);
+    }
+}
+
+fn id(kind: u8, number: u32) -> NodeId {
+    let mut bytes = [kind; 16];
+    bytes[8..12].copy_from_slice(&number.wrapping_mul(0x9e37_79b1).to_be_bytes());
+    bytes[12..].copy_from_slice(&number.to_be_bytes());
+    NodeId::from_bytes(bytes)
+}
+
+fn address(scheme: Scheme, number: u32) -> Address {
+    Address::single(scheme, (std::net::Ipv4Addr::from_bits(0x0a00_0000 + number), 7_700).into())
+}
+
+fn up(hub: &mut Hub, link: LinkId, node: NodeId, role: Role) {
+    let peer = Peer { node, role, name: String::new() };
+    let address = address(Scheme::Udp, link.0 as u32);
+    hub.handle(Time::ZERO, Input::LinkUp { link, dial: None, peer, address, rtt: DELAY * 2 });
+}
+
+fn deliver_message(hub: &mut Hub, now: Time, link: LinkId, message: &Message) {
+    hub.handle(now, Input::Message { link, message: message.encode() });
+}
+
+/// What it has to say is not waited for.
+fn drain(hub: &mut Hub) {
+    while hub.poll_transmit().is_some() {}
+    while hub.poll_event().is_some() {}
+}
+
+/// What the system says of this process.
+const STATUS: &str = "/proc/self/status";
+
+/// How much memory this process has, bytes.
+fn resident() -> std::io::Result<u64> {
+    let status = std::fs::read_to_string(STATUS)?;
+    let kilobytes =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kilobytes: Option<u64> = kilobytes;
+    kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(|| std::io::Error::other("it has no VmRSS"))
+}

@@ -1,0 +1,264 @@
+//! From a description to pipes, and back to names.
+//!
+//! Descriptions speak of what goes from host to host; pipes have values of
+//! their own. On a **link** each direction is one pipe, so the two are the
+//! same. On a **LAN** a packet crosses two pipes, so for all members together:
+//!
+//! | end to end | sender's `to_net` | receiver's `from_net` |
+//! |---|---|---|
+//! | delay d | d/2 | d/2 |
+//! | loss p | 1 − √(1 − p) | 1 − √(1 − p) |
+//! | jitter, burst | all of it | none |
+//! | rate, queue, up, down | the same | the same |
+//!
+//! which is how [`Leg::halves`] splits what a file says of a LAN.
+//!
+//! A change of one member's legs gives each leg the value as it is, not
+//! halved, as Emulab's `tb-set-node-lan-delay` and its kin do. A LAN that is
+//! down loses what is on its way to the switch, at the receivers' legs.
+
+use std::time::Duration;
+
+use roost_proto::Time;
+
+use super::model::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
+use crate::netcore::{Network, PipeChange, PipeConfig, PipeCounters, PipeId, Port, ScheduleFull};
+use crate::report::record;
+
+#[cfg(test)]
+mod tests;
+
+/// Where the members of a topology's links and LANs are in the network, under
+/// which names, and what is scheduled for them.
+#[derive(Clone, Debug)]
+pub struct Wiring {
+    nets: Vec<WiredNet>,
+    /// By port: its net, and its place among the members.
+    places: Vec<(NetIndex, usize)>,
+    schedule: Vec<NetEvent>,
+}
+
+/// Why a change cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WiringError {
+    /// The topology has fewer nets.
+    #[error("there is no link or LAN of number {0}")]
+    NoSuchNet(NetIndex),
+    /// The host has no interface there.
+    #[error("host number {host} is not on link or LAN number {net}")]
+    NotAMember {
+        /// The link or LAN.
+        net: NetIndex,
+        /// The host.
+        host: HostIndex,
+    },
+    /// Too much is scheduled at a time.
+    #[error(transparent)]
+    Full(#[from] ScheduleFull),
+}
+
+#[derive(Clone, Debug)]
+struct WiredNet {
+    name: String,
+    is_link: bool,
+    members: Vec<WiredMember>,
+}
+
+#[derive(Clone, Debug)]
+struct WiredMember {
+    host: HostIndex,
+    name: String,
+    port: Port,
+    to_net: PipeId,
+    from_net: PipeId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NetEvent {
+    at: Duration,
+    net: NetIndex,
+    from: Option<HostIndex>,
+    change: TopologyChange,
+}
+
+/// Makes the network of a topology; its losses and jitter follow from `seed`.
+/// Nothing is scheduled before [`Wiring::begin`]. A link is expected to have
+/// two members; with another number it is wired as a LAN.
+pub fn build<P: Clone>(topology: &Topology, seed: u64) -> (Network<P>, Wiring) {
+    let mut network = Network::new(seed);
+    let mut wiring = Wiring { nets: Vec::new(), places: Vec::new(), schedule: schedule(topology) };
+    for net in &topology.nets {
+        wiring.add(&mut network, topology, net);
+    }
+    (network, wiring)
+}
+
+/// The pipe of a link's direction, from the sender's leg and the receiver's:
+/// the two [joined](Leg::joined), with both models of bursts.
+pub fn direction(to_net: &Leg, from_net: &Leg) -> PipeConfig {
+    PipeConfig { burst: [to_net.burst, from_net.burst], ..PipeConfig::from(&to_net.joined(from_net)) }
+}
+
+impl Wiring {
+    /// Where the packets of a net's member, by its place in the description, go in and out.
+    pub fn port(&self, net: NetIndex, member: usize) -> Option<Port> {
+        Some(self.nets.get(net)?.members.get(member)?.port)
+    }
+
+    /// Whose port it is: the net, and the member's place in its description.
+    pub fn place(&self, port: Port) -> Option<(NetIndex, usize)> {
+        self.places.get(port.index()).copied()
+    }
+
+    /// Schedules what the topology does to its nets at given times, for a
+    /// workload that begins at `begin`. Events that wait for a program are left
+    /// to whoever sees it end.
+    ///
+    /// # Errors
+    /// When an event is about a host that is not there, or there are too many;
+    /// nothing is scheduled then.
+    pub fn begin<P: Clone>(&self, network: &mut Network<P>, begin: Time) -> Result<(), WiringError> {
+        let mut changes = Vec::new();
+        for event in &self.schedule {
+            let of_event = self.changes(event.net, event.from, event.change)?;
+            changes.extend(of_event.into_iter().map(|change| (begin + event.at, change)));
+        }
+        Ok(network.schedule_all(changes)?)
+    }
+
+    /// What a change of a net, or of one host's legs of it, does to the pipes.
+    ///
+    /// # Errors
+    /// When there is no such net, or the host is not on it.
+    pub fn changes(
+        &self,
+        net: NetIndex,
+        from: Option<HostIndex>,
+        change: TopologyChange,
+    ) -> Result<Vec<PipeChange>, WiringError> {
+        let wired = self.nets.get(net).ok_or(WiringError::NoSuchNet(net))?;
+        let concerned = |member: &&WiredMember| from.is_none_or(|host| host == member.host);
+        let members: Vec<&WiredMember> = wired.members.iter().filter(concerned).collect();
+        if let (Some(host), true) = (from, members.is_empty()) {
+            return Err(WiringError::NotAMember { net, host });
+        }
+        let [to_net, from_net] = match from {
+            None if !wired.is_link => legs(change),
+            _ => [change, change],
+        };
+        let mut changes = Vec::with_capacity(2 * members.len());
+        for member in members {
+            changes.push(PipeChange { pipe: member.to_net, change: to_net });
+            if !wired.is_link {
+                changes.push(PipeChange { pipe: member.from_net, change: from_net });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What went through every direction, by net and member in their order:
+    /// numbers alone, which is quick. [`Self::name`] tells whose they are.
+    pub fn count<P: Clone>(&self, network: &Network<P>) -> Vec<DirectionCounters> {
+        let count = |pipe: PipeId| DirectionCounters {
+            counters: network.counters(pipe),
+            rate_bps: network.config(pipe).map_or(0, |config| config.rate.bps()),
+            is_down: !network.is_up(pipe),
+        };
+        self.directions().map(|(_, _, _, pipe)| count(pipe)).collect()
+    }
+
+    /// What was [counted](Self::count), under its names.
+    pub fn name(&self, counts: Vec<DirectionCounters>) -> Vec<record::LinkRecord> {
+        let named = self.directions().zip(counts);
+        named.map(|((net, member, direction, _), count)| count.named(net, member, direction)).collect()
+    }
+
+    /// Every direction of every net.
+    fn directions(&self) -> impl Iterator<Item = (&WiredNet, &WiredMember, &'static str, PipeId)> {
+        self.nets.iter().flat_map(|net| net.members.iter().map(move |member| (net, member))).flat_map(
+            |(net, member)| {
+                let from_net = (!net.is_link).then_some((net, member, "from-net", member.from_net));
+                std::iter::once((net, member, "to-net", member.to_net)).chain(from_net)
+            },
+        )
+    }
+
+    fn add<P: Clone>(&mut self, network: &mut Network<P>, topology: &Topology, net: &Net) {
+        let pair = match (net.kind, net.members.as_slice()) {
+            (NetKind::Link, [a, b]) => Some((a, b)),
+            _ => None,
+        };
+        let ports = match pair {
+            Some((a, b)) => {
+                network.add_link(direction(&a.to_net, &b.from_net), direction(&b.to_net, &a.from_net)).to_vec()
+            }
+            None => {
+                let legs = net.members.iter().map(|member| ((&member.to_net).into(), (&member.from_net).into()));
+                network.add_lan(&legs.collect::<Vec<_>>())
+            }
+        };
+        let index = self.nets.len();
+        let mut members = Vec::with_capacity(ports.len());
+        for (place, (member, port)) in net.members.iter().zip(ports).enumerate() {
+            let (Some(to_net), Some(from_net)) = (network.to_net(port), network.from_net(port)) else { continue };
+            let name = topology.hosts.get(member.host).map(|host| host.name.clone()).unwrap_or_default();
+            members.push(WiredMember { host: member.host, name, port, to_net, from_net });
+            self.places.push((index, place));
+        }
+        self.nets.push(WiredNet { name: net.name.clone(), is_link: pair.is_some(), members });
+    }
+}
+
+/// What is to happen to links and LANs, whatever programs do.
+fn schedule(topology: &Topology) -> Vec<NetEvent> {
+    let net_event = |event: &Event| match event.action {
+        Action::Net { net, from, change } if event.after.is_none() => {
+            Some(NetEvent { at: event.at, net, from, change })
+        }
+        _ => None,
+    };
+    topology.events.iter().filter_map(net_event).collect()
+}
+
+/// What each sender's and each receiver's leg of a LAN gets of a value from host to host.
+pub(super) fn legs(change: TopologyChange) -> [TopologyChange; 2] {
+    match change {
+        TopologyChange::Delay(delay) => [TopologyChange::Delay(delay - delay / 2), TopologyChange::Delay(delay / 2)],
+        TopologyChange::Jitter(jitter) => [TopologyChange::Jitter(jitter), TopologyChange::Jitter(Duration::ZERO)],
+        TopologyChange::Loss(loss) => [TopologyChange::Loss(1.0 - (1.0 - loss).max(0.0).sqrt()); 2],
+        TopologyChange::Burst(burst) => [TopologyChange::Burst(burst), TopologyChange::Burst(None)],
+        TopologyChange::Up | TopologyChange::Down | TopologyChange::Rate(_) | TopologyChange::Queue(_) => [change; 2],
+    }
+}
+
+/// What went through one direction of a net.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectionCounters {
+    counters: PipeCounters,
+    rate_bps: u64,
+    is_down: bool,
+}
+
+impl DirectionCounters {
+    fn named(self, net: &WiredNet, member: &WiredMember, direction: &str) -> record::LinkRecord {
+        let total = self.counters.total();
+        record::LinkRecord {
+            link: net.name.clone(),
+            host: member.name.clone(),
+            direction: direction.to_owned(),
+            packets_in: total.arrived.packets,
+            bytes_in: total.arrived.bytes,
+            packets_out: total.delivered.packets,
+            bytes_out: total.delivered.bytes,
+            multicast_bytes_in: self.counters.multicast.arrived.bytes,
+            // The network's own limits are a queue too: the run says so by its overflows.
+            dropped_queue: total.dropped_queue.packets + total.dropped_limit.packets,
+            dropped_loss: total.dropped_loss.packets,
+            dropped_down: total.dropped_down.packets,
+            in_flight: total.in_flight.packets,
+            in_flight_bytes: total.in_flight.bytes,
+            rate_bps: self.rate_bps,
+            is_down: self.is_down,
+        }
+    }
+}
