@@ -153,12 +153,12 @@ enum EmulateCommand {
     #[command(before_help = "Examples:
   emulate bench                    all of it, in some minutes
   emulate bench delay rate --for 2s
-  emulate bench busy --beside 'make -j2'
+  emulate bench busy --load 'make -j2'
   emulate bench transport          our transports over two links, beside TCP and MPTCP
   emulate bench bulk               an object over long and lossy paths, beside TCP and UDT4
   emulate bench reflect            one copy of a stream to many, beside C
   emulate bench reflect --capacity how many a mesh of super nodes serves, with the daemons
-  emulate bench watch              what a receiver of such a stream sees, with the daemons
+  emulate bench subscription              what a receiver of such a stream sees, with the daemons
 ")]
     Bench(commands::bench::BenchArgs),
     /// Measure, in virtual time, what it costs that there are more nodes

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[test]
 fn watch_switches_path_without_loss() {
-    let cases = ["join-carried", "leave-watchers", "uplink-4"];
+    let cases = ["join-reflected", "leave-subscribers", "uplink-4"];
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
     command.args(["bench", "watch", "--json", "--case", &cases.join(",")]).stdin(Stdio::null()).env("TERM", "dumb");
     let output = command.output().unwrap();

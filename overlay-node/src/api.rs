@@ -37,7 +37,7 @@ pub(crate) fn routes(node: NodeService) -> Router {
         .route("/v1/room", get(room))
         .route("/v1/ping", post(ping))
         .route("/v1/send", post(sending::send))
-        .route("/v1/piece", post(sending::receive_chunk))
+        .route("/v1/chunk", post(sending::receive_chunk))
         .route("/v1/move", post(relocate))
         .with_state(node)
 }

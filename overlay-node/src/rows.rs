@@ -91,9 +91,9 @@ pub(crate) fn lookup(found: &LookupResult, elapsed: Duration) -> control::Lookup
 
 const fn coverage(coverage: Coverage) -> &'static str {
     match coverage {
-        Coverage::Complete => "whole",
-        Coverage::FirstMatch => "first",
-        Coverage::HubStarting => "young",
+        Coverage::Complete => "complete",
+        Coverage::FirstMatch => "first_match",
+        Coverage::HubStarting => "hub_starting",
         Coverage::Partial => "partial",
         Coverage::UnreachableAbove => "unreachable_above",
     }

@@ -59,7 +59,7 @@ pub(crate) async fn send(State(node): State<NodeService>, Pairs(pairs): Pairs) -
     Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())
 }
 
-/// `POST /v1/piece`: what was to be read.
+/// `POST /v1/chunk`: what was to be read.
 pub(crate) async fn receive_chunk(
     State(node): State<NodeService>,
     Pairs(pairs): Pairs,

@@ -69,7 +69,7 @@ impl Network {
     /// Starts two super nodes, `sn1` and `sn2`, and waits until each knows what the other one does.
     pub fn pair(&self) -> [Daemon; 2] {
         let first = self.supernode("sn1", &[]);
-        let second = self.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+        let second = self.supernode("sn2", &["--sibling", &first.endpoint("udp")]);
         for hub in [&first, &second] {
             hub.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 1).then_some(()));
         }

@@ -58,9 +58,9 @@ fn cache_answers_lookups_server_relays_data() {
 
     // Its own nodes, and what it has asked for once.
     assert_eq!(found(&asker, "1,1").len(), 1);
-    assert_eq!(metric(&server, "roost_hub_sought_total"), 0.0, "the server was not asked");
+    assert_eq!(metric(&server, "roost_hub_hub_lookups_answered_total"), 0.0, "the server was not asked");
     assert_eq!(found(&asker, "9,9").len(), 1);
-    assert!(metric(&server, "roost_hub_sought_total") > 0.0);
+    assert!(metric(&server, "roost_hub_hub_lookups_answered_total") > 0.0);
     assert_eq!(metric(&cache, "roost_hub_cached"), 1.0);
     let hits = metric(&cache, "roost_hub_cache_hits_total");
     assert_eq!(found(&asker, "9,9").len(), 1);

@@ -74,13 +74,13 @@ fn address_change_keeps_connection() {
     let handshakes = || [&hub, &node].map(|daemon| daemon.metric("roost_transport_handshakes_total", "udp"));
     let says = |words: &[&str], address: &str| hub.json(words).to_string().contains(&format!("udp://{address}:7711"));
     let before = handshakes();
-    assert!(says(&["peers"], "10.1.1.3"), "{}", hub.json(&["peers"]));
+    assert!(says(&["connections"], "10.1.1.3"), "{}", hub.json(&["connections"]));
     let listed = lab.run("uav ip -o -4 address show to 10.1.1.3");
     let device = listed.split_whitespace().nth(1).expect("the address is there");
     // It comes into the reach of the other link, where it has another address.
     lab.run(&format!("uav ip address del 10.1.1.3/24 dev {device}"));
     lab.run("uav ip route add 10.1.1.2 via 10.1.2.2");
-    for words in [&["peers"][..], &["lookup", "image", "--at", "5,5"]] {
+    for words in [&["connections"][..], &["lookup", "image", "--at", "5,5"]] {
         let new = wait_until(PATIENCE, || (says(words, "10.1.2.3") && !says(words, "10.1.1.3")).then_some(()));
         assert!(new.is_some(), "{}\n{}", hub.json(words), node.log());
     }

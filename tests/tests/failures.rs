@@ -14,7 +14,7 @@ use roost_tests::process::{binary, wait_until};
 fn nodes_fail_over_after_hub_death() {
     let network = Network::new();
     let second = network.supernode("sn2", &[]);
-    let mut first = network.supernode("sn1", &["--peer", &second.endpoint("udp")]);
+    let mut first = network.supernode("sn1", &["--sibling", &second.endpoint("udp")]);
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
     let with = ["--super", &one, "--super", &two];
     let _provider = network.node("p", "5,5", &[&with[..], &["--services", "sensor"]].concat());

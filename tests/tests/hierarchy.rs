@@ -30,7 +30,7 @@ impl Flat {
         for number in 0..hubs {
             let name = format!("sn{number}");
             let peer = daemons.last().map(|(_, hub)| hub.endpoint("udp"));
-            let arguments: Vec<&str> = peer.iter().flat_map(|peer| ["--peer", peer]).collect();
+            let arguments: Vec<&str> = peer.iter().flat_map(|peer| ["--sibling", peer]).collect();
             let daemon = network.supernode(&name, &arguments);
             daemons.push((name, daemon));
         }
@@ -223,7 +223,7 @@ impl Tree {
     fn new() -> Self {
         let network = Network::new();
         let first = network.supernode("top0", &["--tier", "1"]);
-        let second = network.supernode("top1", &["--tier", "1", "--peer", &first.endpoint("udp")]);
+        let second = network.supernode("top1", &["--tier", "1", "--sibling", &first.endpoint("udp")]);
         let tops = vec![first, second];
         let ends: Vec<String> = tops.iter().map(|top| top.endpoint("udp")).collect();
         let below = ["--tier", "0", "--parent", &ends[0], "--parent", &ends[1]];
@@ -285,12 +285,13 @@ fn hub_learns_all_siblings_from_one() {
     let mut hubs: Vec<Daemon> = Vec::new();
     for number in 0..4 {
         let last = hubs.last().map(|hub| hub.endpoint("udp"));
-        let arguments: Vec<&str> = last.iter().flat_map(|peer| ["--peer", peer]).collect();
+        let arguments: Vec<&str> = last.iter().flat_map(|peer| ["--sibling", peer]).collect();
         hubs.push(network.supernode(&format!("sn{number}"), &arguments));
     }
     for hub in &hubs {
         hub.wait_for("it does not know the three others", |_| {
-            (hub.metric("roost_hub_members", "") == 3.0 && hub.metric("roost_hub_peers", "") == 3.0).then_some(())
+            (hub.metric("roost_hub_members", "") == 3.0 && hub.metric("roost_hub_connected_hubs", "") == 3.0)
+                .then_some(())
         });
     }
 }

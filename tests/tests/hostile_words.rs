@@ -17,7 +17,8 @@ fn assert_plain(what: &str, said: &[u8]) {
 
 fn judge(client: &Client, scheme: &str) {
     client.wait_for(scheme, |status| status["last_error"].as_str()?.contains("OWNED").then_some(()));
-    for command in [&["status"][..], &["doctor"], &["peers"], &["lookup", "video", "--any", "--timeout", "100ms"]] {
+    for command in [&["status"][..], &["doctor"], &["connections"], &["lookup", "video", "--any", "--timeout", "100ms"]]
+    {
         let output = client.roost(command);
         assert_plain(command[0], &output.stdout);
         assert_plain(command[0], &output.stderr);

@@ -31,7 +31,7 @@ fn star<'a>(network: &'a Network, like: &str) -> (Lab<'a>, Client, Client) {
     let links: Vec<Link<'_>> = hosts.iter().map(|host| (*host, "router", like)).collect();
     let mut lab = Lab::new(network, &links);
     let first = lab.supernode("sn1", &[]);
-    lab.supernode("sn2", &["--peer", "udp://sn1:7700"]);
+    lab.supernode("sn2", &["--sibling", "udp://sn1:7700"]);
     first.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 1).then_some(()));
     let hubs = ["--super", "udp://sn1:7700", "--super", "udp://sn2:7700"];
     let provider = lab.node("provider", "5,5", &[&hubs[..], &["--services", "sensor"]].concat());

@@ -49,7 +49,7 @@ fn multicast_nodes_need_no_hub() {
     assert_eq!((&got["provider_name"], &got["complete"]), (&"far".into(), &true.into()), "{got}");
     let said = asker.fails(6, &["request", "sensor", "--from", "nobody"]);
     assert!(said.contains("no node nobody"), "{said}");
-    assert!(asker.json(&["request", "sensor", "--any", "--scope", "link"])["summary"]["complete"] == true);
+    assert!(asker.json(&["request", "sensor", "--any", "--scope", "subnet"])["summary"]["complete"] == true);
 
     let said = asker.fails(4, &["request", "sensor", "--at", "70,70"]);
     assert!(said.contains("nobody on this link"), "{said}");
@@ -59,7 +59,7 @@ fn multicast_nodes_need_no_hub() {
     // Who is not of the group hears nothing that it can read.
     assert!(stranger.metric("roost_multicast_packets_total", "forged") > 0.0);
     assert_eq!(stranger.metric("roost_multicast_packets_total", "received"), 0.0);
-    assert!(asker.metric("roost_node_found_on_link_total", "") >= 5.0);
+    assert!(asker.metric("roost_node_multicast_found_total", "") >= 5.0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn multicast_serves_without_hub() {
     hub.process.kill();
     wait_until(PATIENCE, || asker.status().filter(|status| status["state"] == "attaching")).expect("it is noticed");
     assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
-    let said = asker.fails(5, &["request", "sensor", "--any", "--mode", "relay", "--scope", "link"]);
+    let said = asker.fails(5, &["request", "sensor", "--any", "--mode", "relay", "--scope", "subnet"]);
     assert!(said.contains("nobody relays"), "{said}");
 }
 

@@ -76,7 +76,7 @@ fn nodes_are_shown_by_name() {
     let got = printed(&ground.roost(&["request", "image", "--at", "28,92"]));
     shows(&got, "uav8", uav8);
     shows(&printed(&scene.hubs[1].roost(&["lookup", "image", "--any"])), "uav8", uav8);
-    shows(&printed(&ground.roost(&["peers"])), "uav8", uav8);
+    shows(&printed(&ground.roost(&["connections"])), "uav8", uav8);
     let request = ground.json(&["request", "sensor", "--any"]);
     assert_eq!(request["summary"]["provider_name"], "uav7");
 }
@@ -175,7 +175,7 @@ fn commands_show_names_beside_ids() {
     let NamedNodes { hubs, ground, uav7, .. } = &scene;
     let [home, other] = hubs;
     printed(&ground.roost(&["request", "image", "--from", "uav8"]));
-    let paths = printed(&ground.roost(&["peers", "--paths"]));
+    let paths = printed(&ground.roost(&["connections", "--paths"]));
     assert!(paths.starts_with("NAME  NODE"), "{paths}");
     let status = printed(&ground.roost(&["status"]));
     let shown = format!("sn1 ({}), supernode, at ", &id(home)[..8]);

@@ -32,11 +32,11 @@ fn lines(output: &[u8]) -> Vec<Value> {
 fn home_serves_without_parent_address() {
     let network = Network::new();
     let above = unknown_hub();
-    let home = network.supernode("home1", &["--parent", &above, "--peer", &above, "--lease", "1s"]);
+    let home = network.supernode("home1", &["--parent", &above, "--sibling", &above, "--lease", "1s"]);
     let _provider = network.node("provider", "1,1", &["--super", &home.endpoint("udp"), "--services", "sensor"]);
     // A node does without a hub's address as well.
     let asker = network.node("asker", "2,2", &["--super", &above, "--super", &home.endpoint("udp")]);
-    wait_for(&home, "it grows up", || (home.status()?["index"]["young"] == false).then_some(()));
+    wait_for(&home, "it grows up", || (home.status()?["index"]["warming_up"] == false).then_some(()));
     assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
 
     // What is not there may be above: neither the request nor the lookup says that there is none.
@@ -56,8 +56,8 @@ fn home_serves_without_parent_address() {
     // The operator sees who is missing, since when and why.
     let screen = String::from_utf8(home.roost(&["status"]).stdout).unwrap();
     assert!(screen.contains("cut off from above") && screen.contains(&format!("{above} (down")), "{screen}");
-    let down = &home.json(&["peers"])["down"];
-    assert_eq!((&down[0]["relation"], &down[1]["relation"]), (&"parent".into(), &"peer".into()), "{down:#}");
+    let down = &home.json(&["connections"])["down"];
+    assert_eq!((&down[0]["relation"], &down[1]["relation"]), (&"parent".into(), &"sibling".into()), "{down:#}");
     assert!(down[0]["reason"].as_str().unwrap().contains("cannot resolve"), "{down:#}");
     assert!(home.fails(1, &["doctor"]).contains("check"), "being cut off is a fault");
     for (name, value) in [("roost_hub_cut_off", 1.0), ("roost_hub_parents", 0.0), ("roost_hub_configured_down", 2.0)] {
@@ -76,7 +76,7 @@ fn the_operator_sees_who_stands_where() {
     wait_for(&home, "it is there", || (home.status()?["index"]["nodes"] == 1).then_some(()));
 
     let relations = |daemon: &Daemon, name: &str| {
-        let peers = daemon.json(&["peers"])["peers"].as_array().unwrap().clone();
+        let peers = daemon.json(&["connections"])["connections"].as_array().unwrap().clone();
         let row = peers.into_iter().find(|peer| peer["name"] == name).unwrap();
         (row["relation"].clone(), row["tier"].clone())
     };
@@ -101,7 +101,7 @@ fn wrong_tier_child_sees_reason() {
     let network = Network::new();
     let above = network.supernode("above", &["--tier", "1"]);
     let same = network.supernode("same", &["--tier", "1", "--parent", &above.endpoint("udp")]);
-    let told = || same.json(&["peers"])["down"][0]["reason"].as_str().map(str::to_owned);
+    let told = || same.json(&["connections"])["down"][0]["reason"].as_str().map(str::to_owned);
     let reason = wait_for(&same, "it is refused", || told().filter(|reason| reason.contains("tier must be below")));
     assert!(reason.contains("parent"), "{reason}");
 }
@@ -117,7 +117,7 @@ fn three_correct_tiers_warn_of_nothing() {
     let parents = ["--parent", &ends[0], "--parent", &ends[1]];
     let first = network.supernode("h1", &parents);
     let peer = first.endpoint("udp");
-    let second = network.supernode("h2", &[&parents[..], &["--peer", &peer]].concat());
+    let second = network.supernode("h2", &[&parents[..], &["--sibling", &peer]].concat());
     let homes = [first.endpoint("udp"), second.endpoint("udp")];
     let _provider = network.node("p", "1,1", &["--super", &homes[0], "--super", &homes[1], "--services", "sensor"]);
     let node = network.node("n", "90,90", &["--super", &homes[1]]);

@@ -78,8 +78,8 @@ impl<'a> MultipathPair<'a> {
 
 /// The paths of a daemon to a peer.
 fn paths(of: &Client, to: &str) -> Vec<Value> {
-    let peers = of.json(&["peers", "--paths"]);
-    let peer = peers["peers"].as_array().unwrap().iter().find(|peer| peer["name"] == to);
+    let peers = of.json(&["connections", "--paths"]);
+    let peer = peers["connections"].as_array().unwrap().iter().find(|peer| peer["name"] == to);
     peer.and_then(|peer| peer["paths"].as_array().cloned()).unwrap_or_default()
 }
 

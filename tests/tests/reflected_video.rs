@@ -91,7 +91,7 @@ fn loss_between_hubs_is_repaired() {
     let lossy = "delay = \"10ms\"\nloss = 0.01";
     let mut lab = Lab::new(&network, &[("camera", "sn1", lossy), ("sn1", "sn2", lossy), ("sn2", "viewer", lossy)]);
     let hub = lab.supernode("sn1", &[]);
-    lab.supernode("sn2", &["--peer", "udp://sn1:7700"]);
+    lab.supernode("sn2", &["--sibling", "udp://sn1:7700"]);
     hub.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 1).then_some(()));
     let source = ["--services", "video", "--sources-video", "udp://127.0.0.1:5004"];
     let provider = lab.node("camera", "5,5", &[&["--super", "udp://sn1:7700"][..], &source].concat());

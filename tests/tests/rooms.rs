@@ -27,7 +27,7 @@ impl Guest {
         let daemon = network.node(&name, &format!("{number},7"), &["--super", hub, "--services", "video,sensor"]);
         let node = daemon.status().unwrap()["node"].as_str().unwrap().to_owned();
         let streams = network.path(&format!("streams-{name}"));
-        let command = daemon.command(&["join-room", "ops & air", "--json", "--into", &text(&streams)]);
+        let command = daemon.command(&["join-room", "ops & air", "--json", "--output-dir", &text(&streams)]);
         let inside = Process::start(command, network.path(&format!("room-{name}.log"))).unwrap();
         Self { daemon, node, inside, streams }
     }

@@ -156,7 +156,7 @@ impl<'a> ShapeSetup<'a> {
         let inside = self.hosts.command("p", &self.provider, &["join-room", "ops", "--json"]);
         let _inside = Process::start(inside, self.network.path("room-p.log")).unwrap();
         let into = self.network.path("streams");
-        let arguments = ["join-room", "ops", "--for", "6s", "--json", "--into", &text(&into)];
+        let arguments = ["join-room", "ops", "--for", "6s", "--json", "--output-dir", &text(&into)];
         let output = self.hosts.roost("s", &self.requester, &arguments);
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
         let events: Vec<Value> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

@@ -43,7 +43,7 @@ fn hubs(network: &Network) -> Vec<Daemon> {
     let first = network.supernode("sn1", &[]);
     let peer = first.endpoint(&transport());
     let mut all = vec![first];
-    all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--peer", &peer])));
+    all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--sibling", &peer])));
     for hub in &all {
         hub.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 2).then_some(()));
     }
@@ -77,7 +77,7 @@ fn one_home(network: &Network) -> (Vec<Daemon>, Daemon, Daemon) {
     let homes = ["--super", &home, "--super", &later];
     let provider = network.node("p", "5,5", &[&homes[..], &["--services", "video"]].concat());
     let requester = network.node("s", "5,6", &homes);
-    let second = network.supernode("sn2", &["--listen", &later, "--peer", &home]);
+    let second = network.supernode("sn2", &["--listen", &later, "--sibling", &home]);
     for node in [&provider, &requester] {
         node.wait_for("it has no standby", |status| (status["standby"]["name"] == "sn2").then_some(()));
     }

@@ -153,7 +153,7 @@ impl Redundant {
         let mut hubs = vec![network.supernode("sn0", &[])];
         for name in ["sn1", "sn2"] {
             let peers: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
-            let arguments: Vec<&str> = peers.iter().flat_map(|peer| ["--peer", peer]).collect();
+            let arguments: Vec<&str> = peers.iter().flat_map(|peer| ["--sibling", peer]).collect();
             hubs.push(network.supernode(name, &arguments));
         }
         let endpoints: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();

@@ -22,7 +22,7 @@ fn trace_shows_hops_and_byte_classes() {
     assert_eq!(told.first().map(|(name, _)| *name), Some("sn1"), "{report:#}");
     // The first hub hands it over itself if it stands by for the provider, else through the second.
     assert!(told.iter().any(|(_, step)| *step == "handed"), "{report:#}");
-    assert_eq!(told.last(), Some(&("far", "dialled")), "{report:#}");
+    assert_eq!(told.last(), Some(&("far", "dialed")), "{report:#}");
     for hop in report["trace"]["hops"].as_array().unwrap() {
         assert!(hop["held_ms"].as_f64().unwrap() >= 0.0 && hop["heard_ms"].as_f64().unwrap() > 0.0, "{hop:#}");
         assert!(hop["step"] != "handed" || hop["round_trip_ms"].is_f64(), "{hop:#}");

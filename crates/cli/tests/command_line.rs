@@ -57,7 +57,7 @@ fn missing_daemon_exits_with_3() {
         &["watch"],
         &["services"],
         &["status"],
-        &["peers"],
+        &["connections"],
         &["index"],
         &["move", "--at", "-3,4"],
         &["ping"],

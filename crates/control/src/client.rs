@@ -107,7 +107,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn connections(&self) -> Result<Connections, ClientError> {
-        self.json(Method::GET, "/v1/peers").await
+        self.json(Method::GET, "/v1/connections").await
     }
 
     /// The reflected streams that begin, end, or are sent on at the daemon.
@@ -203,7 +203,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn send_chunk(&self, session: u64, offset: u64, bytes: Bytes) -> Result<(), ClientError> {
-        let target = format!("/v1/piece?session={session}&offset={offset}");
+        let target = format!("/v1/chunk?session={session}&offset={offset}");
         collect(self.send_body(Method::POST, &target, "application/json", bytes).await?).await.map(drop)
     }
 

@@ -9,7 +9,7 @@
 //! | endpoint | answers | on |
 //! |---|---|---|
 //! | `GET /v1/status` | [`Status`] | all |
-//! | `GET /v1/peers` | [`Peers`] | all |
+//! | `GET /v1/connections` | [`Peers`] | all |
 //! | `GET /v1/services` | [`Services`] | all |
 //! | `GET /v1/streams` | [`Streams`] | nodes and super nodes |
 //! | `GET /v1/index` | [`Index`] | hubs |
@@ -20,7 +20,7 @@
 //! | `POST /v1/ping` | [`Ping`] | all |
 //! | `POST /v1/move?at=X,Y` | [`Moved`] | nodes |
 //! | `POST /v1/send?node=…` | [`SendEvent`] per line | nodes |
-//! | `POST /v1/piece?session=N&offset=N` | nothing | nodes |
+//! | `POST /v1/chunk?session=N&offset=N` | nothing | nodes |
 //! | `POST /v1/log?level=…` | [`LogLevel`] | all |
 //!
 //! `AREA` is one of `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,

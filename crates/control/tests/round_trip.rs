@@ -41,7 +41,7 @@ async fn json_goes_both_ways() {
 #[tokio::test]
 async fn an_error_arrives_with_its_code() {
     let busy = || async { ApiError::new(Code::Busy, "all are busy") };
-    let (_folder, client) = serve(Router::new().route("/v1/peers", get(busy)).route("/v1/move", get(busy))).await;
+    let (_folder, client) = serve(Router::new().route("/v1/connections", get(busy)).route("/v1/move", get(busy))).await;
     let error = client.connections().await.unwrap_err();
     assert!(matches!(&error, ClientError::Api(Error { code: Code::Busy, .. })), "{error:?}");
     assert_eq!((error.exit_code(), error.to_string()), (5, "all are busy".to_owned()));
@@ -88,7 +88,7 @@ async fn long_index_is_paged() {
 #[tokio::test]
 async fn other_schema_is_rejected() {
     let later = || async { r#"{"schema":2,"peers":[]}"# };
-    let (_folder, client) = serve(Router::new().route("/v1/peers", get(later))).await;
+    let (_folder, client) = serve(Router::new().route("/v1/connections", get(later))).await;
     assert!(matches!(client.connections().await, Err(ClientError::Malformed(_))));
 }
 
@@ -224,7 +224,7 @@ async fn concurrent_sockets_keep_their_modes() {
 #[tokio::test]
 async fn empty_connections_match_schema() {
     let none = || async { json(&Connections { schema: SCHEMA, connections: Vec::new(), down: Vec::new() }) };
-    let (_folder, client) = serve(Router::new().route("/v1/peers", get(none))).await;
+    let (_folder, client) = serve(Router::new().route("/v1/connections", get(none))).await;
     assert!(client.connections().await.unwrap().connections.is_empty());
 }
 

@@ -65,7 +65,7 @@ pub fn local<S: DaemonService>(service: S) -> Router {
     let own = service.routes();
     let common = Router::new()
         .route("/v1/status", get(status::<S>))
-        .route("/v1/peers", get(connections::<S>))
+        .route("/v1/connections", get(connections::<S>))
         .route("/v1/log", post(log::<S>))
         .with_state(service.clone());
     with_fallback(own.merge(common).merge(observable(service)))

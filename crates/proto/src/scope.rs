@@ -41,7 +41,7 @@ impl Scope {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cell => "cell",
-            Self::Subnet => "link",
+            Self::Subnet => "subnet",
             Self::Home => "home",
             Self::Area => "area",
             Self::Anywhere => "anywhere",

@@ -187,7 +187,7 @@ pub fn run(
         if bench.is_stopped() {
             break;
         }
-        subscription(*case);
+        watch(*case);
         let before = ProcessorSnapshot::read_now();
         let rows = bench.measure(*case)?;
         if bench.is_stopped() {

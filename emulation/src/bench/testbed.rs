@@ -151,7 +151,7 @@ impl<'a> TestbedBuilder<'a> {
         let (port, mut args, settings) = match &self.parts[host] {
             TestbedRole::Hub(settings) => {
                 let others: Vec<HostIndex> = (0..hubs).filter(|hub| *hub != host).collect();
-                (HUB_PORT, flags("--peer", &others), settings)
+                (HUB_PORT, flags("--sibling", &others), settings)
             }
             TestbedRole::Node { hubs, cell, settings } => {
                 let mut args = flags("--super", hubs);

@@ -118,9 +118,8 @@ fn show(sizes: &[GrowthResult], states: &[HubMemory], output: Output) -> Command
     let mut held = Table::new(&[">NODES", "HUB", ">BELOW", ">PATCHES", ">BYTES"]);
     for (index, state) in states.iter().enumerate() {
         let name = if index == 0 { "home" } else { "top" };
-        let numbers =
-            [hub_memory.below as u64, hub_memory.patches as u64, hub_memory.bytes].map(|number| number.to_string());
-        held.row([hub_memory.nodes.to_string(), name.to_owned()].into_iter().chain(numbers));
+        let numbers = [state.below as u64, state.patches as u64, state.bytes].map(|number| number.to_string());
+        held.row([state.nodes.to_string(), name.to_owned()].into_iter().chain(numbers));
     }
     for table in [lookups, requests, uplinks, held, runs] {
         output.table(&table)?;

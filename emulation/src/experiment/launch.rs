@@ -49,7 +49,7 @@ impl LaunchBuilder<'_> {
         }
         if !caching {
             for peer in self.placement.earlier_siblings(index) {
-                args.extend(["--peer".into(), self.endpoints(&self.placement.hubs[peer])?.into()]);
+                args.extend(["--sibling".into(), self.endpoints(&self.placement.hubs[peer])?.into()]);
             }
             if hub.tier > 0 {
                 args.extend(["--tier".into(), hub.tier.to_string().into()]);

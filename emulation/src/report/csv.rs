@@ -256,7 +256,7 @@ fn node_cells(node: &NodeUse) -> [String; 23] {
 fn links(metrics: &Metrics) -> String {
     let mut csv = Csv::new(
         "link,host,direction,rate_bps,packets_in,bytes_in,packets_out,bytes_out,multicast_bytes_in,\
-         dropped_queue,dropped_loss,dropped_down,in_flight,mbit_s,utilisation",
+         dropped_queue,dropped_loss,dropped_down,in_flight,mbit_s,utilization",
     );
     for link in &metrics.links {
         csv.row(link_cells(link));
@@ -281,7 +281,7 @@ fn link_cells(one: &LinkUse) -> [String; 15] {
         link.dropped_down.to_string(),
         link.in_flight.to_string(),
         maybe(one.mbit_s),
-        maybe(one.utilisation),
+        maybe(one.utilization),
     ]
 }
 

@@ -122,9 +122,9 @@ pub(crate) enum Command {
         name = "join-room",
         before_help = "Examples:
   roost join-room ops                              who comes and leaves; all streams are measured
-  roost join-room ops --into streams               each in a file of its own: streams/NODE.ts
+  roost join-room ops --output-dir streams               each in a file of its own: streams/NODE.ts
   roost join-room ops -o udp://127.0.0.1:5004      each for a player: ports 5004, 5006, 5008 …
-  roost join-room ops --services video,track --into streams --for 10m
+  roost join-room ops --services video,track --output-dir streams --for 10m
 "
     )]
     JoinRoom(RoomArgs),
@@ -307,7 +307,7 @@ pub(crate) struct MoveArgs {
 /// See [`Command::Ping`].
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
-    /// Of those in `roost peers`, by name, id or the beginning of its id [default: the hub]
+    /// Of those in `roost connections`, by name, id or the beginning of its id [default: the hub]
     #[arg(value_parser = value::called)]
     pub(crate) node: Option<NodeSelector>,
     /// How often

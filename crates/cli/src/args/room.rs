@@ -27,7 +27,7 @@ pub(crate) struct RoomArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) output_dir: Option<PathBuf>,
     /// A port for each stream, for players: udp://HOST:PORT or, for video, rtp://HOST:PORT is where
-    /// the first goes, the next goes to the port after the next one; without it or --into all are
+    /// the first goes, the next goes to the port after the next one; without it or --output-dir all are
     /// received, checked and measured
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,

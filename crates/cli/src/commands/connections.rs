@@ -1,4 +1,4 @@
-//! `roost peers`: the associations that are up.
+//! `roost connections`: the associations that are up.
 
 use std::path::Path;
 

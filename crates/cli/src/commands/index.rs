@@ -95,8 +95,8 @@ mod tests {
             })
         };
         let totals = json!({
-            "nodes": own, "mirrored": mirrored, "entries": own + mirrored, "pending_requests": 0, "relays": 0,
-            "watches": 0, "hubs": 1, "young": false
+            "nodes": own, "replicas": mirrored, "entries": own + mirrored, "pending_requests": 0, "relays": 0,
+            "watches": 0, "hubs": 1, "warming_up": false
         });
         let rows: Vec<_> = (0..shown).map(row).collect();
         serde_json::from_value(json!({ "schema": 1, "totals": totals, "nodes": rows })).unwrap()

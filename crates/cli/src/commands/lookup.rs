@@ -45,9 +45,9 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
 /// answer is a whole one.
 fn nobody(coverage: &str) -> (Code, &'static str) {
     match coverage {
-        "whole" => (Code::NotFound, ""),
+        "complete" => (Code::NotFound, ""),
         "own" => (Code::NotFound, " in this hub's own directory; a node's socket asks the other hubs too"),
-        "young" => (Code::NotYetKnown, " as far as is known; a hub has just started, so try again in a minute"),
+        "hub_starting" => (Code::NotYetKnown, " as far as is known; a hub has just started, so try again in a minute"),
         "unreachable_above" => {
             (Code::UnreachableAbove, " on this side of a cut: the super nodes above cannot be reached")
         }
@@ -58,10 +58,12 @@ fn nobody(coverage: &str) -> (Code, &'static str) {
 /// Why an answer is not a whole one.
 fn there_may_be_more(coverage: &str) -> Option<&'static str> {
     match coverage {
-        "whole" => None,
-        "first" => Some("these were found first, and only an area (--near, --within, --rect) is searched to its end"),
+        "complete" => None,
+        "first_match" => {
+            Some("these were found first, and only an area (--near, --within, --rect) is searched to its end")
+        }
         "own" => Some("this is the hub's own directory; a node's socket asks the other hubs too"),
-        "young" => Some("a hub has just started and has not heard of everyone yet"),
+        "hub_starting" => Some("a hub has just started and has not heard of everyone yet"),
         "unreachable_above" => Some("the super nodes above cannot be reached"),
         _ => Some("not everybody answered in time"),
     }
@@ -74,17 +76,17 @@ mod tests {
     #[test]
     fn not_found_requires_whole_coverage() {
         for (coverage, kind, exit) in [
-            ("whole", Code::NotFound, 4),
+            ("complete", Code::NotFound, 4),
             ("own", Code::NotFound, 4),
-            ("young", Code::NotYetKnown, 4),
+            ("hub_starting", Code::NotYetKnown, 4),
             ("unreachable_above", Code::UnreachableAbove, 6),
             ("partial", Code::TimedOut, 6),
             ("of a later version", Code::TimedOut, 6),
         ] {
             let (code, but) = nobody(coverage);
             assert_eq!((code, code.exit_code()), (kind, exit), "{coverage}");
-            assert_eq!(but.is_empty(), coverage == "whole", "{coverage}");
-            assert_eq!(there_may_be_more(coverage).is_none(), coverage == "whole", "{coverage}");
+            assert_eq!(but.is_empty(), coverage == "complete", "{coverage}");
+            assert_eq!(there_may_be_more(coverage).is_none(), coverage == "complete", "{coverage}");
         }
     }
 

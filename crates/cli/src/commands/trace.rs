@@ -121,12 +121,12 @@ fn did(hop: &TraceHop) -> String {
         "handed" => format!("handed it to {other}"),
         "relayed" => format!("handed it to {other}, to relay the answer"),
         "passed" => format!("passed it on to {other}"),
-        "sought" => "asked other hubs what they have".to_owned(),
+        "looked-up" => "asked other hubs what they have".to_owned(),
         "declined" => format!("heard from {other}: {reason}"),
         "silent" => format!("heard nothing from {other}"),
         "refused" => format!("had nobody left to try: {reason}"),
-        "warm" => "answered over an association that was up".to_owned(),
-        "dialled" => {
+        "reused" => "answered over an association that was up".to_owned(),
+        "dialed" => {
             let handshake = hop.reached_ms.map(|after| format!(" ({})", millis(after))).unwrap_or_default();
             format!("answered over a new association{handshake}")
         }
@@ -182,7 +182,7 @@ mod tests {
             assert!(did(&hop(step)).contains("n7"), "{step}");
         }
         assert_eq!(did(&hop("declined")), "heard from n7: source failed");
-        assert_eq!(did(&hop("dialled")), "answered over a new association (21.40 ms)");
+        assert_eq!(did(&hop("dialed")), "answered over a new association (21.40 ms)");
         assert_eq!(did(&hop("later")), "later", "a step of a later version is shown as it is");
     }
 

@@ -43,7 +43,7 @@ impl Pair {
         let (mut hubs, mut endpoints) = (Vec::new(), Vec::<String>::new());
         for name in ["sn1", "sn2"] {
             let mut args = arguments(group, folder, name, Role::SuperNode)?;
-            args.extend(endpoints.iter().flat_map(|endpoint| ["--peer".to_owned(), endpoint.clone()]));
+            args.extend(endpoints.iter().flat_map(|endpoint| ["--sibling".to_owned(), endpoint.clone()]));
             let mut hub = Process::start("supernode", name, folder, &args)?;
             endpoints.push(hub.ready().await?.listen.join(","));
             hubs.push((name.to_owned(), hub));

@@ -66,7 +66,7 @@ impl Relation {
         match self {
             Self::Parent => "parent",
             Self::Child => "child",
-            Self::Sibling => "peer",
+            Self::Sibling => "sibling",
             Self::Aside => "aside",
             Self::Unknown => "unknown",
         }

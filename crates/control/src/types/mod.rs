@@ -236,7 +236,7 @@ pub struct TransportBytes {
     pub handshakes: u64,
 }
 
-/// `GET /v1/peers`.
+/// `GET /v1/connections`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Connections {
     /// The version of this object, [`crate::SCHEMA`].

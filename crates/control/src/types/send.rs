@@ -13,7 +13,7 @@ use crate::text;
 #[non_exhaustive]
 pub enum SendEvent {
     /// A piece of the file is wanted: the daemon does not read it itself. To be
-    /// given by `POST /v1/piece`. The first one's offset is what the receiver has.
+    /// given by `POST /v1/chunk`. The first one's offset is what the receiver has.
     Read {
         /// Which transfer.
         session: u64,

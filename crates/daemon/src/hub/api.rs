@@ -107,8 +107,8 @@ async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Re
     let look = move |hub: &hub::Hub, now| (hub.find(service, area, count), hub.status(now));
     let (found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
     let coverage = match (status.young, status.hubs.is_empty()) {
-        (true, _) => "young",
-        (false, true) => "whole",
+        (true, _) => "hub_starting",
+        (false, true) => "complete",
         (false, false) => "own",
     };
     Ok(json(&Lookup {

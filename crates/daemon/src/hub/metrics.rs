@@ -23,18 +23,18 @@ type Size = fn(&HubStatus) -> usize;
 const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_nodes", "Nodes whose home the hub is.", |s| s.nodes),
     (
-        "roost_hub_mirrored",
+        "roost_hub_replicas",
         "Nodes of other hubs whose records it holds: as their stand-by, or as the server of their cache.",
         |s| s.replicas,
     ),
     ("roost_hub_cached", "Nodes of others of which the server has told this cache.", |s| s.cached),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
     ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
-    ("roost_hub_requests_remembered", "Requests remembered.", |s| s.requests),
+    ("roost_hub_pending_requests", "Requests remembered.", |s| s.requests),
     ("roost_hub_relays", "Flows relayed at the moment.", |s| s.relays),
     ("roost_hub_watches", "Watches held.", |s| s.watches),
-    ("roost_hub_seeks", "Searches at other super nodes under way.", |s| s.hub_lookups),
-    ("roost_hub_peers", "Other super nodes connected.", |s| connected(s, |_| true)),
+    ("roost_hub_pending_hub_lookups", "Searches at other super nodes under way.", |s| s.hub_lookups),
+    ("roost_hub_connected_hubs", "Other super nodes connected.", |s| connected(s, |_| true)),
     ("roost_hub_configured_down", "Super nodes of the configuration that are not connected.", |s| {
         s.hubs.iter().filter(|peer| peer.up.is_none()).count()
     }),
@@ -42,9 +42,9 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_children", "Super nodes below this one.", |s| connected(s, |r| matches!(r, Relation::Child(_)))),
     ("roost_hub_parents", "Parents connected.", |s| connected(s, |r| r == Relation::Parent)),
     ("roost_hub_tier", "In which tier the hub stands.", |s| s.tier.into()),
-    ("roost_hub_patches", "Patches of the grid known of other super nodes.", |s| s.patches),
+    ("roost_hub_block_services", "Patches of the grid known of other super nodes.", |s| s.patches),
     ("roost_hub_cut_off", "1 while no parent is connected that should be.", |s| usize::from(s.cut_off)),
-    ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
+    ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
 const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
@@ -56,14 +56,14 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_expiries_total", "Records whose lease ended.", |c| c.expiries),
     ("roost_hub_claimed_total", "Records that went to another hub.", |c| c.claimed),
     ("roost_hub_adoptions_total", "Nodes that made their stand-by their home here.", |c| c.adoptions),
-    ("roost_hub_mirrors_sent_total", "Messages to stand-bys.", |c| c.replica_updates_sent),
-    ("roost_hub_postponed_total", "Times that a node was told to publish later.", |c| c.postponed),
+    ("roost_hub_replica_updates_sent_total", "Messages to stand-bys.", |c| c.replica_updates_sent),
+    ("roost_hub_retry_after_total", "Times that a node was told to publish later.", |c| c.postponed),
     ("roost_hub_full_total", "Records refused because the directory was full.", |c| c.full),
     ("roost_hub_malformed_total", "Messages that could not be read.", |c| c.malformed),
-    ("roost_hub_later_total", "Messages of later versions, which were skipped.", |c| c.newer_version),
+    ("roost_hub_unknown_messages_total", "Messages of later versions, which were skipped.", |c| c.newer_version),
     ("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| c.refused_by_role),
-    ("roost_hub_not_own_total", "Records that somebody else tried to publish.", |c| c.foreign_records),
-    ("roost_hub_stray_total", "Messages of flows that the hub does not know.", |c| c.stray),
+    ("roost_hub_foreign_publishes_total", "Records that somebody else tried to publish.", |c| c.foreign_records),
+    ("roost_hub_unknown_flow_total", "Messages of flows that the hub does not know.", |c| c.stray),
     (
         "roost_hub_over_limit_total",
         "Requests, watches, flows and publications declined or dropped because of a limit.",
@@ -74,16 +74,20 @@ const COUNTERS: [(&str, &str, Total<HubCounters>); 46] = [
     ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
     ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
     ("roost_hub_failures_total", "Providers put behind the others because they did not serve.", |c| c.failures),
-    ("roost_hub_sought_total", "Searches of other super nodes that were answered.", |c| c.hub_lookups_answered),
-    ("roost_hub_seeks_total", "Searches sent to other super nodes.", |c| c.hub_lookups_sent),
-    ("roost_hub_partial_seeks_total", "Searches that not all super nodes answered in time.", |c| c.hub_lookups_partial),
-    ("roost_hub_carries_total", "Requests passed on to another super node.", |c| c.requests_routed),
+    ("roost_hub_hub_lookups_answered_total", "Searches of other super nodes that were answered.", |c| {
+        c.hub_lookups_answered
+    }),
+    ("roost_hub_hub_lookups_sent_total", "Searches sent to other super nodes.", |c| c.hub_lookups_sent),
+    ("roost_hub_partial_hub_lookups_total", "Searches that not all super nodes answered in time.", |c| {
+        c.hub_lookups_partial
+    }),
+    ("roost_hub_routed_requests_total", "Requests passed on to another super node.", |c| c.requests_routed),
     ("roost_hub_hedges_total", "Requests that a super node did not confirm in time.", |c| c.hop_timeouts),
     ("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| c.cache_hits),
-    ("roost_hub_negatives_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
+    ("roost_hub_negative_cache_hits_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
     ("roost_hub_summaries_sent_total", "Summaries sent to parents and owners.", |c| c.summaries_sent),
-    ("roost_hub_patches_sent_total", "Patches in them.", |c| c.patches_sent),
-    ("roost_hub_summaries_heard_total", "Summaries heard from children and tops.", |c| c.summaries_heard),
+    ("roost_hub_block_services_sent_total", "Patches in them.", |c| c.patches_sent),
+    ("roost_hub_summaries_received_total", "Summaries heard from children and tops.", |c| c.summaries_heard),
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
     ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
     ("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),

@@ -153,7 +153,7 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
             "Where the way to the rest of the network leads; endpoints of the same one stand in one entry, with commas.",
         ),
         row(
-            "peer",
+            "sibling",
             Value::Hubs,
             String::new(),
             "The super nodes beside this one: the other tops, the other homes of the same area, or all of them where there are no tiers.",
@@ -167,7 +167,7 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
             "About a hundredth of the rate of the link to the parent: 96bit/s for a radio of 9.6 kbit/s.",
         ),
         row(
-            "max_stand_bys",
+            "max_standbys",
             Value::Count(4_096),
             Limits::default().asides.to_string(),
             "Super nodes that are dialled because they stand by for nodes of this one.",
@@ -235,12 +235,12 @@ impl HubConfig {
             joins_per_second: settings.required("joins_per_second")?,
             lookups_per_second: settings.required("lookups_per_second")?,
             watches: settings.required("max_watches")?,
-            asides: settings.optional("max_stand_bys")?.unwrap_or(Limits::default().asides),
+            asides: settings.optional("max_standbys")?.unwrap_or(Limits::default().asides),
             ..Limits::default()
         };
         // A server has no place among super nodes: it lacks these settings, and they one of its.
         let tier = settings.optional("tier")?.unwrap_or_default();
-        let (mut parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("peer")?);
+        let (mut parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("sibling")?);
         parents.extend(settings.hubs_up_to("cache_of", 1)?);
         let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
         let summary_bits_per_second = rate.unwrap_or(1_000);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn sibling_entries_hold_several_endpoints() {
-        let peers = [("peer", "udp://a:1,tcp://a:1"), ("peer", "udp://b:1")];
+        let peers = [("sibling", "udp://a:1,tcp://a:1"), ("sibling", "udp://b:1")];
         let sizes: Vec<_> = read(HubKind::SuperNode, &peers).unwrap().siblings.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1]);
     }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn join_rate_and_standbys_are_settings() {
-        let limits = read(HubKind::SuperNode, &[("joins_per_second", "50"), ("max_stand_bys", "0")]).unwrap().limits;
+        let limits = read(HubKind::SuperNode, &[("joins_per_second", "50"), ("max_standbys", "0")]).unwrap().limits;
         assert_eq!((limits.joins_per_second, limits.asides), (50, 0));
     }
 
@@ -300,7 +300,7 @@ mod tests {
         let two = [("cache_of", "udp://a:1"), ("cache_of", "udp://b:1")];
         assert!(read(HubKind::Server, &two).unwrap_err().contains("at most 1"));
         let keys = |kind| table(kind).iter().map(|setting| setting.key).collect::<Vec<_>>();
-        assert!(["tier", "parent", "peer"].iter().all(|key| !keys(HubKind::Server).contains(key)));
+        assert!(["tier", "parent", "sibling"].iter().all(|key| !keys(HubKind::Server).contains(key)));
         assert!(!keys(HubKind::SuperNode).contains(&"cache_of"));
     }
 

@@ -40,7 +40,7 @@ const BY_TRANSPORT: [TransportCounter; 11] = [
     ("roost_transport_failed_handshakes_total", "Handshakes of peers that came to nothing.", |c| c.failed_handshakes),
     ("roost_transport_turned_away_total", "Handshakes turned away because of a limit.", |c| c.turned_away),
     ("roost_transport_paths_lost_total", "Paths that stopped answering, of links that have several.", |c| c.paths_lost),
-    ("roost_transport_paths_back_total", "Paths among them that answered again.", |c| c.paths_restored),
+    ("roost_transport_paths_recovered_total", "Paths among them that answered again.", |c| c.paths_restored),
 ];
 
 impl TransportMetrics {

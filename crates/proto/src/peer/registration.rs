@@ -418,7 +418,7 @@ impl HomeRegistration {
     pub(super) fn state(&self) -> &'static str {
         match &self.state {
             RegistrationState::Waiting => "waiting",
-            RegistrationState::Dialling => "dialling",
+            RegistrationState::Dialling => "dialing",
             RegistrationState::Linked(home) if home.attached.is_some() => "attached",
             RegistrationState::Linked(_) => "publishing",
             RegistrationState::Left => "left",

@@ -112,12 +112,12 @@ impl HopAction {
             Self::HandedToProvider => "handed",
             Self::Relayed => "relayed",
             Self::PassedToHub => "passed",
-            Self::LookedUp => "sought",
+            Self::LookedUp => "looked-up",
             Self::Declined => "declined",
             Self::TimedOut => "silent",
             Self::Exhausted => "refused",
-            Self::ReusedConnection => "warm",
-            Self::Dialed => "dialled",
+            Self::ReusedConnection => "reused",
+            Self::Dialed => "dialed",
             Self::Unknown => "unknown",
         }
     }

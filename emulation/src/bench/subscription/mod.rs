@@ -96,9 +96,9 @@ impl SubscriptionCase {
     pub const fn name(self) -> &'static str {
         match self {
             Self::JoinFirst => "join-first",
-            Self::JoinReflected => "join-carried",
+            Self::JoinReflected => "join-reflected",
             Self::JoinAgain => "join-again",
-            Self::LeaveSubscribers => "leave-watchers",
+            Self::LeaveSubscribers => "leave-subscribers",
             Self::LeaveProviders => "leave-providers",
             Self::Uplink1 => "uplink-1",
             Self::Uplink4 => "uplink-4",
@@ -410,6 +410,6 @@ mod tests {
         for case in SubscriptionCase::ALL {
             assert_eq!(case.to_string().parse(), Ok(case));
         }
-        assert!("watch".parse::<SubscriptionCase>().unwrap_err().contains("join-first, join-carried"));
+        assert!("watch".parse::<SubscriptionCase>().unwrap_err().contains("join-first, join-reflected"));
     }
 }

@@ -112,7 +112,7 @@ enum BenchSubcommand {
   emulate bench reflect --targets 100 --trial 2000 --json
   emulate bench reflect --offload off                  as with a card that cannot cut messages
   emulate bench reflect --capacity                     35 rows, in half an hour
-  emulate bench reflect --capacity --mesh 1,2,4 --what residual
+  emulate bench reflect --capacity --mesh 1,2,4 --mode residual
 ")]
     Reflect(ReflectArgs),
     /// Measure what a receiver of a reflected stream sees, with the real daemons
@@ -126,9 +126,9 @@ enum BenchSubcommand {
     /// are bytes on the provider's link for each byte of the stream, of one that super nodes reflect
     /// and of one for each receiver; to be met is one copy, 1.25 with headers and control.
     #[command(before_help = "Examples:
-  emulate bench watch                                  10 rows, in four minutes
-  emulate bench watch --case join-carried,leave-watchers
-  emulate bench watch --case uplink-8 --json
+  emulate bench subscription                                  10 rows, in four minutes
+  emulate bench subscription --case join-reflected,leave-subscribers
+  emulate bench subscription --case uplink-8 --json
 ")]
     Subscription(SubscriptionArgs),
 }

@@ -1,4 +1,4 @@
-//! `emulate bench watch`: what a receiver of a reflected stream sees.
+//! `emulate bench subscription`: what a receiver of a reflected stream sees.
 
 use clap::Args;
 use roost_emulation::bench::subscription::{self, SubscriptionCase, SubscriptionReport, SubscriptionRow};
@@ -9,10 +9,10 @@ use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
 use crate::failure::{CommandResult, Failure};
 
-/// `emulate bench watch`.
+/// `emulate bench subscription`.
 #[derive(Debug, Args)]
 pub(crate) struct SubscriptionArgs {
-    /// Only this: join-first, join-carried, join-again, leave-watchers, leave-providers, uplink-1,
+    /// Only this: join-first, join-reflected, join-again, leave-subscribers, leave-providers, uplink-1,
     /// uplink-4, uplink-8, direct-4 or direct-8; may be given more than once
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     case: Vec<SubscriptionCase>,

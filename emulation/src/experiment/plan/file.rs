@@ -87,7 +87,7 @@ struct PlanFile {
     handshake: Option<Spanned<DurationText>>,
     stream: Option<Spanned<DurationText>>,
     idle: Option<Spanned<DurationText>>,
-    #[serde(default = "first_seed", deserialize_with = "words::seed")]
+    #[serde(default = "first_seed", deserialize_with = "unit_text::seed")]
     seed: u64,
     #[serde(default = "yes")]
     linktest: bool,

@@ -34,17 +34,17 @@ pub(crate) fn build(interp: &mut TclInterpreter) -> Result<(Topology, TopologyLi
     let mut lines = TopologyLines { routing, ..TopologyLines::default() };
     let mut places =
         NsIndexMap { hosts: HashMap::new(), nets: HashMap::new(), programs: HashMap::new(), traffic: HashMap::new() };
-    add_hosts(&interp.world, &mut model, &mut places, &mut lines)?;
-    add_nets(&interp.world, &mut model, &mut places, &mut lines)?;
-    add_routes(&interp.world, &mut model, &places)?;
-    let on_ops = programs::add(&interp.world, &mut model, &mut places, &mut lines)?;
+    add_hosts(&interp.world, &mut topology, &mut places, &mut lines)?;
+    add_nets(&interp.world, &mut topology, &mut places, &mut lines)?;
+    add_routes(&interp.world, &mut topology, &places)?;
+    let on_ops = programs::add(&interp.world, &mut topology, &mut places, &mut lines)?;
     for name in on_ops {
         interp.warn(format!("\"{name}\" would run on Emulab's own server, which is not here: left out"));
     }
-    let first = traffic::add(&interp.world, &mut model, &mut places, &mut lines)?;
-    schedule::add(&interp.world, &mut model, &places, first)?;
-    model.sync_server = interp.world.sync_server.and_then(|id| places.hosts.get(&id).copied());
-    Ok((model, lines))
+    let first = traffic::add(&interp.world, &mut topology, &mut places, &mut lines)?;
+    schedule::add(&interp.world, &mut topology, &places, first)?;
+    topology.sync_server = interp.world.sync_server.and_then(|id| places.hosts.get(&id).copied());
+    Ok((topology, lines))
 }
 
 /// What is wrong with an object, at the line that made it.
@@ -83,9 +83,9 @@ fn add_hosts(
             return refuse(object, "no node may be called \"ops\": it is the name of Emulab's own server");
         }
         let text = |name: &str| Some(variable(object, name)).filter(|text| !text.is_empty()).map(str::to_owned);
-        places.hosts.insert(id, model.hosts.len());
+        places.hosts.insert(id, topology.hosts.len());
         lines.hosts.push(object.line);
-        model.hosts.push(Host {
+        topology.hosts.push(Host {
             name: object.name.clone(),
             os: text("osid"),
             hardware: text("type"),
@@ -97,15 +97,15 @@ fn add_hosts(
         check_name(object, "firewall")?;
         lines.hosts.push(object.line);
         let (os, hardware) = (Some(firewall.os.to_owned()), Some("pc".to_owned()));
-        model.hosts.push(Host { name: object.name.clone(), os, hardware, ..Host::default() });
+        topology.hosts.push(Host { name: object.name.clone(), os, hardware, ..Host::default() });
     }
-    model.routing = match world.routing.as_deref() {
+    topology.routing = match world.routing.as_deref() {
         Some("static" | "static-ddijk" | "static-old") => Routing::Static,
         Some("ospf") => Routing::Session,
         Some("manual") => Routing::Manual,
         _ => Routing::None,
     };
-    model.emulab = EmulabFacts { routing: world.routing.clone(), ..EmulabFacts::default() };
+    topology.emulab = EmulabFacts { routing: world.routing.clone(), ..EmulabFacts::default() };
     Ok(())
 }
 
@@ -135,13 +135,13 @@ fn add_nets(
                 from_net: leg(member.from_net),
             });
         }
-        let index = model.nets.len();
+        let index = topology.nets.len();
         places.nets.insert(id, index);
         lines.nets.push(object.line);
         if net.best_effort {
-            model.emulab.best_effort.push(index);
+            topology.emulab.best_effort.push(index);
         }
-        model.nets.push(model::Net { name: object.name.clone(), kind, members, cost: net.cost });
+        topology.nets.push(model::Net { name: object.name.clone(), kind, members, cost: net.cost });
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ fn add_routes(world: &NsState, topology: &mut Topology, places: &NsIndexMap) -> 
                 _ => continue,
             };
             if let (Some(&host), Some(&via)) = (places.hosts.get(&id), places.hosts.get(via)) {
-                model.manual_routes.push(ManualRoute { host, to, via });
+                topology.manual_routes.push(ManualRoute { host, to, via });
             }
         }
     }

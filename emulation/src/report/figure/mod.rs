@@ -185,13 +185,13 @@ pub(super) fn direction(one: &LinkUse) -> String {
 fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let mut links: Vec<&LinkUse> = metrics.links.iter().filter(|one| one.link.bytes_in > 0).collect();
     // Where all have a rate, what is fullest is what holds others up.
-    let by_rate = links.iter().all(|one| one.utilisation.is_some());
-    let length = |one: &LinkUse| one.utilisation.filter(|_| by_rate).unwrap_or(one.link.bytes_in as f64);
+    let by_rate = links.iter().all(|one| one.utilization.is_some());
+    let length = |one: &LinkUse| one.utilization.filter(|_| by_rate).unwrap_or(one.link.bytes_in as f64);
     links.sort_by(|a, b| length(b).total_cmp(&length(a)));
     let first = *links.first()?;
     let bar = |one: &&LinkUse| {
         let is_hub = results.run.hubs.contains(&one.link.host);
-        let used = one.utilisation.map_or_else(String::new, |part| format!(" ({})", percent(part)));
+        let used = one.utilization.map_or_else(String::new, |part| format!(" ({})", percent(part)));
         FigureBar {
             name: direction(one),
             parts: vec![(length(one), if is_hub { Ink::Vermilion } else { Ink::Blue })],
@@ -199,7 +199,7 @@ fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
         }
     };
     let shown: Vec<FigureBar> = links.iter().take(LINKS).map(bar).collect();
-    let title = match (first.utilisation.filter(|_| by_rate), first.mbit_s) {
+    let title = match (first.utilization.filter(|_| by_rate), first.mbit_s) {
         (Some(part), _) => format!("The fullest direction, {}, used {} of its rate", direction(first), percent(part)),
         (None, Some(mean)) => format!("The busiest direction, {}, took {}", direction(first), rate(mean)),
         (None, None) => format!("The busiest direction was {}", direction(first)),

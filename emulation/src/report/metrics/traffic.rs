@@ -97,7 +97,7 @@ pub struct LinkUse {
     /// What arrived at it, mean, Mbit/s.
     pub mbit_s: Option<f64>,
     /// The part of its rate that was used: what left it, over what could have.
-    pub utilisation: Option<f64>,
+    pub utilization: Option<f64>,
 }
 
 pub(super) fn traffic(results: &Results, completed: u64) -> TrafficMetrics {
@@ -206,7 +206,7 @@ pub(super) fn links(results: &Results) -> Vec<LinkUse> {
     let one = |link: &LinkRecord| LinkUse {
         link: link.clone(),
         mbit_s: rate(link.bytes_in).map(|bps| bps / 1e6),
-        utilisation: rate(link.bytes_out).filter(|_| link.rate_bps > 0).map(|bps| bps / link.rate_bps as f64),
+        utilization: rate(link.bytes_out).filter(|_| link.rate_bps > 0).map(|bps| bps / link.rate_bps as f64),
     };
     let mut links: Vec<LinkUse> = results.links.iter().map(one).collect();
     links.sort_by_key(|one| Reverse(one.link.bytes_in));
@@ -247,7 +247,7 @@ mod tests {
         let links = Metrics::from_results(&synthetic::by_hand()).links;
         assert_eq!(links[0].link.link, "up");
         // 4800 bytes in 12 s of 6400 bit/s.
-        assert_eq!(links[0].utilisation, Some(0.5));
-        assert_eq!(links[1].utilisation, None);
+        assert_eq!(links[0].utilization, Some(0.5));
+        assert_eq!(links[1].utilization, None);
     }
 }

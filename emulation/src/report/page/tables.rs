@@ -220,7 +220,7 @@ fn links(page: &mut Page, metrics: &Metrics) {
             count(link.packets_in),
             bytes(link.bytes_in as f64),
             or_dash(one.mbit_s, rate),
-            or_dash(one.utilisation, percent),
+            or_dash(one.utilization, percent),
             count(link.dropped_queue),
             count(link.dropped_loss),
             count(link.dropped_down),

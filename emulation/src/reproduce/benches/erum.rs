@@ -126,11 +126,11 @@ fn migration(scale: StudyScale) -> Study {
     };
     let all = [
         (
-            "leave-watchers",
+            "leave-subscribers",
             said(
                 "erum-migration",
                 "A client moves within 25 to 85 ms: a receiver of ours, from super node to super node.",
-                "leave-watchers",
+                "leave-subscribers",
             ),
         ),
         ("leave-providers", said("erum-migration-provider", "The same of a client that provides.", "leave-providers")),
@@ -145,7 +145,7 @@ fn migration(scale: StudyScale) -> Study {
                         longest time without a datagram, which is 8 ms anyhow.",
         ],
         plots: vec![
-            plot("migration", "receivers' hub leaves", "leave-watchers.gap_ms", StudyUnit::Ms),
+            plot("migration", "receivers' hub leaves", "leave-subscribers.gap_ms", StudyUnit::Ms),
             plot("migration", "provider's hub leaves", "leave-providers.gap_ms", StudyUnit::Ms),
         ],
         claims,

@@ -79,7 +79,7 @@ impl StreamOutputs {
 fn players(output: &SinkSpec) -> Outcome<To> {
     let wrong = || {
         Failure::usage(
-            "name the first of the players' ports: -o udp://HOST:PORT or rtp://HOST:PORT; or a folder: --into DIR",
+            "name the first of the players' ports: -o udp://HOST:PORT or rtp://HOST:PORT; or a folder: --output-dir DIR",
         )
     };
     let (how, address): (fn(String) -> SinkSpec, _) = match output {
