@@ -1,7 +1,7 @@
 //! Emulab-style experiments on one machine: a network is described, hosts are
 //! placed on it, the real programs run there, and what they did is measured.
 //!
-//! - [`scenario`] is the description: the network, and what is scheduled in it.
+//! - [`topology`] is the description: the network, and what is scheduled in it.
 //! - [`ns`] reads Emulab's NS files into the same description.
 //! - [`netcore`] carries packets: one link model in exact nanoseconds, with no
 //!   clock inside, so that wall clock and virtual time drive the same code.
@@ -10,7 +10,7 @@
 //! - [`experiment`] runs plans: the daemons, the workload, the faults.
 //! - [`sim`] runs plans in virtual time: the same machines over the same core.
 //! - [`reproduce`] makes the published experiments again, and judges their claims.
-//! - [`siting`] says where super nodes or the server are best put.
+//! - [`placement`] says where super nodes or the server are best put.
 //! - [`report`] is what a run leaves behind, and what people look at.
 //! - [`mod@bench`] measures the emulator itself.
 

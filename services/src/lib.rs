@@ -1,7 +1,7 @@
 //! Sources and sinks of the four Roost services.
 //!
 //! A node that offers a service has a [`SourceSpec`] for it; each request that
-//! it serves opens the source and gets an [`Opened`]: a [`Feed`] of datagrams
+//! it serves opens the source and gets an [`OpenedSource`]: a [`Feed`] of datagrams
 //! that come when they are due, one whole object, or a [`Stored`] one that is read piece by piece. The other end writes what
 //! arrives into a [`Sink`].
 //!

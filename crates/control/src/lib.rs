@@ -9,7 +9,7 @@
 //! | endpoint | answers | on |
 //! |---|---|---|
 //! | `GET /v1/status` | [`Status`] | all |
-//! | `GET /v1/connections` | [`Peers`] | all |
+//! | `GET /v1/connections` | [`Connections`] | all |
 //! | `GET /v1/services` | [`Services`] | all |
 //! | `GET /v1/streams` | [`Streams`] | nodes and super nodes |
 //! | `GET /v1/index` | [`Index`] | hubs |

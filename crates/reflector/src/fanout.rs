@@ -33,7 +33,7 @@ impl Default for FanoutConfig {
     }
 }
 
-/// A target of one [`Fan`]; the number may be used again after its removal.
+/// A target of one [`Fanout`]; the number may be used again after its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TargetId(usize);
 

@@ -88,7 +88,7 @@ pub struct Publisher {
 
 impl Publisher {
     /// Begins a stream with an epoch that is greater than all that this stream has had: seconds
-    /// since 1970 serve, as epochs are at least [`Limits::lead`] apart.
+    /// since 1970 serve, as epochs are at least [`EpochLimits::lead`] apart.
     ///
     /// # Errors
     /// [`SealError::Refused`].
@@ -149,7 +149,7 @@ impl Publisher {
     }
 
     /// Prepares the next epoch, whose secret goes to everybody admitted, now; it begins
-    /// [`Limits::lead`] later. One that was announced and has not begun stays.
+    /// [`EpochLimits::lead`] later. One that was announced and has not begun stays.
     ///
     /// # Errors
     /// [`SealError::Refused`].

@@ -37,7 +37,7 @@ pub enum DropReason {
     Duplicate,
 }
 
-/// Takes the packets of one stream, and has a [`Fan`] send them on.
+/// Takes the packets of one stream, and has a [`Fanout`] send them on.
 ///
 /// From whom it takes them, and to whom they go, is decided by its owner.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl StreamReflector {
     /// Takes a packet from another host.
     ///
     /// # Errors
-    /// See [`Dropped`]; each is counted.
+    /// See [`DropReason`]; each is counted.
     pub fn receive_packet(
         &mut self,
         now: Time,

@@ -80,7 +80,7 @@ pub struct LagLimits {
     /// How old a packet may be that is repaired, or how long ago a joiner may have been sent it from
     /// the cache; by default 300 ms.
     pub repair: Duration,
-    /// How fast joiners are sent what is cached, if their [`Terms`] do not say, bits per second;
+    /// How fast joiners are sent what is cached, if their [`TargetOptions`] do not say, bits per second;
     /// by default 100 million.
     pub catch_up: u64,
 }

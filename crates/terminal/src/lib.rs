@@ -4,7 +4,7 @@
 //! `roost` and `emulate` share this, so that whoever knows one knows the other.
 //! What a command does, and its exit codes, are its own.
 //!
-//! - [`Output`] is where a command speaks; [`SpeechArgs`] are the flags for it.
+//! - [`Output`] is where a command speaks; [`OutputArgs`] are the flags for it.
 //! - [`Table`] is what lists are shown in, [`Finding`] what a `doctor` says.
 //! - [`Steps`] shows that something is under way.
 //! - [`usage`] explains a wrong command line; [`generate`] makes help,

@@ -127,7 +127,7 @@ pub struct BenchOptions {
     /// How long each measurement takes; each case has a length of its own
     /// without it. Shorter ones see less and vary more.
     pub length: Option<Duration>,
-    /// The shell command that keeps the processors busy in [`Case::Busy`],
+    /// The shell command that keeps the processors busy in [`BenchCase::Busy`],
     /// instead of the usual one.
     pub load_command: Option<String>,
 }
@@ -168,7 +168,7 @@ struct BenchContext<'a> {
 
 /// Measures each of `cases`, in their order, [inside a sandbox](crate::lab::sandbox::enter).
 ///
-/// `watch` hears which case begins. When `stop` is set it ends within about a
+/// `subscription` hears which case begins. When `stop` is set it ends within about a
 /// second, and the report has the cases that were complete by then.
 ///
 /// # Errors

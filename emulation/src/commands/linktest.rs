@@ -39,7 +39,7 @@ pub(crate) struct LinktestSelection {
     net: Vec<String>,
 }
 
-/// See [`WhatArgs::only`].
+/// See [`LinktestSelection::only`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LinktestCheck {
     /// Whether every host reaches every other

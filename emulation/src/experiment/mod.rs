@@ -2,8 +2,8 @@
 //!
 //! - [`plan`] is what to run, read from TOML.
 //! - [`prepare`](Prepared) checks a plan against its network and places it.
-//! - [`workload`] decides what each node asks for, and [`walk`] where it is, without a clock.
-//! - [`Solo`] is a network that runs by itself: its programs and its traffic.
+//! - [`workload`] decides what each node asks for, and [`mobility`] where it is, without a clock.
+//! - [`NetworkRun`] is a network that runs by itself: its programs and its traffic.
 //! - [`run()`] makes the lab, starts the daemons, lets the nodes ask, breaks what
 //!   is to break, and writes down what came of it.
 

@@ -21,7 +21,7 @@ const MAX_NOTES: usize = 1000;
 /// The most objects of all kinds.
 const MAX_OBJECTS: usize = 400_000;
 
-/// Where an object is in the [`World`].
+/// Where an object is in the [`NsState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NsObjectId(usize);
 

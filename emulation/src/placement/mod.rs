@@ -3,12 +3,12 @@
 //!
 //! | file | its part |
 //! |---|---|
-//! | `ground` | how far it is from host to host, by the routes that packets take |
+//! | `distances` | how far it is from host to host, by the routes that packets take |
 //! | `demand` | who asks whom how often: the plan's workload in the long run |
-//! | `exchange` | bytes and round trips of one request, measured on the real messages and links |
-//! | `predict` | latencies, bytes and loads with given hosts |
+//! | `request_costs` | bytes and round trips of one request, measured on the real messages and links |
+//! | `forecast` | latencies, bytes and loads with given hosts |
 //! | `search` | which hosts cost least |
-//! | `limit` | the least time that a request can take |
+//! | `latency_bounds` | the least time that a request can take |
 //!
 //! What is predicted is a network without queues and losses: a link that is
 //! nearly full makes everything on it slower, and the advice says which one

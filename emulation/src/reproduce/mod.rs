@@ -21,7 +21,7 @@
 //! | `emulated` | runs of `emulate run` |
 //! | `daemons` | the study of real daemons: the super node's processor, emulation beside simulation |
 //! | `benches` | the studies that are measured so: reflectors, bulk transfer, two links |
-//! | `beyond` | what the papers leave to the future |
+//! | `extended_studies` | what the papers leave to the future |
 //! | `movement` | nodes that move |
 //! | `distance` | hosts from 50 ms to 5 s apart |
 //! | `growth` | more nodes than papers had |

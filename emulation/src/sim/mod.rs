@@ -7,13 +7,13 @@
 //!
 //! | file | its part |
 //! |---|---|
-//! | `wire` | packets from host to host, forwarding included |
-//! | `links` | dials, both ends of each link, their packets and timers |
+//! | `network` | packets from host to host, forwarding included |
+//! | `connections` | dials, both ends of each link, their packets and timers |
 //! | `machine` | a node or a hub with what its daemon does around it |
 //! | `world` | all machines, started, driven, frozen, killed |
 //! | `requester` | the workload |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
-//! | `checks` | what must hold in every run |
+//! | `invariants` | what must hold in every run |
 //! | [`growth`] | one network in several sizes, measured |
 //! | `record` | the same records as a run in emulation |
 //!
@@ -98,7 +98,7 @@ pub struct TrafficBreakdown {
     pub relayed_bytes: u64,
     /// Handshakes of nodes with one another.
     pub handshake_bytes: u64,
-    /// All else from node to node: data, its acknowledgements, and `asides`.
+    /// All else from node to node: data, its acknowledgements, and `control_messages`.
     pub node_bytes: u64,
     /// Packets of multicast, once where they were sent.
     pub multicast_bytes: u64,

@@ -2,7 +2,7 @@
 //! listings and ours can be compared.
 //!
 //! What was read from an NS file keeps the rows that Emulab's parser would
-//! have stored ([`Facts::events`]); for other topologies they are made from
+//! have stored ([`EmulabFacts::events`]); for other topologies they are made from
 //! their [`Action`]s.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What an experiment is: the network, and what happens in it.
 //!
-//! - [`topology`] is the description itself; both formats are read into it.
+//! - [`model`] is the description itself; both formats are read into it.
 //! - [`load()`] reads a file of either format, and [`validate`] looks it over.
 //! - [`mod@file`] is our own format.
 //! - [`generate`] makes the topologies of the published experiments.

@@ -2,7 +2,7 @@
 //! opened and handed to whoever watches.
 //!
 //! All of it runs on the relay's thread. The node's machine says what is
-//! published and watched, by [`Order`]s; it hears when a way is lost, a source is
+//! published and watched, by [`RelayCommand`]s; it hears when a way is lost, a source is
 //! no longer wanted, or a key is due.
 
 mod gop_cache;

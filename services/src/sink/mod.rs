@@ -323,7 +323,7 @@ impl Sink {
     /// has come and, for an object, that its digest matches. Only then does a
     /// file get its final name. Dropping a sink instead is the same as `false`.
     /// A part ([`Sink::resume`]) judges for itself, by its own length and, unless it is told
-    /// ([`Sink::trust`]), its digest.
+    /// ([`Sink::mark_verified`]), its digest.
     ///
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.

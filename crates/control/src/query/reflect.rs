@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use roost_proto::peer::ReflectionPolicy;
 
-/// A choice of [`Reflection`] as it stands in a query.
+/// A choice of [`ReflectionPolicy`] as it stands in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReflectText(pub(super) Option<ReflectionPolicy>);
 

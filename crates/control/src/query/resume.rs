@@ -6,7 +6,7 @@ use std::str::FromStr;
 use roost_proto::flow::{digest_text, parse_digest};
 use roost_proto::wire::ResumePoint;
 
-/// A [`Resume`] as it stands in a query.
+/// A [`ResumePoint`] as it stands in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResumeText(pub(super) ResumePoint);
 

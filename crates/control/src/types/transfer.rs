@@ -173,9 +173,9 @@ pub struct TraceHop {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<u8>,
     /// What it did. A hub: `handed` it to a provider, `relayed` it, `passed` it
-    /// on to a hub, `sought` it at other hubs, heard that one `declined`, heard
+    /// on to a hub, `looked-up` it at other hubs, heard that one `declined`, heard
     /// nothing (`silent`), `refused` it in the end. A provider: answered over an
-    /// association that was up (`warm`) or that it `dialled`.
+    /// association that was up (`warm`) or that it `dialed`.
     pub step: String,
     /// Why it was declined or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,9 +36,9 @@ pub struct RelayConfig {
     pub place: MediaAddress,
     /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
     pub uplink_kbps: u32,
-    /// See [`Reflection::layers`].
+    /// See [`ReflectionConfig::layers`].
     pub layers: u8,
-    /// See [`Reflection::policy`].
+    /// See [`ReflectionConfig::policy`].
     pub policy: Policy,
 }
 

@@ -70,7 +70,7 @@ impl MediaAddress {
     }
 }
 
-/// See [`Place::Auto`].
+/// See [`MediaAddress::Auto`].
 fn beside(listening: &[Address]) -> SocketAddr {
     let first = listening.first().and_then(|address| Some((address.hosts.first()?, address.port)));
     match first {

@@ -3,7 +3,7 @@
 //! It has a thread and a socket of its own, so that packets wait for nothing
 //! that the control plane does, nor that for packets. Its owner reaches it by
 //! orders; what an order means, and what becomes of packets that are watched
-//! here, is for the [`Ends`].
+//! here, is for the [`RelayHandler`].
 
 mod media_address;
 mod metrics;
@@ -28,7 +28,7 @@ pub use metrics::MediaMetrics;
 use metrics::Passed;
 use relay_driver::RelayDriver;
 
-/// A relay has stopped; see [`Media::start`].
+/// A relay has stopped; see [`RelayMailbox::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the relay of reflected streams has stopped: the daemon's log says why, and it has to be restarted")]
 pub struct RelayStopped;
@@ -138,7 +138,7 @@ impl<E: RelayHandler> RelayMailbox<E> {
     /// Gives an order, waiting while too many wait already.
     ///
     /// # Errors
-    /// [`Stopped`].
+    /// [`RelayStopped`].
     pub async fn command(&self, order: E::RelayCommand) -> Result<(), RelayStopped> {
         Ok(self.letters.send(RelayMessage::Order(order)).await?)
     }

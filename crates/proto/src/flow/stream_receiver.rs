@@ -210,7 +210,7 @@ struct LatenessFilter {
     previous: i64,
 }
 
-/// See [`Punctual`].
+/// See [`LatenessFilter`].
 const PUNCTUAL_WINDOW: Duration = Duration::from_secs(10);
 
 impl LatenessFilter {

@@ -28,7 +28,7 @@ pub enum HubCommand {
     },
     /// What the relay carries, told whenever that has changed.
     ReflectedStreams {
-        /// Every stream; at most [`MAX_CARRIED`](super::MAX_CARRIED) count.
+        /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_CARRIED) count.
         streams: Vec<ReflectedStream>,
     },
 }

@@ -108,7 +108,7 @@ pub struct HubCounters {
     pub publishes: u64,
     /// Renewals of a held version.
     pub renews: u64,
-    /// Renewals of a version that was not held, answered by `Anew`.
+    /// Renewals of a version that was not held, answered by `UnknownVersion`.
     pub unknown_renews: u64,
     /// Records withdrawn by their nodes.
     pub withdrawals: u64,

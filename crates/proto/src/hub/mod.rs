@@ -3,31 +3,31 @@
 //! A hub holds the directory of its nodes, hands requests to providers,
 //! relays where it must, and passes on to other hubs what it cannot answer:
 //! to its children, its parent, or, at the top, to other tops. The
-//! client/server baseline is the same machine with [`Kind::Server`]: no other
+//! client/server baseline is the same machine with [`HubKind::Server`]: no other
 //! hubs but caches, and every request relayed.
 //!
 //! | file | its part |
 //! |---|---|
 //! | `neighbours` | links and who is at their other ends |
-//! | `hear` | who may say what, and which part it is for |
+//! | `dispatch` | who may say what, and which part it is for |
 //! | `dialable` | where nodes may be dialled, of all that they name |
 //! | `leases` | publishing, renewing, withdrawing, expiring, claims |
 //! | `requests` | a request's way from provider to provider, to one final answer |
-//! | `locate` | lookups: the path that has to be fast |
+//! | `lookup` | lookups: the path that has to be fast |
 //! | `relay` | flows through the hub |
 //! | `members`, `balance` | which other hubs there are, and who has how many nodes |
 //! | `mesh`, `tree` | other hubs: dialling, watching over them, who stands above whom |
 //! | `summaries` | who has something where, told upward |
-//! | `route`, `seek` | where a question goes on to, and searches at many hubs |
+//! | `route`, `hub_lookup` | where a question goes on to, and searches at many hubs |
 //! | `watches` | who wants to hear of changes |
-//! | `mirror`, `standby` | what stand-bys are told of this hub's nodes, and what is kept for those of others |
-//! | `ledger` | what both know already, so that only changes are told |
+//! | `replication`, `standby` | what stand-bys are told of this hub's nodes, and what is kept for those of others |
+//! | `replica_sync` | what both know already, so that only changes are told |
 //! | `cache` | a cache of the baseline, and what its server does for it |
 //! | `aside` | reaching stand-bys that are no neighbours otherwise |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
-//! | `storm` | who waits when many come at once |
-//! | `toll`, `debts` | how much each neighbour may ask, also if it comes anew |
-//! | `reflect` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
+//! | `join_limiter` | who waits when many come at once |
+//! | `query_quota`, `departed_usage` | how much each neighbour may ask, also if it comes anew |
+//! | `reflection` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
 //! | `rooms` | who is in which room |
 //! | `leave` | the way out |
 

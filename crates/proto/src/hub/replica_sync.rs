@@ -1,5 +1,5 @@
 //! What a home and a stand-by both know of what the home has told, so that it
-//! need say only what has changed: the home's [`Ledger`], the stand-by's [`Book`].
+//! need say only what has changed: the home's [`ReplicaSender`], the stand-by's [`ReplicaReceiver`].
 //!
 //! Both hold for one association, over which what is told comes in order; the
 //! stand-by has one book for each home, whose last one it is. The home gives

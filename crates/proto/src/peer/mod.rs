@@ -6,23 +6,23 @@
 //! | part | decides |
 //! |---|---|
 //! | `dispatch`, `commands` | which part a message, or a command, is for |
-//! | `attach`, `again`, `hubs`, `redirect`, `homing` | which hub is home and what it is told |
+//! | `registration`, `republish_limiter`, `hubs`, `redirect`, `failback` | which hub is home and what it is told |
 //! | `liveness`, `standby` | when the home is gone, and which hub takes over |
-//! | `requests`, `asked` | what is asked for, and when to give up |
+//! | `requests`, `outgoing_request` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
-//! | `inquire`, `judge`, `crowd` | asking the link by multicast, and when to |
+//! | `multicast_search`, `discovery_policy`, `multicast_load` | asking the link by multicast, and when to |
 //! | `multicast` | answering what is asked on the link |
 //! | `direct` | asking a known provider without a hub |
-//! | `meet` | dialling a provider that does not reach this node |
-//! | `receive`, `receiving`, `early` | what belongs to a request and how it ends |
-//! | `provide`, `load`, `shares` | what to take on, how much, and who loses a place when there are too few |
-//! | `reach`, `unreached` | how to reach the requester, whom that failed |
-//! | `serve`, `session`, `pump` | what to send, and how much of objects at once |
+//! | `provider_dialing` | dialling a provider that does not reach this node |
+//! | `receive`, `incoming_flow`, `early_data` | what belongs to a request and how it ends |
+//! | `provider_sessions`, `load`, `shares` | what to take on, how much, and who loses a place when there are too few |
+//! | `requester_dialing`, `unreachable` | how to reach the requester, whom that failed |
+//! | `serve`, `session`, `object_scheduler` | what to send, and how much of objects at once |
 //! | `publish` | a stream that super nodes reflect: one source, any number of members, what opens it |
 //! | `subscribe` | taking such a stream, and finding it another way |
 //! | `rooms` | being in rooms, and who else is in |
-//! | `push` | objects that are offered to a node, or by one |
-//! | `through` | ways through hubs to nodes that cannot be reached |
+//! | `outgoing_pushes` | objects that are offered to a node, or by one |
+//! | `tunnels` | ways through hubs to nodes that cannot be reached |
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits

@@ -1,7 +1,7 @@
 //! Answering what is asked on the link: whether, when, and that only one does.
 //!
 //! A provider waits for a random part of a time that grows with the number of
-//! nodes on the link. Then it tells the others that it answers ([`Taken`]) and
+//! nodes on the link. Then it tells the others that it answers ([`MulticastSuppression`]) and
 //! serves the request as if a hub had handed it over. Who hears of another one
 //! first stays silent, until the requester repeats its inquiry. Nothing that
 //! comes by multicast is ever sent on.

@@ -166,7 +166,7 @@ pub struct NodeCounters {
     pub multicast_replies: u64,
     /// Inquiries of others that this node left to another provider.
     pub suppressed: u64,
-    /// Inquiries of others beyond [`super::MAX_INQUIRIES`] at once.
+    /// Inquiries of others beyond [`super::MAX_MULTICAST_REQUESTS`] at once.
     pub multicast_requests_ignored: u64,
 }
 
@@ -181,7 +181,7 @@ impl NodeCounters {
 }
 
 impl Peer {
-    /// What it waits for or receives: [`Status::requests`] alone, which costs less.
+    /// What it waits for or receives: [`NodeStatus::requests`] alone, which costs less.
     pub fn requests(&self, now: Time) -> Vec<RequestStatus> {
         self.requests.status(now)
     }

@@ -46,7 +46,7 @@ impl Reason {
     }
 }
 
-/// See [`Message::Carry`](super::Message::Carry).
+/// See [`Message::RouteRequest`](super::Message::Carry).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct RouteRequest {
@@ -86,7 +86,7 @@ pub struct RouteRequest {
     pub params: Option<RequestParams>,
 }
 
-/// See [`Message::Moved`](super::Message::Moved).
+/// See [`Message::HomeChanged`](super::Message::Moved).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HomeChanged {
@@ -127,7 +127,7 @@ pub struct Summary {
     #[n(1)]
     pub version: u64,
     /// How many entries there are, here and below, in ascending order of the
-    /// patches; 0 if there are none any more. At most [`MAX_PATCHES`].
+    /// patches; 0 if there are none any more. At most [`MAX_SUMMARY_BLOCKS`].
     #[cbor(n(2), with = "patches_codec")]
     pub block_services: Vec<(BlockService, u32)>,
     /// If set, everything that there is has been told since this version:

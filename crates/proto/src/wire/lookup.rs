@@ -117,7 +117,7 @@ pub struct Watch {
     pub names: Option<bool>,
 }
 
-/// See [`Message::Change`](super::Message::Change).
+/// See [`Message::WatchChange`](super::Message::Change).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct WatchChange {
@@ -138,7 +138,7 @@ pub struct WatchChange {
     pub coverage: Option<Coverage>,
 }
 
-/// See [`Message::Seek`](super::Message::Seek).
+/// See [`Message::HubLookup`](super::Message::Seek).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HubLookup {

@@ -48,7 +48,7 @@ pub enum Message {
         #[n(4)]
         media: Option<MediaAddress>,
     },
-    /// Keeps all of a node's entries. Answered by `Lease` or `Anew`.
+    /// Keeps all of a node's entries. Answered by `Lease` or `UnknownVersion`.
     #[n(2)]
     Renew(#[n(0)] Renew),
     /// The hub does not hold the version that was renewed: publish it.
@@ -164,7 +164,7 @@ pub enum Message {
     /// top to top to those who own the patches.
     #[n(24)]
     Summary(#[n(0)] Summary),
-    /// A hub passes a request on to another one. Answered by `Underway`, or by a
+    /// A hub passes a request on to another one. Answered by `RequestAck`, or by a
     /// refusal; success is for the provider to tell.
     #[n(25)]
     RouteRequest(#[n(0)] RouteRequest),
@@ -205,11 +205,11 @@ pub enum Message {
         addresses: Option<Vec<Address>>,
     },
     /// A node tells its stand-by that it is the home now. Answered by `Lease`,
-    /// or by `Anew` if the version that is meant is not held.
+    /// or by `UnknownVersion` if the version that is meant is not held.
     #[n(31)]
     Adopt(#[n(0)] Adopt),
     /// A home tells a stand-by about the nodes that have named it. Answered by
-    /// `Retell` when it cannot be followed.
+    /// `ResyncRequest` when it cannot be followed.
     #[n(32)]
     ReplicaUpdate(#[n(0)] ReplicaUpdate),
     /// Too many publish at once: publish again after so many milliseconds.
@@ -290,7 +290,7 @@ pub enum Message {
     #[n(57)]
     Hello(#[n(0)] Hello),
     /// A message between two nodes that cannot reach each other: hubs pass it on along the way of a
-    /// request with [`Params::call`](super::Params::call).
+    /// request with [`RequestParams::call`](super::Params::call).
     #[n(80)]
     Tunneled {
         /// The request.

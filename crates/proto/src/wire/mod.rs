@@ -8,15 +8,15 @@
 //!
 //! | from → to | messages |
 //! |---|---|
-//! | node → hub | `Publish`, `Renew`, `Withdraw`, `StandBy`, `Adopt`, `Request`, `Watch`, `Unwatch` |
-//! | hub → node | `Lease`, `Anew`, `Later`, `HandOver`, `Redirect`, `Forward`, `Found`, `Change` |
-//! | provider → requester | `Accept`, `Packet`, `Chunk`, `End`, `Rekey` |
+//! | node → hub | `Publish`, `Renew`, `Withdraw`, `SetStandby`, `Adopt`, `Request`, `Watch`, `Unwatch` |
+//! | hub → node | `Lease`, `UnknownVersion`, `RetryAfter`, `Handover`, `Redirect`, `ProviderRequest`, `LookupResult`, `WatchChange` |
+//! | provider → requester | `Accept`, `Datagram`, `Chunk`, `End`, `Rekey` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `Mirror`, `Retell`, `Gossip`, `Load`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
-//! | node → hub → hub, and back | `Join`, `Quit`; `Roster` |
-//! | provider → hub → hub → requester | `Keys` |
-//! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
-//! | hub or provider → requester, from hub to hub | `Traced` |
+//! | hub → hub | `Claim`, `ReplicaUpdate`, `ResyncRequest`, `Gossip`, `HubLoad`, `HubLookup`, `LookupResult`, `RouteRequest`, `RequestAck`, `Watch`, `WatchChange`, `Unwatch`, `RegisterChild`, `Summary` |
+//! | node → hub → hub, and back | `JoinRoom`, `LeaveRoom`; `Roster` |
+//! | provider → hub → hub → requester | `SealedKeys` |
+//! | node → its link, by multicast | `MulticastRequest`, `MulticastSuppression`, `MulticastCandidate` |
+//! | hub or provider → requester, from hub to hub | `HopReport` |
 //! | any → any | `Hello`, `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod bytes_codec;

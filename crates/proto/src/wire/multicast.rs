@@ -13,7 +13,7 @@ use crate::ids::{NodeId, Nonce, RequestId};
 use crate::node_selector::NodeSelector;
 use crate::service::Service;
 
-/// See [`Message::Inquiry`](super::Message::Inquiry).
+/// See [`Message::MulticastRequest`](super::Message::Inquiry).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastRequest {
@@ -30,7 +30,7 @@ pub struct MulticastRequest {
     /// Where.
     #[n(3)]
     pub area: Area,
-    /// `Forward`: serve it. `Locate`: only say who is there, by [`Present`].
+    /// `Forward`: serve it. `Lookup`: only say who is there, by [`MulticastCandidate`].
     #[n(4)]
     pub mode: RequestMode,
     /// Who asks.
@@ -46,19 +46,19 @@ pub struct MulticastRequest {
     /// considers a later one anew.
     #[n(8)]
     pub attempt: u8,
-    /// Of `Locate`: how many to list; 0 is as many as a lookup may list.
+    /// Of `Lookup`: how many to list; 0 is as many as a lookup may list.
     #[n(9)]
     pub count: u8,
     /// More.
     #[n(10)]
     pub params: Option<RequestParams>,
-    /// Of `Locate`, as in a [`Request`](super::Request): who is there tells its name, and only who is
+    /// Of `Lookup`, as in a [`Request`](super::Request): who is there tells its name, and only who is
     /// called so answers.
     #[n(11)]
     pub selector: Option<NodeSelector>,
 }
 
-/// See [`Message::Taken`](super::Message::Taken).
+/// See [`Message::MulticastSuppression`](super::Message::Taken).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastSuppression {
@@ -76,7 +76,7 @@ pub struct MulticastSuppression {
     pub sender: NodeId,
 }
 
-/// See [`Message::Present`](super::Message::Present).
+/// See [`Message::MulticastCandidate`](super::Message::Present).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MulticastCandidate {

@@ -12,11 +12,11 @@ use crate::ids::{NodeId, RequestId};
 use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
 use crate::service::Service;
 
-/// The longest [`Keys::sealed`], bytes.
+/// The longest [`SealedKeys::sealed`], bytes.
 pub const MAX_SEALED_BYTES: usize = 512;
 
 /// Where a copy of a reflected stream is wanted: see
-/// [`Params::reflect`](super::Params::reflect). From neighbour to neighbour,
+/// [`RequestParams::reflect`](super::Params::reflect). From neighbour to neighbour,
 /// each of whom puts itself in the place of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
@@ -81,7 +81,7 @@ pub struct Rekey {
     pub secret: EpochSecret,
 }
 
-/// See [`Message::Keys`](super::Message::Keys).
+/// See [`Message::SealedKeys`](super::Message::Keys).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct SealedKeys {

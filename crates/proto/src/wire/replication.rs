@@ -11,11 +11,11 @@ use minicbor::{Decode, Encode};
 use super::bytes_codec;
 use crate::record::{Capacity, Record, Version};
 
-/// The most records in one [`Mirror`]: with eight addresses of four hosts each
+/// The most records in one [`ReplicaUpdate`]: with eight addresses of four hosts each
 /// they still fit into one message.
 pub const MAX_REPLICA_RECORDS: usize = 32;
 
-/// The most changes of one kind in one [`Mirror`], and nodes in one [`Retell`].
+/// The most changes of one kind in one [`ReplicaUpdate`], and nodes in one [`ResyncRequest`].
 pub const MAX_REPLICA_CHANGES: usize = 512;
 
 /// Nodes are numbered below this, so that the signs of life of all are half a message.
@@ -39,7 +39,7 @@ pub struct Adopt {
     pub is_failback: Option<bool>,
 }
 
-/// See [`Message::Mirror`](super::Message::Mirror). What is gone comes first,
+/// See [`Message::ReplicaUpdate`](super::Message::Mirror). What is gone comes first,
 /// then records, then shifts and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
@@ -47,16 +47,16 @@ pub struct ReplicaUpdate {
     /// One more than that of the message before, on this association.
     #[n(0)]
     pub sequence: u32,
-    /// Who has moved; at most [`MAX_CHANGES`].
+    /// Who has moved; at most [`MAX_REPLICA_CHANGES`].
     #[n(1)]
     pub moves: Vec<ReplicaMove>,
-    /// No longer with the sender, by their numbers, which are free again; at most [`MAX_CHANGES`].
+    /// No longer with the sender, by their numbers, which are free again; at most [`MAX_REPLICA_CHANGES`].
     #[n(2)]
     pub removed: Vec<u32>,
-    /// Who has more or less left than was told; at most [`MAX_CHANGES`].
+    /// Who has more or less left than was told; at most [`MAX_REPLICA_CHANGES`].
     #[n(3)]
     pub capacities: Vec<ReplicaCapacity>,
-    /// New, or changed in more than that; at most [`MAX_MIRRORED`].
+    /// New, or changed in more than that; at most [`MAX_REPLICA_RECORDS`].
     #[n(4)]
     pub records: Vec<ReplicaRecord>,
     /// Heard since the sender last said so: bit n of byte m, from the lowest, is node 8 m + n.
@@ -74,7 +74,7 @@ pub struct ReplicaUpdate {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ReplicaRecord {
-    /// Below [`MAX_NUMBERED`].
+    /// Below [`MAX_REPLICA_NODES`].
     #[n(0)]
     pub node: u32,
     /// Its record.
@@ -112,14 +112,14 @@ pub struct ReplicaCapacity {
     pub capacity: Capacity,
 }
 
-/// See [`Message::Retell`](super::Message::Retell).
+/// See [`Message::ResyncRequest`](super::Message::Retell).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct ResyncRequest {
-    /// The number of the [`Mirror`] that could not be followed.
+    /// The number of the [`ReplicaUpdate`] that could not be followed.
     #[n(0)]
     pub number: u32,
-    /// Whose records are wanted, at most [`MAX_CHANGES`]; none: everybody's.
+    /// Whose records are wanted, at most [`MAX_REPLICA_CHANGES`]; none: everybody's.
     #[n(1)]
     pub nodes: Vec<u32>,
 }

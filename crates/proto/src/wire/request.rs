@@ -212,7 +212,7 @@ pub struct Accept {
     #[n(4)]
     pub provider: Option<NodeId>,
     /// What opens the packets, where a stream is reflected; `None`: its
-    /// packets come as [`Message::Packet`](super::Message::Packet).
+    /// packets come as [`Message::Datagram`](super::Message::Packet).
     #[n(5)]
     pub stream_keys: Option<StreamKeys>,
 }

@@ -22,7 +22,7 @@ pub struct JoinRoom {
     pub direction: Option<RouteDirection>,
 }
 
-/// See [`Message::Quit`](super::Message::Quit).
+/// See [`Message::LeaveRoom`](super::Message::Quit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct LeaveRoom {

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | provider | [`publish`](Relay::publish), [`offer`](Relay::offer), [`push`](Relay::push), [`unpublish`](Relay::unpublish) |
 //! | hub | [`grant`](Relay::grant) |
-//! | subscriber | [`expect`](Relay::expect), [`knock`](Relay::knock), [`release`](Relay::release), [`want_key_frame`](Relay::want_key_frame) |
+//! | subscriber | [`expect`](Relay::expect), [`hole_punch`](Relay::knock), [`release`](Relay::release), [`request_key_frame`](Relay::want_key_frame) |
 //! | all | [`leave`](Relay::leave), and the loop |
 //!
 //! ```text
@@ -200,7 +200,7 @@ impl Relay {
         }
     }
 
-    /// Begins a stream of this host. If nobody wants it for the linger, it is [`Event::Idle`].
+    /// Begins a stream of this host. If nobody wants it for the linger, it is [`RelayEvent::Idle`].
     ///
     /// # Errors
     /// [`Refused::TooManyStreams`].
@@ -265,8 +265,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Takes what is offered under this tag for whoever watches here: [`Event::Began`] says which
-    /// stream it is, or [`Event::Unoffered`] that there is none.
+    /// Takes what is offered under this tag for whoever watches here: [`RelayEvent::Began`] says which
+    /// stream it is, or [`RelayEvent::Unoffered`] that there is none.
     ///
     /// # Errors
     /// [`Refused::TooManyTags`].

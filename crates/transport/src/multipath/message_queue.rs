@@ -351,7 +351,7 @@ impl MessageQueue {
     }
 }
 
-/// Which part of the room a message takes: see [`Outbox::queued`].
+/// Which part of the room a message takes: see [`MessageQueue::queued`].
 const fn kind(message: &Message) -> usize {
     message.flow.is_none() as usize
 }

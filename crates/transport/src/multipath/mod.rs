@@ -17,11 +17,11 @@
 //! All times follow the round trip and the rate that were measured, so that the
 //! same rules hold on a wire and over a satellite.
 //!
-//! The owner tells what happened ([`Association::acknowledged`],
-//! [`Association::received`], paths that come and go) and then drains
-//! [`Association::poll_action`], [`Association::poll_message`] and
-//! [`Association::poll_event`]; at [`Association::deadline`] it calls
-//! [`Association::handle_timeout`].
+//! The owner tells what happened ([`MultipathConnection::acknowledged`],
+//! [`MultipathConnection::received`], paths that come and go) and then drains
+//! [`MultipathConnection::poll_action`], [`MultipathConnection::poll_message`] and
+//! [`MultipathConnection::poll_event`]; at [`MultipathConnection::deadline`] it calls
+//! [`MultipathConnection::handle_timeout`].
 
 mod action;
 mod chunk;

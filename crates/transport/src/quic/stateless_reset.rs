@@ -84,7 +84,7 @@ impl ResetSender {
 }
 
 impl Quic {
-    /// As [`crate::Transport::say_forgotten`].
+    /// As [`crate::Transport::send_reset`].
     pub(crate) fn send_reset(&self, known: &KnownRemote) -> bool {
         let voices = self.inner.voices.read().unwrap_or_else(PoisonError::into_inner);
         voices.get(&known.at).is_none_or(|voice| voice.send_reset(known))

@@ -186,7 +186,7 @@ impl LinkEnd {
         self.0.send(instant(now), channel, delivery, message);
     }
 
-    /// Ends the link after what was sent has left. No [`Happening::Down`] follows.
+    /// Ends the link after what was sent has left. No [`EndEvent::Down`] follows.
     pub fn close(&mut self, now: Time, reason: &str) {
         self.0.close(instant(now), reason);
     }

@@ -6,7 +6,7 @@
 //! here has a task: [`crate::Events`] calls [`Endpoint::poll`].
 //!
 //! A peer that has another address all at once goes on with its session; see
-//! [`moving`]. Two peers share one session for each pair of socket addresses: where both
+//! [`migration`]. Two peers share one session for each pair of socket addresses: where both
 //! dial at once, the ClientHello with the greater random goes on and answers
 //! both dials; where one dials that has restarted, the new session replaces the
 //! old one once it has proved itself. A dial to a peer to which there is a link
@@ -109,7 +109,7 @@ impl Udp {
         Arc::clone(&self.endpoints.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`crate::Transport::say_forgotten`].
+    /// As [`crate::Transport::send_reset`].
     pub(crate) fn send_reset(&self, known: &KnownRemote) -> bool {
         let endpoints = self.endpoints();
         let endpoint = endpoints.iter().find(|endpoint| endpoint.local() == known.at);

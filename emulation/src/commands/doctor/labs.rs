@@ -52,7 +52,7 @@ pub(super) fn check() -> Vec<Finding> {
 /// What was seen of a lab, or why there was none.
 type LabAttempt = Result<LabObservation, String>;
 
-/// See [`Tried`].
+/// See [`LabAttempt`].
 struct LabObservation {
     /// Whether the carrier got its priority.
     realtime: String,

@@ -64,7 +64,7 @@ pub struct CarrierFrame {
 impl CarrierFrame {
     /// Its bytes, header first.
     pub fn bytes(&self) -> &[u8] {
-        // Never longer than its buffer: both are made in `Pool`.
+        // Never longer than its buffer: both are made in `FramePool`.
         self.buffer.get(..usize::from(self.bytes)).unwrap_or_default()
     }
 }

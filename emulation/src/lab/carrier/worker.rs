@@ -80,7 +80,7 @@ pub(super) struct CarrierWorker {
     ending: Option<Time>,
 }
 
-/// One look reports every wire that has frames: [`Unread`] takes one that is
+/// One look reports every wire that has frames: [`UnreadSince`] takes one that is
 /// not reported for empty.
 fn room_for_events(wires: usize) -> Vec<Event> {
     Vec::with_capacity(wires + 1)

@@ -302,7 +302,7 @@ impl TclInterpreter {
         }
     }
 
-    /// One level of nesting more, until [`Interp::leave`] or an error.
+    /// One level of nesting more, until [`TclInterpreter::leave`] or an error.
     pub(crate) fn enter(&mut self, weight: u32) -> Result<(), TclCompletion> {
         self.depth += weight;
         match self.depth > MAX_DEPTH {

@@ -4,7 +4,7 @@
 //! A size is brought up, left alone until all is known everywhere, then looked
 //! at while its nodes move and ask for nothing, and last while nodes look for
 //! what is at their home, one tier up, and across the top, and request it. What a super node
-//! holds is measured apart from that, in [`state`].
+//! holds is measured apart from that, in [`hub_memory`].
 
 pub mod hub_memory;
 mod population;

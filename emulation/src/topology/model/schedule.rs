@@ -98,7 +98,7 @@ pub struct HostProgram {
     /// The exit code that counts as success.
     pub expected_exit: Option<i32>,
     /// Whether it is its host's start command (`tb-set-node-startcmd`), which
-    /// Emulab wraps to learn its exit code: [`crate::scenario::emulab::command`].
+    /// Emulab wraps to learn its exit code: [`crate::topology::emulab::command`].
     pub start_command: bool,
 }
 

@@ -3,7 +3,7 @@
 //! A search goes to all hubs that may know something at the same time, and
 //! each of them asks on in the same way before it answers. Where any will do, as
 //! in one cell, the first answer that has somebody ends it. Who needs longer
-//! than for a look into its own directory says so (`Underway`), so silence is
+//! than for a look into its own directory says so (`RequestAck`), so silence is
 //! noticed soon however long the way is.
 
 mod silence;

@@ -3,7 +3,7 @@
 //!
 //! A home with little room passes the request on as it came, so that the stream
 //! comes from the provider's home. If that has little room too, it has a hub with more
-//! reflect it ([`Way::Back`]), which asks it for the stream as any hub does.
+//! reflect it ([`RouteDirection::Overflow`]), which asks it for the stream as any hub does.
 //! So a stream still crosses two hubs at most. Little is what [feeds](Hub::kept) the others.
 
 use std::cmp::Reverse;
@@ -33,7 +33,7 @@ pub(in crate::hub) struct Overflow {
 
 impl ReflectionConfig {
     /// What there is room for before the owner has said anything, as
-    /// [`Message::Load`] tells it.
+    /// [`Message::HubLoad`] tells it.
     pub(in crate::hub) fn first_room(self) -> Option<u32> {
         (self.policy == Policy::Residual).then_some(u32::MAX)
     }

@@ -32,7 +32,7 @@ pub struct ServiceRequest {
     pub service: Service,
     /// Where.
     pub area: Area,
-    /// How; [`Mode::Locate`] is what [`Command::Lookup`] is for and is declined here.
+    /// How; [`RequestMode::Lookup`] is what [`Command::Lookup`] is for and is declined here.
     pub mode: RequestMode,
     /// How many providers to consider; 0 leaves it to the hub.
     pub count: u8,
@@ -48,8 +48,8 @@ pub struct ServiceRequest {
     /// it is meanwhile, a stream where it stands. The usual one is prolonged over a long path.
     pub patience: Duration,
     /// Whom to ask, without a hub; `None` leaves the choice to the hub. Goes
-    /// with [`Mode::Forward`] only, and not in the client/server baseline. The
-    /// area then has no meaning. With [`Reflection::Always`] the hub is asked
+    /// with [`RequestMode::Forward`] only, and not in the client/server baseline. The
+    /// area then has no meaning. With [`ReflectionPolicy::Always`] the hub is asked
     /// nevertheless, for this provider's stream only; it looks for it in the area.
     pub provider: Option<Provider>,
     /// How far the provider may be.
@@ -328,7 +328,7 @@ pub enum NodeCommand {
 /// What a source gives.
 #[derive(Clone, Debug)]
 pub enum SourceOutput {
-    /// Datagrams, by [`Command::Data`], until [`Command::Ended`] or [`Event::Close`].
+    /// Datagrams, by [`Command::Data`], until [`Command::SourceEnded`] or [`Event::Close`].
     Stream {
         /// Payload rate to expect.
         bits_per_second: u32,
@@ -336,7 +336,7 @@ pub enum SourceOutput {
         format: String,
     },
     /// A stream that the owner seals and sends where [`Event::Reflect`] says, until
-    /// [`Command::Ended`] or [`Event::Close`]. The answer to an [`Event::Open`]
+    /// [`Command::SourceEnded`] or [`Event::Close`]. The answer to an [`Event::Open`]
     /// that says so, and to no other.
     Reflected {
         /// Payload rate to expect.
@@ -361,7 +361,7 @@ pub enum SourceOutput {
     },
     /// One object of any size, to be read by [`Event::Read`] piece by piece. As
     /// long as it is sent it must stay what it is; if it does not, the session
-    /// is to be ended by [`Command::OpenFailed`].
+    /// is to be ended by [`Command::SourceFailed`].
     Stored {
         /// Its size, bytes.
         length: u64,

@@ -40,7 +40,7 @@ pub enum NodeEvent {
     /// another daemon uses its identity.
     IdentityConflict,
     /// A service of this node is wanted: start its source and answer with
-    /// [`Command::Opened`] or [`Command::OpenFailed`].
+    /// [`Command::SourceOpened`] or [`Command::SourceFailed`].
     OpenSource {
         /// Its number.
         session: SessionId,
@@ -52,11 +52,11 @@ pub enum NodeEvent {
         /// For whom first.
         requester: NodeId,
         /// Whether the stream is to be sealed and sent where [`Event::Reflect`]
-        /// says: answered by [`Opened::Reflected`](super::Opened::Reflected).
+        /// says: answered by [`SourceOpened::Reflected`](super::Opened::Reflected).
         reflected: bool,
     },
     /// A piece of a session's object is to be read, and handed over by
-    /// [`Command::Piece`]. One at a time for each session.
+    /// [`Command::ObjectRead`]. One at a time for each session.
     ReadObject {
         /// Which.
         session: SessionId,
@@ -179,7 +179,7 @@ pub enum NodeEvent {
     },
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
-    /// to be told by [`Command::Taken`], else its provider soon sends no more.
+    /// to be told by [`Command::Consumed`], else its provider soon sends no more.
     Data {
         /// Which request.
         ticket: Ticket,
@@ -208,12 +208,12 @@ pub enum NodeEvent {
     Pushed {
         /// Which.
         ticket: Ticket,
-        /// What; never [`Reception::Underway`].
+        /// What; never [`PushState::RequestAck`].
         state: PushState,
     },
-    /// A node offers an object. To be answered by [`Command::Received`], in the
+    /// A node offers an object. To be answered by [`Command::PushEnded`], in the
     /// end; to have it, it is to be requested of that node with
-    /// [`Wanted::pushed`](super::Wanted::pushed).
+    /// [`ServiceRequest::pushed`](super::Wanted::pushed).
     PushOffered {
         /// Who.
         from: NodeId,
@@ -251,7 +251,7 @@ pub enum NodeEvent {
         change: WatchChange,
     },
     /// Who else is in a room, all of them. To have a member's stream it is to be requested
-    /// with [`Reflection::Always`](super::Reflection::Always), the member named as its
+    /// with [`ReflectionPolicy::Always`](super::Reflection::Always), the member named as its
     /// provider and its cell as the area.
     Roster {
         /// Which room.
